@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 
 from alerting import sending
-from alerting.messages import MOST_NAMED, Group, message
+from alerting.messages import MOST_NAMED, AlertGroup, message
 from alerting.models import AlertKind, AlertRoute
 from alerting.raising import AT_ONCE, FLUTTERING
 
@@ -79,7 +79,7 @@ def _announce_to(pk: int, now: datetime) -> int:
     with connection.cursor() as cursor:
         cursor.execute(ANNOUNCE, values)
         rows = cursor.fetchall()
-    groups = [Group(AlertKind(kind), *rest) for kind, *rest, _ in rows]
+    groups = [AlertGroup(AlertKind(kind), *rest) for kind, *rest, _ in rows]
     if not groups:
         return 0
     AlertRoute.objects.filter(pk=pk).update(sent_at=now)

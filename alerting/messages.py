@@ -39,7 +39,7 @@ ORDER = list(AlertKind)
 
 
 @dataclass(frozen=True)
-class Group:
+class AlertGroup:
     """The alerts of one kind in a message. `names`: the first of them, each with its reason.
 
     `policies`: the policies that they are under; empty if the finding is not about a policy.
@@ -58,7 +58,7 @@ class Message(NamedTuple):
     type: MessageType
 
 
-def message(groups: Sequence[Group]) -> Message:
+def message(groups: Sequence[AlertGroup]) -> Message:
     """One message about all `groups` (at least one): what was raised first, then what is over."""
     ordered = sorted(groups, key=lambda group: (group.over, ORDER.index(group.kind)))
     headings = [_heading(group) for group in ordered]
@@ -73,13 +73,13 @@ def heading(kind: AlertKind, count: int) -> str:
     return ONE[kind] if count == 1 or kind in NEVER_MANY else f"{count:,} {kind.label}"
 
 
-def _heading(group: Group) -> str:
+def _heading(group: AlertGroup) -> str:
     text = heading(group.kind, group.count)
     under = f" (under {some_of(group.policies)})" if group.policies and group.count > 1 else ""
     return f"OK again: {text[:1].lower()}{text[1:]}{under}" if group.over else f"{text}{under}"
 
 
-def _lines(group: Group) -> list[str]:
+def _lines(group: AlertGroup) -> list[str]:
     lines = [f"  {' '.join(name.split())[:LONGEST_LINE]}" for name in group.names[:MOST_NAMED]]
     more = group.count - len(lines)
     return lines + ([f"  … and {more:,} more"] if more else [])

@@ -90,7 +90,7 @@ UPDATE alerting_alert al
 """
 
 
-class Found(NamedTuple):
+class FoundAlert(NamedTuple):
     """An alert as the conditions found it. `since`: None if since now."""
 
     kind: AlertKind
@@ -101,7 +101,7 @@ class Found(NamedTuple):
     policy: int | None = None
 
 
-def look(now: datetime, found: Sequence[Found] = ()) -> int:
+def look(now: datetime, found: Sequence[FoundAlert] = ()) -> int:
     """Raise and end alerts: of assignments and workers, and those that conditions `found`. Returns how many changed."""
     values: dict[str, Any] = {
         "now": now,

@@ -16,7 +16,7 @@ from functools import partial
 from django.utils.module_loading import autodiscover_modules
 
 from alerting.models import Alert, AlertKind, Watch
-from alerting.raising import Found
+from alerting.raising import FoundAlert
 from jobs.clock import boot_seconds
 from operations.conditions import look_at
 from operations.finding import CONDITIONS, Finding, Look
@@ -65,7 +65,7 @@ def _late_before(watch: Watch | None, now: datetime) -> datetime | None:
     return now - LATE if watch and now - watch.resumed_at >= GRACE else None
 
 
-def look(watch: Watch, now: datetime, boot: float | None = None) -> list[Found]:
+def look(watch: Watch, now: datetime, boot: float | None = None) -> list[FoundAlert]:
     """Alerts of everything that is wrong at `now`. `boot`: the boot clock's seconds, for tests.
 
     Raises: django.db.Error when the database is away.
@@ -77,7 +77,7 @@ def look(watch: Watch, now: datetime, boot: float | None = None) -> list[Found]:
     return [*made, *_clock.look(now, boot_seconds() if boot is None else boot)]
 
 
-def alerts(findings: Iterable[Finding], around: Look) -> Iterator[Found]:
+def alerts(findings: Iterable[Finding], around: Look) -> Iterator[FoundAlert]:
     """The alerts of these findings."""
     found = list(map(_lasting, findings))
     policies = (
@@ -85,7 +85,9 @@ def alerts(findings: Iterable[Finding], around: Look) -> Iterator[Found]:
     )
     if failed := [each for each in found if each.error]:
         names = ", ".join(dict.fromkeys(each.kind for each in failed))
-        yield Found(AlertKind.WATCHDOG, "watch", "the watch over the scheduler fails", f"{names}: {failed[0].text}")
+        yield FoundAlert(
+            AlertKind.WATCHDOG, "watch", "the watch over the scheduler fails", f"{names}: {failed[0].text}"
+        )
     for each in found:
         if each.error or not each.subject or not each.subject.startswith(ONLY.get(each.kind, "")):
             continue
@@ -106,7 +108,7 @@ def _lasting(finding: Finding) -> Finding:
 BY_SCHEDULE = ("schedules", "windows")
 
 
-def _alert(finding: Finding, policies: dict[int, int]) -> Found:
+def _alert(finding: Finding, policies: dict[int, int]) -> FoundAlert:
     kind, subject = KINDS[finding.kind], finding.subject
     what, _, key = subject.partition(":")
     if finding.kind == "open_breakers" and key.startswith("repository:"):
@@ -119,7 +121,7 @@ def _alert(finding: Finding, policies: dict[int, int]) -> Found:
     name, text = finding.name, finding.text.removeprefix(finding.name).lstrip(" :,")
     if not name:
         name, text = finding.text, finding.remedy
-    return Found(kind, subject[:200], name, text, finding.since, policy)
+    return FoundAlert(kind, subject[:200], name, text, finding.since, policy)
 
 
 class _Clock:
@@ -129,14 +131,16 @@ class _Clock:
         self._last: tuple[datetime, float] | None = None
         self._shown: tuple[float, str] | None = None
 
-    def look(self, now: datetime, boot: float) -> Iterator[Found]:
+    def look(self, now: datetime, boot: float) -> Iterator[FoundAlert]:
         last, self._last = self._last, (now, boot)
         if last is not None:
             passed, real = (now - last[0]).total_seconds(), boot - last[1]
             if abs(passed - real) > STEP_SECONDS:
                 self._shown = (boot, f"in {real:.0f} s it advanced by {passed:.0f} s")
         if self._shown is not None and boot - self._shown[0] <= CLOCK_SHOWN_FOR.total_seconds():
-            yield Found(AlertKind.WATCHDOG, "clock", "the clock of the database was set, or stands", self._shown[1])
+            yield FoundAlert(
+                AlertKind.WATCHDOG, "clock", "the clock of the database was set, or stands", self._shown[1]
+            )
 
 
 _clock = _Clock()

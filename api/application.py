@@ -20,7 +20,7 @@ from api.errors import MOST_ERRORS, ApiError, add_handlers, database_away, not_v
 from declarations.surfaces.web.answers import DATABASE_AWAY
 
 
-class Pages(Swagger):
+class ApiDocumentPage(Swagger):
     """The page of the document. What is tried on it goes by the session of its reader, with its CSRF token."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Api(NinjaAPI):
     """An API with problem documents, bounded bodies, and no parameter that it leaves unread."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(parser=ObjectParser(), docs=Pages(), docs_decorator=for_staff, **options)
+        super().__init__(parser=ObjectParser(), docs=ApiDocumentPage(), docs_decorator=for_staff, **options)
         add_handlers(self)
         self.add_decorator(checked, mode="view")
         self.add_decorator(known_parameters_only)

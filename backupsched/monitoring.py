@@ -40,7 +40,7 @@ READY_SECONDS = 3.0
 MAY_READ = Staff(Scope.READ, "sources.view_source")
 
 
-class Kept:
+class LatestResult:
     """The latest result of `compute`, from its own thread, at most `fresh` seconds old."""
 
     def __init__(self, compute: Callable[[], bytes], fresh: float, patience: float) -> None:
@@ -71,20 +71,20 @@ class Kept:
             connection.close()
 
 
-class Unready(Exception):
+class NotReady(Exception):
     """The message says why."""
 
 
 def _readiness() -> bytes:
     with at_most(READY_SECONDS):
         if differences := migrated.differences().what:
-            raise Unready(differences)
+            raise NotReady(differences)
     return b"ready\n"
 
 
-TOTALS = Kept(metrics.exposition, FRESH_SECONDS, METRICS_SECONDS)
-BY_SOURCE = Kept(lambda: metrics.exposition(by_source=True), FRESH_SECONDS, METRICS_SECONDS)
-READINESS = Kept(_readiness, READY_FRESH_SECONDS, READY_SECONDS)
+TOTALS = LatestResult(metrics.exposition, FRESH_SECONDS, METRICS_SECONDS)
+BY_SOURCE = LatestResult(lambda: metrics.exposition(by_source=True), FRESH_SECONDS, METRICS_SECONDS)
+READINESS = LatestResult(_readiness, READY_FRESH_SECONDS, READY_SECONDS)
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
@@ -139,10 +139,10 @@ def _is_of_a_network(request: HttpRequest) -> bool:
     return any(address in network for network in settings.METRICS_NETWORKS)
 
 
-def _answer(kept: Kept, content_type: str) -> HttpResponse:
+def _answer(kept: LatestResult, content_type: str) -> HttpResponse:
     try:
         answer = HttpResponse(kept.get(), content_type=content_type)
-    except Unready as error:
+    except NotReady as error:
         return _plain(str(error), 503)
     except (Error, TookTooLong, NotInTime, ImproperlyConfigured) as error:
         return _unanswered(error)

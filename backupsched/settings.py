@@ -58,7 +58,7 @@ INSTALLED_APPS = [
     "django_q",
     "axes",
     "csp",
-    "backupsched.theme.Pages",
+    "backupsched.theme.AdminPages",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

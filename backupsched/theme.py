@@ -10,7 +10,7 @@ class Theme(AppConfig):
     name = "unfold"
 
 
-class Pages(SimpleAdminConfig):
+class AdminPages(SimpleAdminConfig):
     """The site is made when a page asks for it."""
 
     default_site = "unfold.sites.UnfoldAdminSite"

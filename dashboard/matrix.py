@@ -35,7 +35,7 @@ from jobs.states import AttemptOutcome
 from jobs.zones import in_zone, zone_of
 from operations.silences import SILENCES
 from sources import planning
-from sources.domain.days import SIGNS, Day, Stretch, worst
+from sources.domain.days import SIGNS, Day, DayStretch, worst
 from sources.domain.status import COLOURS, Status
 from sources.models import Assignment, Backup, Policy, Source
 from sources.models.source import SourceKind
@@ -242,7 +242,7 @@ def _what(attempt: Attempt, backups: dict[int | None, int]) -> str:
     return format_html("{} · {}", text, record) if text else record
 
 
-def _lines(assignment: Assignment, stretch: Stretch, zone: str) -> list[tuple[str, str]]:
+def _lines(assignment: Assignment, stretch: DayStretch, zone: str) -> list[tuple[str, str]]:
     about = Q(subject=planning.subject_of(assignment.pk)) | Q(subject=planning.subject_of_source(assignment.source_id))
     lines = Decision.objects.filter(about, kind=planning.KIND, level=Level.DOING)
     lines = lines.filter(at__gte=stretch.begins, at__lt=stretch.ends).order_by("at", "pk")

@@ -48,7 +48,7 @@ NOT_TO_BE_SET = frozenset(
 """Headers that an endpoint cannot set, in lower case. Authorization has its own field, and is sealed there."""
 
 
-class Key(NamedTuple):
+class TargetKey(NamedTuple):
     """The key of a target: the kind of the record, and its endpoint's id or else its URL."""
 
     kind: str
@@ -56,9 +56,11 @@ class Key(NamedTuple):
     url: str = ""
 
 
-def key_of(record: Claimed) -> Key:
+def key_of(record: Claimed) -> TargetKey:
     endpoint, url = record.payload.get("endpoint"), record.payload.get("url")
-    return Key(record.kind, endpoint) if isinstance(endpoint, int) else Key(record.kind, None, str(url or ""))
+    return (
+        TargetKey(record.kind, endpoint) if isinstance(endpoint, int) else TargetKey(record.kind, None, str(url or ""))
+    )
 
 
 @dataclass
@@ -104,15 +106,15 @@ class Targets:
     """The targets that one event loop knows, each while it is fresh. One query answers simultaneous requests."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, tuple[float, Target | str]] = {}
+        self._known: dict[TargetKey, tuple[float, Target | str]] = {}
         self._hosts: dict[str, Host] = {}
-        self._wanted: dict[Key, asyncio.Future[Target | str]] = {}
+        self._wanted: dict[TargetKey, asyncio.Future[Target | str]] = {}
         self._asking: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._known)
 
-    async def find(self, key: Key) -> Target | str:
+    async def find(self, key: TargetKey) -> Target | str:
         """The target of `key`, or why nothing can be delivered there. Raises: django.db.Error."""
         asked_at, target = self._known.get(key, (0.0, ""))
         if target and boot_seconds() - asked_at < FRESH_SECONDS:
@@ -133,7 +135,7 @@ class Targets:
         finally:
             self._asking = None
 
-    async def _ask_for(self, wanted: "dict[Key, asyncio.Future[Target | str]]") -> None:
+    async def _ask_for(self, wanted: "dict[TargetKey, asyncio.Future[Target | str]]") -> None:
         try:
             found = await ask_database(QUEUE, self._load, list(wanted))
         except Exception as error:
@@ -148,7 +150,7 @@ class Targets:
             for key, target in found.items():
                 wanted[key].set_result(target)
 
-    def _load(self, wanted: Iterable[Key]) -> dict[Key, Target | str]:
+    def _load(self, wanted: Iterable[TargetKey]) -> dict[TargetKey, Target | str]:
         if len(self._known) > MOST_KEPT:
             self._known.clear()
             self._hosts.clear()
@@ -176,7 +178,7 @@ async def target_of(record: Claimed) -> Target | Outcome:
     return refused or target
 
 
-def load(wanted: Iterable[Key], hosts: dict[str, Host]) -> dict[Key, Target | str]:
+def load(wanted: Iterable[TargetKey], hosts: dict[str, Host]) -> dict[TargetKey, Target | str]:
     """The targets of all keys, or why there is none: three queries for any number. Updates `hosts` (by origin). Raises:
     django.db.Error.
     """
@@ -185,7 +187,7 @@ def load(wanted: Iterable[Key], hosts: dict[str, Host]) -> dict[Key, Target | st
     now, wanted = timezone.now(), list(wanted)
     ids = [key.endpoint_id for key in wanted if key.endpoint_id is not None]
     endpoints = Endpoint.objects.prefetch_related("signing_secrets").in_bulk(ids)
-    found: dict[Key, Target | str] = {}
+    found: dict[TargetKey, Target | str] = {}
     for key in wanted:
         try:
             found[key] = _target(key, endpoints, hosts, now)
@@ -195,7 +197,7 @@ def load(wanted: Iterable[Key], hosts: dict[str, Host]) -> dict[Key, Target | st
     return found
 
 
-def _target(key: Key, endpoints: dict[int, Endpoint], hosts: dict[str, Host], now: datetime) -> Target:
+def _target(key: TargetKey, endpoints: dict[int, Endpoint], hosts: dict[str, Host], now: datetime) -> Target:
     if key.endpoint_id is None:
         if not key.url:
             raise Refused("the record names neither an endpoint nor a URL: give its schedule an endpoint")

@@ -46,7 +46,7 @@ def send_test(endpoint: Endpoint, now: datetime | None = None) -> int:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EndpointVerdict:
     """What has become of a test event. `ended`: delivered, or an attempt failed. `seconds` until its answer came."""
 
     record_id: int
@@ -57,7 +57,7 @@ class Verdict:
     why: str = ""
 
 
-def wait_for_test(record_id: int, seconds: float) -> Verdict:
+def wait_for_test(record_id: int, seconds: float) -> EndpointVerdict:
     """What has become of a test event after `seconds` at most. One that failed is not tried again."""
     deadline = time.monotonic() + seconds
     while not (found := _look(record_id)).ended and time.monotonic() < deadline:
@@ -67,21 +67,21 @@ def wait_for_test(record_id: int, seconds: float) -> Verdict:
     return found
 
 
-def _look(record_id: int) -> Verdict:
+def _look(record_id: int) -> EndpointVerdict:
     record = BacklogRecord.objects.filter(pk=record_id).first()
     if record is None:
-        return Verdict(record_id, ended=True, why="its record is gone")
+        return EndpointVerdict(record_id, ended=True, why="its record is gone")
     tried = Attempt.objects.filter(record_id=record.pk).exclude(outcome=AttemptOutcome.RELEASED)
     if last := tried.order_by("number").last():
         facts = last.facts or {}
         delivered = last.outcome == AttemptOutcome.SUCCEEDED
-        return Verdict(record_id, True, delivered, facts.get("status"), facts.get("seconds"), last.error)
+        return EndpointVerdict(record_id, True, delivered, facts.get("status"), facts.get("seconds"), last.error)
     if record.status in FINISHED:
-        return Verdict(record_id, ended=True, why=record.last_error)
-    return Verdict(record_id, ended=False, why="; ".join(texts(explain(record, database_clock()).reasons)))
+        return EndpointVerdict(record_id, ended=True, why=record.last_error)
+    return EndpointVerdict(record_id, ended=False, why="; ".join(texts(explain(record, database_clock()).reasons)))
 
 
-def describe(tested: Verdict) -> str:
+def describe(tested: EndpointVerdict) -> str:
     """A test in one sentence."""
     answer = f"{tested.code} after {tested.seconds:.3f} s" if tested.code and tested.seconds is not None else ""
     if tested.delivered:

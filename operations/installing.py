@@ -8,7 +8,7 @@ from django.db import connection, transaction
 from django_q.models import Schedule as PeriodicTask
 
 from jobs.clock import database_clock
-from operations.periodic_tasks import WANTED, Wanted, matched
+from operations.periodic_tasks import WANTED, WantedTask, matched
 
 # One after the other, or two installations at once would each make all rows.
 ALONE = "SELECT pg_advisory_xact_lock(hashtext('install_schedules'), 0)"
@@ -41,14 +41,14 @@ def install(*, dry_run: bool = False, now: datetime | None = None) -> list[Step]
     return steps + [Step(f"{task.name or 'without a name'}: {task.func}{task.args or '()'}", "left") for task in others]
 
 
-def _step(wanted: Wanted, task: PeriodicTask | None, now: datetime) -> Step:
+def _step(wanted: WantedTask, task: PeriodicTask | None, now: datetime) -> Step:
     if task is None:
         return Step(wanted.name, "installed", {"next_run": (None, wanted.first_run(now))} if wanted.on_grid else {})
     changes = wanted.differences(task, now)
     return Step(wanted.name, "changed" if changes else "unchanged", changes)
 
 
-def _do(step: Step, wanted: Wanted, task: PeriodicTask | None, now: datetime) -> None:
+def _do(step: Step, wanted: WantedTask, task: PeriodicTask | None, now: datetime) -> None:
     if task is None:
         PeriodicTask.objects.create(**wanted.fields(), next_run=wanted.first_run(now))
     elif step.changes:

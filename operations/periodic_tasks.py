@@ -21,7 +21,7 @@ HOW_OFTEN = {300: "every 5 minutes", 3_600: "hourly", 86_400: "daily"}
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedTask:
     """A periodic task as it should be. `every` in seconds; `on_grid`: it runs at multiples of that since the epoch."""
 
     name: str
@@ -62,19 +62,19 @@ class Wanted:
         return different
 
 
-def _of_tier(tier: tiers.Tier) -> Wanted:
+def _of_tier(tier: tiers.Tier) -> WantedTask:
     often = HOW_OFTEN.get(tier.every, f"every {tier.every // tiers.HOUR} hours")
     old = f"{several(tier.max_age_days, 'day')} old"
     name = f"backlog sweep: up to {old}, {often}"
-    return Wanted(name, "jobs.periodic.process_backlog", f"({tier.max_age_days},)", tier.every, on_grid=True)
+    return WantedTask(name, "jobs.periodic.process_backlog", f"({tier.max_age_days},)", tier.every, on_grid=True)
 
 
 WANTED = (
-    Wanted("backlog tick", "jobs.periodic.tick", None, tiers.MINUTE, on_grid=False),
-    Wanted("backlog prune", "jobs.periodic.prune", None, tiers.HOUR, on_grid=False),
+    WantedTask("backlog tick", "jobs.periodic.tick", None, tiers.MINUTE, on_grid=False),
+    WantedTask("backlog prune", "jobs.periodic.prune", None, tiers.HOUR, on_grid=False),
     *map(_of_tier, tiers.TIERS),
-    Wanted("backups at risk", "fleet.foreseeing.at_risk.keep", None, 15 * tiers.MINUTE, on_grid=True),
-    Wanted("alert digests", "alerting.digest.send_due", None, tiers.HOUR, on_grid=True),
+    WantedTask("backups at risk", "fleet.foreseeing.at_risk.keep", None, 15 * tiers.MINUTE, on_grid=True),
+    WantedTask("alert digests", "alerting.digest.send_due", None, tiers.HOUR, on_grid=True),
 )
 
 
@@ -92,9 +92,9 @@ def matched(tasks: Iterable[PeriodicTask]) -> tuple[dict[str, PeriodicTask], lis
     return found, [task for task in left if task.func in functions]
 
 
-def _has_the_name(task: PeriodicTask, wanted: Wanted) -> bool:
+def _has_the_name(task: PeriodicTask, wanted: WantedTask) -> bool:
     return bool(task.name == wanted.name)
 
 
-def _calls_the_same(task: PeriodicTask, wanted: Wanted) -> bool:
+def _calls_the_same(task: PeriodicTask, wanted: WantedTask) -> bool:
     return (task.func, task.args or None) == (wanted.func, wanted.args)

@@ -33,7 +33,7 @@ SELECT *
 """
 
 
-class Key(NamedTuple):
+class TotalsKey(NamedTuple):
     """A row of the totals."""
 
     kind: str
@@ -44,8 +44,8 @@ class Key(NamedTuple):
 
 
 _lock = threading.Lock()
-_numbers: Counter[Key] = Counter()
-_seconds: Counter[Key] = Counter()
+_numbers: Counter[TotalsKey] = Counter()
+_seconds: Counter[TotalsKey] = Counter()
 
 
 def count(records: Iterable[Claimed], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
@@ -55,7 +55,7 @@ def count(records: Iterable[Claimed], outcome: AttemptOutcome, ended_at: datetim
     with _lock:
         for (kind, queue, sort, started_at), number in alike.items():
             seconds = max(0.0, (ended_at - started_at).total_seconds())
-            key = Key(kind, queue, str(sort), int(outcome), STEPS[bisect_left(STEPS, seconds)])
+            key = TotalsKey(kind, queue, str(sort), int(outcome), STEPS[bisect_left(STEPS, seconds)])
             _numbers[key] += number
             _seconds[key] += number * seconds  # type: ignore[assignment]
 
@@ -67,7 +67,7 @@ def write() -> None:
     if not numbers:
         return
     keys = sorted(numbers)  # rows in one order: several processes write
-    columns: dict[str, Any] = {name: [getattr(key, name) for key in keys] for name in Key._fields}
+    columns: dict[str, Any] = {name: [getattr(key, name) for key in keys] for name in TotalsKey._fields}
     execute(ADD, columns | {"number": [numbers[key] for key in keys], "seconds": [seconds[key] for key in keys]})
     with _lock:
         _numbers.subtract(numbers)

@@ -74,7 +74,7 @@ def users_of(names: Collection[str], *, that_stay: bool = False) -> dict[str, di
     return found
 
 
-class Held(Func):
+class ValuesAsArray(Func):
     """The values of an object, as an array."""
 
     template = "jsonb_path_query_array(%(expressions)s, '$.*')"
@@ -85,7 +85,9 @@ def _references(each: Referring, wanted: Collection[str]) -> Iterator[tuple[str,
     """Reference and name of each row that has one of those."""
     rows = each.model._default_manager.order_by(each.named_by) if wanted else each.model._default_manager.none()
     if isinstance(each.model._meta.get_field(each.field), JSONField):
-        rows = rows.exclude(**{each.field: {}}).alias(held=Held(each.field)).filter(held__has_any_keys=[*wanted])
+        rows = (
+            rows.exclude(**{each.field: {}}).alias(held=ValuesAsArray(each.field)).filter(held__has_any_keys=[*wanted])
+        )
     else:
         rows = rows.filter(**{f"{each.field}__in": wanted})
     for value, user in rows.values_list(each.field, each.named_by):

@@ -45,9 +45,21 @@ REWRITTEN = (
     "sealing",
 )
 """Folders, without those below them."""
-NAMED = ("backups", "backups/copying", "backups/hooks", "jobs/models", "schedules")
+NAMED = (
+    "alerting",
+    "backups",
+    "backups/copying",
+    "backups/hooks",
+    "backups/restores",
+    "backups/self_backup",
+    "delivery/sqs",
+    "fleet/files",
+    "jobs/models",
+    "schedules",
+    "sealing",
+)
 OPENINGS = re.compile(r"\s*(What|Of|Those|Which|Whose|Whether|In|For)\b")
-BESIDE_THEIR_ROWS = {"RetryPolicy", "Schedule", "Throttle"}
+BESIDE_THEIR_ROWS = {"RetryPolicy", "Schedule", "StoredSecret", "Throttle"}
 """Declarations that have the name of their row so far."""
 
 
@@ -76,6 +88,8 @@ def test_docstrings_open_with_a_noun_or_a_verb(folder: str) -> None:
 def test_a_class_of_these_rooms_has_its_name_alone() -> None:
     places = defaultdict(list)
     for folder, found in trees().items():
+        if folder.partition("/")[0] == "demo":
+            continue
         for name, tree in found.items():
             for node in tree.body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):

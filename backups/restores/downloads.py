@@ -39,16 +39,16 @@ FULL = f"{AT_ONCE} downloads are under way here already: look again in a few min
 _places = BoundedSemaphore(AT_ONCE)
 
 
-class TooMany(Exception):
+class TooManyDownloads(Exception):
     """No further download begins now. The message says what to do."""
 
 
 class Download:
-    """A stream that has one of the places for downloads until it is closed. Raises: TooMany."""
+    """A stream that has one of the places for downloads until it is closed. Raises: TooManyDownloads."""
 
     def __init__(self, chunks: Generator[bytes]) -> None:
         if not _places.acquire(blocking=False):
-            raise TooMany(FULL)
+            raise TooManyDownloads(FULL)
         self._chunks, self._has_place = chunks, True
 
     def __iter__(self) -> Iterator[bytes]:

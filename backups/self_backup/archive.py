@@ -44,7 +44,7 @@ class ArchiveDamaged(Exception):
 
 
 @dataclass(frozen=True)
-class RecoveryKey:
+class ArchiveKey:
     """`recipient`: what archives are sealed for. `age_identity`: what opens them, sealed by `passphrase`."""
 
     recipient: str
@@ -64,13 +64,13 @@ class About:
     format: int = FORMAT
 
 
-def make_key() -> RecoveryKey:
+def make_key() -> ArchiveKey:
     """A new key pair and a passphrase of 150 random bits for it. Takes a second: age's own work factor."""
     identity = pyrage.x25519.Identity.generate()
     groups = ("".join(secrets.choice(ALPHABET) for _ in range(LETTERS)) for _ in range(GROUPS))
     passphrase = "-".join(groups)
     sealed = pyrage.passphrase.encrypt(str(identity).encode(), passphrase, armored=True)
-    return RecoveryKey(str(identity.to_public()), sealed, passphrase)
+    return ArchiveKey(str(identity.to_public()), sealed, passphrase)
 
 
 def open_key(age_identity: bytes, passphrase: str) -> str:

@@ -43,7 +43,7 @@ LEFT_OUT = ("django_session", "sources_progress")
 
 
 @dataclass(frozen=True)
-class Made:
+class DayArchive:
     """A day's archive: where it lies, and its bytes."""
 
     file: str
@@ -105,7 +105,7 @@ def self_backup(run: Run) -> Outcome:
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     """Note what a settled record has made. Runs in the settle's transaction."""
     match outcome:
-        case Succeeded(result=Made(file, size)):
+        case Succeeded(result=DayArchive(file, size)):
             SelfBackup.objects.filter(day=record.subject).update(ended_at=now, file=file, size=size)
             decisions.doing("succeeded", f"the scheduler itself is backed up: {file}", record=record, now=now)
         case Failed(error):
@@ -146,7 +146,7 @@ class DumpFailed(Exception):
     """pg_dump failed; the message is its last line."""
 
 
-def _back_up(scratch: Path, store: Store, run: Run) -> Made:
+def _back_up(scratch: Path, store: Store, run: Run) -> DayArchive:
     key = recovery_key()
     _keep_key(key, scratch / archive.KEY, store)
     dump_database(scratch / archive.DATABASE, run.stop)
@@ -156,7 +156,7 @@ def _back_up(scratch: Path, store: Store, run: Run) -> Made:
     file = f"{archive.FOLDER}/{made}{archive.ENDING}"
     store.put(sealed, file)
     store.delete(archive.FOLDER, [each + archive.ENDING for each in [*names, made][:-KEEP]])
-    return Made(file, sealed.stat().st_size)
+    return DayArchive(file, sealed.stat().st_size)
 
 
 def _keep_key(key: RecoveryKey, file: Path, store: Store) -> None:

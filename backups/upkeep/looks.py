@@ -47,7 +47,7 @@ EDIT_SECONDS = 15.0
 """For which a person who moves a repository waits."""
 
 
-class Wanted(NamedTuple):
+class WantedPoints(NamedTuple):
     """What is looked for of an assignment: its folder, and names of points; `newest` is one of them."""
 
     id: int
@@ -84,7 +84,7 @@ def plan(now: datetime | None = None) -> int:
     return backlog.enqueue(KIND, records, now=instant) if records else 0
 
 
-def wanted_in(repository: Repository, seen_since: datetime | None, after: int, at_most: int) -> list[Wanted]:
+def wanted_in(repository: Repository, seen_since: datetime | None, after: int, at_most: int) -> list[WantedPoints]:
     """The next assignments behind that id of which points are to be there, copies too: the newest one of each, unless
     a backup or a check has `seen` it `since` then, and those that are known to be missing."""
     there = {"assignment": OuterRef("pk"), "repository": repository}
@@ -111,12 +111,12 @@ def wanted_in(repository: Repository, seen_since: datetime | None, after: int, a
         own = [layout.point_of(snapshot or ""), max(copied or (), key=layout.order_of, default=None)]
         lost = [each["point"] for each in damage or () if (each.get("repository"), each["why"]) == gone]
         points = tuple(dict.fromkeys(filter(None, [*own, *lost])))
-        found.append(Wanted(pk, source, folder, points[0] if points else "", points))
+        found.append(WantedPoints(pk, source, folder, points[0] if points else "", points))
     return found
 
 
 def look_for(
-    repository: Repository, wanted: Sequence[Wanted], stop: StopSignal | None, seconds: float = BATCH_SECONDS
+    repository: Repository, wanted: Sequence[WantedPoints], stop: StopSignal | None, seconds: float = BATCH_SECONDS
 ) -> dict[str, object]:
     """The answer of `sightings.look_for`. A repository that cannot be asked is silent. Raises: Stopped."""
     try:
@@ -158,7 +158,7 @@ def look(run: Run) -> Outcome:
     return Succeeded(found)
 
 
-def _sort(found: Looked, wanted: Iterable[Wanted], answer: dict[str, object]) -> None:
+def _sort(found: Looked, wanted: Iterable[WantedPoints], answer: dict[str, object]) -> None:
     missing = {(folder, point) for folder, point in answer["missing"]}  # type: ignore[attr-defined]
     for each in wanted:
         lost = [point for point in each.points if (each.folder, point) in missing]

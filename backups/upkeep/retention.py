@@ -28,7 +28,7 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from sources import planning
 from sources.availability.check import not_wanted
-from sources.domain.retention import MISSING, Kept
+from sources.domain.retention import MISSING, KeptPoint
 from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
 from storage import layout
 from storage.places.locks import Busy
@@ -68,7 +68,7 @@ class Removal:
         self.freed += answer["freed"]
         self.unrecorded[repository.pk] = answer["unrecorded"]
 
-    def note_manifests(self, repository: Repository, decided: list[Kept], answer: dict[str, Any]) -> None:
+    def note_manifests(self, repository: Repository, decided: list[KeptPoint], answer: dict[str, Any]) -> None:
         """Keep which points are not there, and whose manifests cannot be read."""
         absent = [each for each in decided if each.reasons and each.point.name not in answer["present"]]
         self.lost += [each.point.name for each in absent if MISSING not in each.reasons]
@@ -126,7 +126,7 @@ def _remove(work: records.Work) -> Removal:
 def _remove_all(work: records.Work, done: Removal) -> None:
     """Raises: StorageFailed, Stopped, Busy, also after some of it is done."""
     assignment = work.assignment
-    decided = defaultdict[int, list[Kept]](list)
+    decided = defaultdict[int, list[KeptPoint]](list)
     for each in decide(assignment, now=work.record.started_at):
         decided[each.point.repository].append(each)
     for repository in holdings.holding(assignment):
@@ -145,7 +145,7 @@ def _remove_all(work: records.Work, done: Removal) -> None:
     _thin_copies(work, done)
 
 
-def thin(work: records.Work, repository: Repository, decided: list[Kept]) -> dict[str, Any] | None:
+def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -> dict[str, Any] | None:
     """Remove what does not stay of the points that an assignment has in a repository, with their rows. Returns what
     came of it; None: all stay. Raises: StorageFailed, Stopped, Busy."""
     goes = [each.point.name for each in decided if not each.reasons]

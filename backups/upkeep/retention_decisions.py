@@ -16,7 +16,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from schedules.cron import Period
 from sources import planning
-from sources.domain.retention import DAMAGED, MISSING, Keep, Kept, Point
+from sources.domain.retention import DAMAGED, MISSING, Keep, KeptPoint, Point
 from sources.models import Assignment, CheckRound, Copy, Repository, Restore
 from sources.planning import names
 from storage import layout
@@ -31,7 +31,7 @@ KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
 
-def decide(assignment: Assignment, now: datetime | None = None) -> list[Kept]:
+def decide(assignment: Assignment, now: datetime | None = None) -> list[KeptPoint]:
     """What becomes of each of its points, the newest first, in whichever repository they lie. `now` (aware): of a
     retired source, when; by default the database's clock."""
     rows = assignment.backups.order_by()
@@ -47,7 +47,7 @@ def decide(assignment: Assignment, now: datetime | None = None) -> list[Kept]:
 
 def decide_of_copy(
     assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None, came: int = 0
-) -> list[Kept]:
+) -> list[KeptPoint]:
     """The same of the points that a copy in a repository has, whatever became of those that it was made of. No more go
     than came since some went last, so many of them just now (`came`), unless a person has changed the rules since."""
     rows = assignment.backups.order_by().values_list("snapshot", "warnings", "files", "rows")
@@ -59,7 +59,7 @@ def decide_of_copy(
         return decided
     goes = [each.point for each in decided if not each.reasons]
     spared = set(goes[: max(0, len(goes) - copy.came - came)])
-    return [Kept(each.point, (TOO_MANY,)) if each.point in spared else each for each in decided]
+    return [KeptPoint(each.point, (TOO_MANY,)) if each.point in spared else each for each in decided]
 
 
 def _is_full(warnings: list[str], files: int, rows: int | None) -> bool:
@@ -68,7 +68,7 @@ def _is_full(warnings: list[str], files: int, rows: int | None) -> bool:
     return not warnings and files > 0 and rows != 0
 
 
-def _decide(assignment: Assignment, points: list[Point], now: datetime | None) -> list[Kept]:
+def _decide(assignment: Assignment, points: list[Point], now: datetime | None) -> list[KeptPoint]:
     """What cannot be restored stays by the rules as they are for all; what can, by those for these alone."""
     points.sort(key=lambda point: layout.order_of(point.name), reverse=True)
     lost = _not_restorable(assignment)
@@ -77,17 +77,17 @@ def _decide(assignment: Assignment, points: list[Point], now: datetime | None) -
     for each in _apply(assignment, points, now) if len(whole) < len(points) else ():
         if each.point not in decided:
             why = lost[each.point.repository, each.point.name]
-            decided[each.point] = Kept(each.point, each.reasons and (*each.reasons, why))
+            decided[each.point] = KeptPoint(each.point, each.reasons and (*each.reasons, why))
     return _spared(assignment, [decided[each] for each in points])
 
 
-def _spared(assignment: Assignment, decided: list[Kept]) -> list[Kept]:
+def _spared(assignment: Assignment, decided: list[KeptPoint]) -> list[KeptPoint]:
     """What a person wants restored stays until that has ended."""
     if all(each.reasons for each in decided):
         return decided
     wanted = set(restores_under_way().filter(assignment=assignment).values_list("repository", "point"))
     spared = {each.point for each in decided if (each.point.repository, each.point.name) in wanted}
-    return [Kept(each.point, each.reasons or (RESTORED,)) if each.point in spared else each for each in decided]
+    return [KeptPoint(each.point, each.reasons or (RESTORED,)) if each.point in spared else each for each in decided]
 
 
 def restores_under_way() -> QuerySet[Restore]:
@@ -109,7 +109,7 @@ def _not_restorable(assignment: Assignment) -> dict[tuple[int | None, str], str]
     return damaged | {(each.get("repository"), each["point"]): MISSING for each in of_points if each["why"] == GONE}
 
 
-def _apply(assignment: Assignment, points: list[Point], now: datetime | None) -> list[Kept]:
+def _apply(assignment: Assignment, points: list[Point], now: datetime | None) -> list[KeptPoint]:
     policy, keep = assignment.policy, assignment.policy.keeping
     if points and (retired_at := assignment.source.retired_at):
         return _decide_of_retired(points, keep, policy.schedule.period, retired_at, now or database_clock())
@@ -118,13 +118,13 @@ def _apply(assignment: Assignment, points: list[Point], now: datetime | None) ->
 
 def _decide_of_retired(
     points: list[Point], keep: Keep, period: Period, retired_at: datetime, now: datetime
-) -> list[Kept]:
+) -> list[KeptPoint]:
     """As if a backup had been made in each period since it was retired, but the newest point stays to the last."""
     since = max(retired_at, points[0].started_at)
     left = keep.gone_on(since, now, period.zone, period.next_after)
     if left is None and now < retired_at + KEPT_AT_LEAST:
         left = Keep(last=1)
-    return left.apply(points, period.zone) if left else [Kept(point, ()) for point in points]
+    return left.apply(points, period.zone) if left else [KeptPoint(point, ()) for point in points]
 
 
 def copies_of(assignment: Assignment) -> QuerySet[Copy]:

@@ -48,7 +48,7 @@ async def deliver(run: Run) -> Outcome:
             headers = await aside(lambda: signature.signed(queue, body))
     except TimeoutError:
         return Failed(signature.NO_END)
-    except signature.Unready as error:
+    except signature.UnreadySignature as error:
         return Failed(str(error))
     return await _send(target, queue, request, body, headers)
 

@@ -25,7 +25,7 @@ SECONDS = 30.0
 NO_END = f"{FIND_CREDENTIALS} (it has looked for {SECONDS:g} s)"
 
 
-class Unready(Exception):
+class UnreadySignature(Exception):
     """Nothing can be signed. Its text says what to do."""
 
 
@@ -44,25 +44,25 @@ def signed(queue: Queue, body: bytes) -> dict[str, str]:
     """The headers of a SendMessage with that body.
 
     It asks a file, a program or the machine's role for credentials, one thread at a time, which takes as long as it
-    does; the others wait for SECONDS. Raises: Unready.
+    does; the others wait for SECONDS. Raises: UnreadySignature.
     """
     if lacking := extras.missing("boto3", "SQS"):
-        raise Unready(f"{lacking}; then restart the worker")
+        raise UnreadySignature(f"{lacking}; then restart the worker")
     from botocore.auth import SigV4Auth  # type: ignore[import-untyped]
     from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
 
     if not _lock.acquire(timeout=SECONDS):
-        raise Unready(NO_END)
+        raise UnreadySignature(NO_END)
     try:
         region, credentials = _found()
     except Exception as error:  # of the files, programs and servers that boto3 asks
-        raise Unready(f"{FIND_CREDENTIALS} ({quoted(str(error))})") from None
+        raise UnreadySignature(f"{FIND_CREDENTIALS} ({quoted(str(error))})") from None
     finally:
         _lock.release()
     if not (region := queue.region or region):
-        raise Unready(NO_REGION)
+        raise UnreadySignature(NO_REGION)
     if credentials is None:
-        raise Unready(FIND_CREDENTIALS)
+        raise UnreadySignature(FIND_CREDENTIALS)
     headers = {"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "AmazonSQS.SendMessage"}
     request = AWSRequest("POST", f"{queue.server}/", headers, body)
     SigV4Auth(credentials, "sqs", region).add_auth(request)

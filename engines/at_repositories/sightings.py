@@ -69,7 +69,7 @@ def _not_ours(store: Store, ours: Identity, made: bool) -> str:
         if (found := identity.read(replace(store, location=location.bare))) is None:
             return LOST.format(location.outside) if made else ""
         identity.check(found, ours)
-    except identity.Unreadable:  # damaged: the points say more
+    except identity.UnreadableIdentity:  # damaged: the points say more
         return ""
     except identity.Refused as error:
         return str(error)

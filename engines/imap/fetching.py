@@ -19,7 +19,7 @@ from typing import Any
 from engines.base import RunEnded, SourceSpec, Verdict
 from engines.imap import folders
 from engines.imap.folders import Folder
-from engines.imap.maildir import Key, Maildir, letters_of, messages_by_directory, remove_others
+from engines.imap.maildir import Maildir, MessageKey, letters_of, messages_by_directory, remove_others
 from engines.imap.session import Refused, Session, session_with
 from engines.results import WARNING_LENGTH, WARNINGS
 from external.formatting import several
@@ -164,15 +164,15 @@ class _Copy:
             text = f"its server announces {number:,} messages and lists {len(flags):,}: the others were not fetched"
             self._found.warn(f"{self._folder.title}: {text}")
         for uid, letters in flags.items():
-            if (key := Key(self._validity, uid)) in self._maildir:
+            if (key := MessageKey(self._validity, uid)) in self._maildir:
                 self._maildir.flag(key, letters)
-        new = [uid for uid in flags if Key(self._validity, uid) not in self._maildir]
+        new = [uid for uid in flags if MessageKey(self._validity, uid) not in self._maildir]
         for start in range(0, len(new), FETCHED_AT_ONCE):
             self._fetch(new[start : start + FETCHED_AT_ONCE], flags)
         if len(flags) == number:  # else the server has not listed all, and the next run sees what has gone
             # of a folder that was numbered anew, until all of it has come, what came under its old numbers stays
             old = self._maildir.of_others(self._validity) if self._found.warned > warned else set()
-            self._maildir.keep_only({Key(self._validity, uid) for uid in flags} | old)
+            self._maildir.keep_only({MessageKey(self._validity, uid) for uid in flags} | old)
 
     def _look(self) -> tuple[int, dict[int, str]]:
         """How many messages the folder has, and the flags of those that are listed, by UID."""
@@ -231,7 +231,9 @@ class _Copy:
                         raise Refused("its server does not send it")
                     continue
                 announced, received_at = facts[uid]
-                size = self._maildir.keep(Key(self._validity, uid), flags[uid], received_at, self._pieces(uid, mail))
+                size = self._maildir.keep(
+                    MessageKey(self._validity, uid), flags[uid], received_at, self._pieces(uid, mail)
+                )
             except Refused as error:
                 self._warn(uid, f"the message was not fetched: {error}")
                 continue

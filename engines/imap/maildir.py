@@ -25,7 +25,7 @@ CUR, NEW, TMP = "cur", "new", "tmp"
 
 
 @dataclass(frozen=True)
-class Key:
+class MessageKey:
     """What never means another message of a folder again (RFC 3501, 2.3.1.1)."""
 
     validity: int
@@ -43,10 +43,10 @@ class Maildir:
                 (directory / name).mkdir(parents=True, exist_ok=True)
             self._names = self._look()
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: MessageKey) -> bool:
         return key in self._names
 
-    def flag(self, key: Key, letters: str) -> None:
+    def flag(self, key: MessageKey, letters: str) -> None:
         """Let a message that is there have these flags."""
         name = self._names[key]
         stem, _, before = name.rpartition(",")
@@ -55,7 +55,7 @@ class Maildir:
                 os.rename(self._cur / name, self._cur / f"{stem},{letters}")
             self._names[key] = f"{stem},{letters}"
 
-    def keep(self, key: Key, letters: str, received_at: float, pieces: Iterable[bytes]) -> int:
+    def keep(self, key: MessageKey, letters: str, received_at: float, pieces: Iterable[bytes]) -> int:
         """Write a message that comes in pieces. Returns its size. Raises: what `pieces` raises, and keeps nothing."""
         path, size = self._tmp / f"{key.validity}.{key.uid}", 0
         try:
@@ -71,21 +71,21 @@ class Maildir:
         self._names[key] = name
         return size
 
-    def of_others(self, validity: int) -> set[Key]:
+    def of_others(self, validity: int) -> set[MessageKey]:
         """The messages of any other UIDVALIDITY."""
         return {key for key in self._names if key.validity != validity}
 
-    def keep_only(self, keys: Collection[Key]) -> None:
+    def keep_only(self, keys: Collection[MessageKey]) -> None:
         with written():
             for key in self._names.keys() - keys:
                 (self._cur / self._names.pop(key)).unlink()
 
-    def _look(self) -> dict[Key, str]:
-        found: dict[Key, str] = {}
+    def _look(self) -> dict[MessageKey, str]:
+        found: dict[MessageKey, str] = {}
         with os.scandir(self._cur) as entries:
             for entry in entries:
                 match = NAME.fullmatch(entry.name)
-                key = Key(int(match[1]), int(match[2])) if match else None
+                key = MessageKey(int(match[1]), int(match[2])) if match else None
                 if match and key and key not in found and entry.stat(follow_symlinks=False).st_size == int(match[3]):
                     found[key] = entry.name
                 else:

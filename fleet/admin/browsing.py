@@ -42,7 +42,7 @@ UNREADABLE = (ValueError, StorageFailed, ProgramMissing, process.Unfinished)
 
 
 @dataclass
-class Place:
+class BrowsedPlace:
     """What a page is about, from its query: an assignment, a point of it, and a path in there. `only`: the name of the
     repository to read it from; empty: the first that has it."""
 
@@ -88,7 +88,7 @@ class BrowsesBackups(ModelAdmin):
             if request.GET.get("what") == "download":
                 try:
                     return _download(request, place)
-                except downloads.TooMany as error:
+                except downloads.TooManyDownloads as error:
                     page = self._page(request, source, None, RestoreForm(source), {"wrong": str(error)})
                     page.status_code, page.headers["Retry-After"] = 503, "60"
                     return page
@@ -98,7 +98,7 @@ class BrowsesBackups(ModelAdmin):
             context, place = {"wrong": str(error)}, None
         return self._page(request, source, place, RestoreForm(source), context)
 
-    def _ask(self, request: HttpRequest, source: Source, place: Place) -> HttpResponse:
+    def _ask(self, request: HttpRequest, source: Source, place: BrowsedPlace) -> HttpResponse:
         form = RestoreForm(source, request.POST)
         if form.is_valid():
             sent = {
@@ -117,7 +117,12 @@ class BrowsesBackups(ModelAdmin):
         return self._page(request, source, place, form, _folder(place, request))
 
     def _page(
-        self, request: HttpRequest, source: Source, place: Place | None, form: RestoreForm, context: dict[str, Any]
+        self,
+        request: HttpRequest,
+        source: Source,
+        place: BrowsedPlace | None,
+        form: RestoreForm,
+        context: dict[str, Any],
     ) -> HttpResponse:
         assignments = [each for each in source.assignments.select_related("policy__schedule") if each.directory]
         page = admin.site.each_context(request) | {
@@ -127,13 +132,13 @@ class BrowsesBackups(ModelAdmin):
         return TemplateResponse(request, "fleet/browse.html", page)
 
 
-def _place(source: Source, query: Any) -> Place:
+def _place(source: Source, query: Any) -> BrowsedPlace:
     """Raises: ValueError, StorageFailed, ProgramMissing."""
     if (assignment := _assignment(source, query)) is None:
         raise ValueError("It has not been backed up yet: there is nothing to restore.")
     at, only = query.get("at") or query.get("point") or None, query.get("from", "")
     point, points = choose(assignment, at, database_clock(), only or None)
-    return Place(assignment, points, point, query.get("path", "").strip("/"), only)
+    return BrowsedPlace(assignment, points, point, query.get("path", "").strip("/"), only)
 
 
 def _assignment(source: Source, query: Any) -> Assignment | None:
@@ -156,7 +161,7 @@ def _address(**query: str) -> str:
     return "?" + urlencode({name: value for name, value in query.items() if value})
 
 
-def _folder(place: Place, request: HttpRequest) -> dict[str, Any]:
+def _folder(place: BrowsedPlace, request: HttpRequest) -> dict[str, Any]:
     with place.tree as tree:
         tree.check(place.path)
         entry = tree.entry(place.path)
@@ -182,7 +187,7 @@ def _folder(place: Place, request: HttpRequest) -> dict[str, Any]:
         return _facts(place, tree) | {"table": {"headers": headers, "rows": rows}, "more": more, "is_folder": True}
 
 
-def _versions(place: Place, after: str = "") -> dict[str, Any]:
+def _versions(place: BrowsedPlace, after: str = "") -> dict[str, Any]:
     """The versions of the file that is looked at, in the points before `after`; empty: from the newest one on."""
     zone = place.assignment.policy.schedule.period.tzinfo
     older = list(reversed(place.points))
@@ -205,7 +210,7 @@ def _versions(place: Place, after: str = "") -> dict[str, Any]:
     return {"table": {"headers": headers, "rows": rows}, "more": more}
 
 
-def _facts(place: Place, tree: Tree) -> dict[str, Any]:
+def _facts(place: BrowsedPlace, tree: Tree) -> dict[str, Any]:
     """What stands above the table: the points, the way down to the path, and how much lies there."""
     zone = place.assignment.policy.schedule.period.tzinfo
     parts = place.path.split("/") if place.path else []
@@ -220,7 +225,7 @@ def _facts(place: Place, tree: Tree) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
+def _download(request: HttpRequest, place: BrowsedPlace) -> StreamingHttpResponse:
     """A file as it is; a folder as a tar archive."""
     repository, folder = place.repository, place.assignment.directory
     with place.tree as tree:
@@ -246,7 +251,7 @@ def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
     return answer
 
 
-def _archived(place: Place) -> Any:
+def _archived(place: BrowsedPlace) -> Any:
     with place.tree as tree:
         yield from downloads.archive(place.repository, place.assignment.directory, place.point, tree, place.path)
 

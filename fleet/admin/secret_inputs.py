@@ -27,7 +27,7 @@ HELP = f"Where it is found: {FORMS}; or type it beside that: it is sealed, and n
 
 
 @dataclass(frozen=True)
-class NewSecret:
+class TypedSecret:
     """A secret that was typed."""
 
     value: str = field(repr=False)
@@ -65,7 +65,7 @@ class SecretField(forms.Field):
     def has_changed(self, initial: Any, data: Any) -> bool:
         return bool(data) and (data[0] != (initial or "") or bool(data[1]))
 
-    def clean(self, value: Any) -> str | NewSecret:
+    def clean(self, value: Any) -> str | TypedSecret:
         """Raises: ValidationError, which quotes no secret."""
         reference, typed = value or ("", "")
         reference, typed = (reference or "").strip(), typed or ""
@@ -75,7 +75,7 @@ class SecretField(forms.Field):
             raise ValidationError(f"is longer than {LONGEST_SECRET:,} characters")
         if self.required and not (reference or typed):
             raise ValidationError(self.error_messages["required"], code="required")
-        return NewSecret(typed) if typed else reference
+        return TypedSecret(typed) if typed else reference
 
 
 class StoresSecrets(DeclaredForm):
@@ -87,13 +87,13 @@ class StoresSecrets(DeclaredForm):
     def clean(self) -> None:
         super().clean()
         for name, value in list(self.cleaned_data.items()):
-            if isinstance(value, NewSecret):
+            if isinstance(value, TypedSecret):
                 try:
                     self.cleaned_data[name] = self._stored(name, value)
                 except ValidationError as error:
                     self.add_error(name, [text for texts in error.message_dict.values() for text in texts])
 
-    def _stored(self, field: str, new: NewSecret) -> str:
+    def _stored(self, field: str, new: TypedSecret) -> str:
         """The reference to a secret that is stored now. Raises: ValidationError by field, which quotes no secret."""
         if self.account is not None and not self.account.has_perm(SET_SECRET):
             raise ValidationError({field: [MAY_NOT]})

@@ -25,43 +25,43 @@ MOST_TEXTS = 10_000
 YAML_NAMES = (".yaml", ".yml")
 
 
-class Unreadable(ValueError):
+class UnreadableFile(ValueError):
     """A file that is neither JSON nor YAML, or cannot be read. The message says where."""
 
 
 def read(file: str) -> Any:
-    """The content of a file; `-`: of standard input. Raises: Unreadable."""
+    """The content of a file; `-`: of standard input. Raises: UnreadableFile."""
     try:
         with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as opened:
             content = opened.read(max(LARGEST.values()) + 1)
     except OSError as error:
-        raise Unreadable(f"cannot read {file}: {reason_of(error)}") from error
+        raise UnreadableFile(f"cannot read {file}: {reason_of(error)}") from error
     name = "standard input" if file == "-" else Path(file).name
     form = "JSON" if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else "YAML"
     if len(content) > LARGEST[form]:
         more = "; write it as JSON" if form == "YAML" else ""
-        raise Unreadable(f"{name} is larger than {LARGEST[form]:,} bytes{more}")
+        raise UnreadableFile(f"{name} is larger than {LARGEST[form]:,} bytes{more}")
     try:
         text = content.decode("utf-8-sig")
         del content
         if form == "JSON":
             return json.loads(text, object_pairs_hook=partial(_once_each, {}), parse_constant=_refuse)
         if lost := yaml_problems.lost_to_a_comment(text):
-            raise Unreadable(f"{name}: {lost}")
+            raise UnreadableFile(f"{name}: {lost}")
         return _yaml().load(text)
     except UnicodeDecodeError as error:
-        raise Unreadable(f"{name} is not UTF-8 text: {error}") from error
+        raise UnreadableFile(f"{name} is not UTF-8 text: {error}") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise Unreadable(f"{name} is not JSON: {where}: {error.msg.removesuffix(' at')}") from error
+        raise UnreadableFile(f"{name} is not JSON: {where}: {error.msg.removesuffix(' at')}") from error
     except MarkedYAMLError as error:
-        raise Unreadable(f"{name} is not YAML: {yaml_problems.in_words(error, text)}") from error
-    except Unreadable:
+        raise UnreadableFile(f"{name} is not YAML: {yaml_problems.in_words(error, text)}") from error
+    except UnreadableFile:
         raise
     except (YAMLError, ValueError) as error:
-        raise Unreadable(f"{name} cannot be read: {error}") from error
+        raise UnreadableFile(f"{name} cannot be read: {error}") from error
     except RecursionError as error:
-        raise Unreadable(f"{name} cannot be read: it is nested too deeply") from error
+        raise UnreadableFile(f"{name} cannot be read: it is nested too deeply") from error
 
 
 def write(data: Mapping[str, Iterable[writing.Row]], form: str) -> str:

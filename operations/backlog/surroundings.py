@@ -22,7 +22,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Busy:
+class BusyUnits:
     """The units of a queue: how many there are on workers alive, and how many are busy. `ends_first`: the running
     record that ends first if each takes as long as last time, and when; None: of none is known how long it takes."""
 
@@ -116,15 +116,15 @@ class Surroundings:
         return {name: shortage(fed, name, self.now).missing <= 0 for name, fed in feeding.items()}
 
     @cached_property
-    def busy(self) -> Callable[[str], Busy]:
+    def busy(self) -> Callable[[str], BusyUnits]:
         """How busy the units of a queue are."""
 
-        def find(queue: str) -> Busy:
+        def find(queue: str) -> BusyUnits:
             running = BacklogRecord.objects.running().filter(queue=queue).only("payload", "subject", *TIMES)
             found = list(running[:MOST_RUNNING])
             ends = [(at, title_of(each)) for each in found if (at := expected_end(each, self.now))]
             first = min(ends, default=None)
-            return Busy(self.units[queue], len(found), (first[1], first[0]) if first else None)
+            return BusyUnits(self.units[queue], len(found), (first[1], first[0]) if first else None)
 
         return cache(find)
 

@@ -54,7 +54,7 @@ ON_A_LOG_AXIS = (
 
 
 @dataclass(frozen=True)
-class Theme:
+class ChartTheme:
     """Colours; those of retries are between two shares of *viridis*, whose order any colour blindness leaves."""
 
     background: str
@@ -84,8 +84,8 @@ class Theme:
         }  # fmt: skip
 
 
-LIGHT = Theme("#fffffe", "#1f2430", "#5b6270", "#e3e6eb", "#33658a", 0.02, 0.86)
-DARK = Theme("#111827", "#e6e8ec", "#9aa1ae", "#2a3344", "#7fb2d9", 0.3, 1.0)
+LIGHT = ChartTheme("#fffffe", "#1f2430", "#5b6270", "#e3e6eb", "#33658a", 0.02, 0.86)
+DARK = ChartTheme("#111827", "#e6e8ec", "#9aa1ae", "#2a3344", "#7fb2d9", 0.3, 1.0)
 one_at_a_time = Lock()
 
 
@@ -137,7 +137,7 @@ def _printed(figure: Figure, form: str, title: str, description: str) -> bytes:
     return f'<svg role="img" {head}><title>{title}</title><desc>{description}</desc>{rest}'.encode()
 
 
-def _draw_one(part: SubFigure, study: Study, frame: Frame, theme: Theme, narrow: bool, inches: float) -> None:
+def _draw_one(part: SubFigure, study: Study, frame: Frame, theme: ChartTheme, narrow: bool, inches: float) -> None:
     left, labels, places = (
         (0.105, 6, ((0.105, 0.455, 0.865, 0.375), (0.105, 0.3, 0.865, 0.095), (0.105, 0.05, 0.865, 0.185)))
         if narrow
@@ -166,7 +166,7 @@ def _draw_one(part: SubFigure, study: Study, frame: Frame, theme: Theme, narrow:
         part.text(0.98, y, figure(study), fontsize=9, va="center", ha="right", fontweight="bold")
 
 
-def _draw_retries(dots: Axes, load: Axes, study: Study, frame: Frame, theme: Theme, labels: int) -> None:
+def _draw_retries(dots: Axes, load: Axes, study: Study, frame: Frame, theme: ChartTheme, labels: int) -> None:
     """One dot per retry, time across, jobs down; below it the retries per minute, under the same time axis."""
     many = sum(map(len, study.jobs)) > MOST_VECTOR_DOTS
     size = min(4.5, max(1.4, 237 / len(study.jobs)))
@@ -201,7 +201,7 @@ def _mark(plot: Axes, text: str, at: float, offset: tuple[int, int], **alignment
     plot.annotate(text, (at, 1), xytext=offset, fontsize=8.5, **top)
 
 
-def _draw_waits(plot: Axes, study: Study, frame: Frame, theme: Theme, labels: int) -> None:
+def _draw_waits(plot: Axes, study: Study, frame: Frame, theme: ChartTheme, labels: int) -> None:
     """The waits before each retry: the median, the middle half as a box, all of them as a thin line."""
     plot.set_yscale("log")
     numbers = range(1, len(study.waits) + 1)

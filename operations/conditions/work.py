@@ -170,7 +170,7 @@ SELECT count(*), min(COALESCE(last_failure_at, inserted_at))
 
 
 @dataclass(frozen=True)
-class Standing:
+class TierStanding:
     """One tier at one instant: its last sweep, if there was one; `waiting`: how many records wait for a sweep and are
     young enough for it, at most COUNT_TO + 1; `late_by`: how many seconds ago a sweep should have taken one, at least.
     """
@@ -185,13 +185,13 @@ class Standing:
         return f"up to {several(self.tier.max_age_days, 'day')} old"
 
 
-def _standing(tier: Tier, last: Sweep | None, now: datetime) -> Standing:
+def _standing(tier: Tier, last: Sweep | None, now: datetime) -> TierStanding:
     waiting, since = execute(WAITING, {"since": now - timedelta(days=tier.max_age_days)}).fetchall()[0]
     if since is None:
-        return Standing(tier, last, waiting, 0.0)
+        return TierStanding(tier, last, waiting, 0.0)
     # it is owed in the slot after the last one, if something waited then
     owed = slot(tier, max(since, last.swept_at) if last else since) + timedelta(seconds=tier.every)
-    return Standing(tier, last, waiting, max(0.0, (now - owed).total_seconds()))
+    return TierStanding(tier, last, waiting, max(0.0, (now - owed).total_seconds()))
 
 
 @condition()

@@ -38,14 +38,14 @@ def check_host_key(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownKey:
     """The key that a host showed: as it is pinned, and its fingerprint as `ssh-keygen -l` prints it."""
 
     host_key: str
     fingerprint: str
 
 
-def fetch_now(address: str, port: int | None) -> Shown:
+def fetch_now(address: str, port: int | None) -> ShownKey:
     """The host key that answers now, for a person to compare: who is in between shows his own. There is no login.
 
     Raises: OSError saying why there is none.
@@ -55,7 +55,7 @@ def fetch_now(address: str, port: int | None) -> Shown:
     return asyncio.run(_fetch(address, port or 22))
 
 
-async def _fetch(address: str, port: int) -> Shown:
+async def _fetch(address: str, port: int) -> ShownKey:
     import asyncssh
 
     try:
@@ -72,7 +72,7 @@ async def _fetch(address: str, port: int) -> Shown:
         raise OSError(f"{address}:{port} showed no host key: {why}") from None
     if key is None:
         raise OSError(f"{address}:{port} showed no host key")
-    return Shown(key.export_public_key("openssh").decode().strip(), key.get_fingerprint())
+    return ShownKey(key.export_public_key("openssh").decode().strip(), key.get_fingerprint())
 
 
 async def shown_key(address: str, port: int, algorithms: Collection[str]) -> Any:

@@ -50,7 +50,7 @@ RANK = {day: rank for rank, day in enumerate(Day)}
 
 
 @dataclass(frozen=True)
-class Stretch:
+class DayStretch:
     """What a day is judged by: `begins` ≤ t < `ends`, aware UTC. `closes`: the end of its last opening; None: it has
     none."""
 
@@ -60,7 +60,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Found:
+class DayFacts:
     """What the attempts of an assignment say about a stretch."""
 
     succeeded: bool = False
@@ -68,14 +68,14 @@ class Found:
     silent: bool = False
 
 
-NOTHING = Found()
+NOTHING = DayFacts()
 
 Pauses = Collection[tuple[datetime, datetime | None]]
 """From when until when no backups were wanted; None: it has not ended."""
 
 
 @lru_cache(maxsize=5000)
-def stretches(period: Period, window: Window, first: date, last: date) -> tuple[Stretch, ...]:
+def stretches(period: Period, window: Window, first: date, last: date) -> tuple[DayStretch, ...]:
     """That of each local date from `first` to `last`. Raises: ValueError when the period or window cannot be read."""
     days = [first + timedelta(days=number) for number in range((last - first).days + 2)]
     midnights = [instant_of(datetime.combine(day, time(0)), period.tzinfo) for day in days]
@@ -87,20 +87,20 @@ def stretches(period: Period, window: Window, first: date, last: date) -> tuple[
             coming = period.after(midnight - SMALLEST)
             trigger = next(coming)
         triggers.append(trigger)
-    found: list[Stretch] = []
+    found: list[DayStretch] = []
     for trigger, following, tomorrow in zip(triggers, triggers[1:], midnights[1:], strict=False):
         if trigger >= tomorrow and found:
             found.append(found[-1])
             continue
         begins = trigger if trigger < tomorrow else period.current(midnights[0])
         opening = window.last_opening(begins, following)
-        found.append(Stretch(begins, following, min(opening.closes_at, following) if opening else None))
+        found.append(DayStretch(begins, following, min(opening.closes_at, following) if opening else None))
     return tuple(found)
 
 
 def judge(
-    stretch: Stretch,
-    found: Found,
+    stretch: DayStretch,
+    found: DayFacts,
     *,
     assigned_at: datetime,
     retired_at: datetime | None,

@@ -53,7 +53,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptPoint:
     """A point and why it is kept, as ("last", "weekly"); no reason: it goes."""
 
     point: Point
@@ -125,7 +125,7 @@ class Keep:
         rest = Keep(last=last, within=max(0.0, self.within - (now - since).total_seconds()), **left)
         return rest if rest != Keep() else None
 
-    def apply(self, points: Iterable[Point], zone: str) -> list[Kept]:
+    def apply(self, points: Iterable[Point], zone: str) -> list[KeptPoint]:
         """What becomes of each point. `points`: as they were made, the newest first, which is not the order of their
         times where the clock was put back. `zone`: IANA, in which days begin.
 
@@ -157,5 +157,5 @@ class Keep:
             if not reasons and point.repository not in homes:
                 reasons.append(NEWEST_THERE)
             homes.add(point.repository)
-            found.append(Kept(point, tuple(reasons)))
+            found.append(KeptPoint(point, tuple(reasons)))
         return found

@@ -20,7 +20,7 @@ from jobs.models import Attempt, BacklogRecord, Hold, PastHold
 from jobs.prepared import execute
 from jobs.states import UNFINISHED, AttemptOutcome, Status
 from sources.domain import days
-from sources.domain.days import Day, Found, Stretch
+from sources.domain.days import Day, DayFacts, DayStretch
 from sources.models import Assignment, Pause, Policy
 from sources.planning import AVAILABILITY, BACKUPS, KIND, subject_of
 
@@ -118,7 +118,7 @@ def days_of(assignments: Sequence[Assignment], dates: Sequence[date], now: datet
     return judged
 
 
-def stretches_of(assignment: Assignment, first: date, last: date) -> tuple[Stretch, ...]:
+def stretches_of(assignment: Assignment, first: date, last: date) -> tuple[DayStretch, ...]:
     """What each date from `first` to `last` is judged by; none when its policy cannot be read."""
     policy = assignment.policy
     try:
@@ -127,14 +127,14 @@ def stretches_of(assignment: Assignment, first: date, last: date) -> tuple[Stret
         return ()
 
 
-def _numbers(stretches: Sequence[Stretch]) -> dict[Stretch, int]:
+def _numbers(stretches: Sequence[DayStretch]) -> dict[DayStretch, int]:
     """As `width_bucket` counts them."""
     return {stretch: number for number, stretch in enumerate(dict.fromkeys(stretches), 1)}
 
 
 def _found(
-    assignments: Sequence[Assignment], by_policy: dict[int, tuple[Stretch, ...]], now: datetime
-) -> dict[tuple[int, int], Found]:
+    assignments: Sequence[Assignment], by_policy: dict[int, tuple[DayStretch, ...]], now: datetime
+) -> dict[tuple[int, int], DayFacts]:
     bounds = [
         (policy, instant)
         for policy, all_of in by_policy.items()
@@ -146,7 +146,7 @@ def _found(
         "assignments": [each.pk for each in assignments],
         "now": now,
     }
-    return {(assignment, number): Found(*facts) for assignment, number, *facts in execute(FOUND, values).fetchall()}
+    return {(assignment, number): DayFacts(*facts) for assignment, number, *facts in execute(FOUND, values).fetchall()}
 
 
 def idle_of(assignments: Sequence[Assignment]) -> dict[int, list[Idle]]:
@@ -182,7 +182,7 @@ class Account:
 
     assignment: Assignment
     day: Day
-    stretch: Stretch | None
+    stretch: DayStretch | None
     attempts: list[Attempt]
     idle: list[Idle]
 

@@ -29,7 +29,7 @@ class Refused(ValueError):
     """This repository is not to be used so. The message says what to do."""
 
 
-class Unreadable(Refused):
+class UnreadableIdentity(Refused):
     """It does not say whose it is in words that can be read: a reader may go on without."""
 
 
@@ -53,7 +53,7 @@ def digest_of(key: str | None) -> str:
 def read(store: Files) -> Identity | None:
     """Whose a repository is, of which `store` sees what is not encrypted; None: it does not say.
 
-    Raises: Refused for one of another layout; Unreadable; StorageFailed, Stopped.
+    Raises: Refused for one of another layout; UnreadableIdentity; StorageFailed, Stopped.
     """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / layout.REPOSITORY
@@ -61,7 +61,7 @@ def read(store: Files) -> Identity | None:
             return None
         found = row_of(file.read_bytes())
     if found is None or "layout" not in found:
-        raise Unreadable(f"its {layout.REPOSITORY} cannot be read: {DAMAGED}")
+        raise UnreadableIdentity(f"its {layout.REPOSITORY} cannot be read: {DAMAGED}")
     version = found["layout"]
     if version == 1:
         raise Refused(
@@ -75,7 +75,7 @@ def read(store: Files) -> Identity | None:
         )
     for name, sample in asdict(Identity("", "")).items():
         if type(found.get(name)) is not type(sample):
-            raise Unreadable(f"its {layout.REPOSITORY} lacks {name!r}: {DAMAGED}")
+            raise UnreadableIdentity(f"its {layout.REPOSITORY} lacks {name!r}: {DAMAGED}")
     return Identity(**{name: found[name] for name in Identity.__dataclass_fields__})
 
 

@@ -17,7 +17,7 @@ BETWEEN_LOOKS = 1_000
 """Entries, before a stop is noticed."""
 
 
-class Unreadable(Exception):
+class UnreadablePoint(Exception):
     """What a point names is not known: its manifest is damaged or lost."""
 
     def __init__(self, point: str) -> None:
@@ -39,8 +39,8 @@ class Named:
     _damaged: set[str] = field(default_factory=set, init=False)
 
     def by(self, point: str) -> Iterator[Entry]:
-        """The entries of files of one of our points, sorted by path. Raises: Unreadable, at the latest after the last
-        one; StorageFailed, Stopped."""
+        """The entries of files of one of our points, sorted by path. Raises: UnreadablePoint, at the latest after the
+        last one; StorageFailed, Stopped."""
         file = self._fetched(point)
         try:
             for number, entry in enumerate(manifests.read(file)):
@@ -49,7 +49,7 @@ class Named:
                 if entry.folder:
                     yield entry
         except ManifestDamaged:
-            raise Unreadable(point) from None
+            raise UnreadablePoint(point) from None
 
     def ends(self, point: str, following: str | None) -> Iterator[Entry]:
         """The files that a point names, and the `following` one does not under the same path. Raises: as `by`."""
@@ -79,13 +79,13 @@ class Named:
                     self.store.go_on()
                 yield each
         except ManifestDamaged:
-            raise Unreadable(point) from None
+            raise UnreadablePoint(point) from None
 
     def _parsed(self, point: str, line: bytes) -> Entry:
         try:
             return manifests.parsed(line, self._fetched(point))
         except ManifestDamaged:
-            raise Unreadable(point) from None
+            raise UnreadablePoint(point) from None
 
     def by_foreign(self, point: str) -> Iterator[Entry]:
         """The same of a foreign point, as far as that can be read: a person may take it for ours one day."""
@@ -107,7 +107,7 @@ class Named:
         """Raises: StorageFailed, Stopped."""
         try:
             return bool(self._fetched(point))
-        except Unreadable:
+        except UnreadablePoint:
             return False
 
     def forget(self, *points: str) -> None:
@@ -118,7 +118,7 @@ class Named:
 
     def _fetched(self, point: str) -> Path:
         if point in self.lost or point in self._damaged:
-            raise Unreadable(point)
+            raise UnreadablePoint(point)
         if point in self._files:
             return self._files[point]
         file = self.scratch / point
@@ -133,7 +133,7 @@ class Named:
             self._bases[point] = manifests.read_header(file).base
         except ManifestDamaged:
             self._damaged.add(point)
-            raise Unreadable(point) from None
+            raise UnreadablePoint(point) from None
         self._files[point] = file
         return file
 

@@ -31,7 +31,7 @@ from storage import layout
 from storage.points import runs
 from storage.points.deleting import BATCH, Deletion, OnProgress
 from storage.points.moving import check_inside
-from storage.points.named import Named, Unreadable
+from storage.points.named import Named, UnreadablePoint
 from storage.points.store import StorageFailed, Store
 from storage.points.sweeping import put_marks, remove_marks, sweep_left
 
@@ -142,7 +142,7 @@ class _Removal:
                 continue
             try:
                 only = self._only_in(before, gone, after)
-            except Unreadable as error:
+            except UnreadablePoint as error:
                 self.damaged += [error.point] if error.point not in self.damaged else []
                 if error.point == before:
                     before, *gone = gone
@@ -163,7 +163,7 @@ class _Removal:
         return self.named.is_readable(point) and _is_earlier(self.named.base(point), before)
 
     def _only_in(self, before: str | None, gone: list[str], after: str | None) -> dict[str, int]:
-        """The sizes of files that these points alone name, by place. Raises: Unreadable, of one that stays."""
+        """The sizes of files that these points alone name, by place. Raises: UnreadablePoint, of one that stays."""
         only, read = dict[str, int](), list[str]()
         for each in gone:
             # one that goes and cannot be read goes all the same, and what it alone named is swept

@@ -22,7 +22,7 @@ from storage import layout
 from storage.points import runs
 from storage.points.batches import batches
 from storage.points.deleting import MANY, Deletion
-from storage.points.named import Named, Unreadable, key_of
+from storage.points.named import Named, UnreadablePoint, key_of
 from storage.points.store import StorageFailed, Store
 
 MARKS = (layout.UNFINISHED, runs.FLUSHED, layout.REMOVING)
@@ -103,10 +103,10 @@ class _Sweep:
             if not first or not layout.is_later(first, each):  # one of these may be a point that is lost
                 try:
                     if each in absent:
-                        raise Unreadable(each)
+                        raise UnreadablePoint(each)
                     self._note(self.named.by(each))
                     self.named.forget(each)
-                except Unreadable:
+                except UnreadablePoint:
                     self.blocked = each
         for each in foreign:
             self._note(self.named.by_foreign(each))

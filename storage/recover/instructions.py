@@ -72,7 +72,7 @@ def _says(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bo
         if (found := identity.read(outside)) and ours:
             identity.check(found, ours)
     except identity.Refused as error:
-        if isinstance(error, identity.Unreadable) and may_be_damaged():
+        if isinstance(error, identity.UnreadableIdentity) and may_be_damaged():
             return False
         raise StorageFailed(str(error)) from None
     return found is not None

@@ -92,7 +92,7 @@ def opened_at(options: dict[str, Any], stop: StopSignal) -> Store:
     outside = Store(location.bare, stop)
     try:
         found = identity.read(outside)
-    except identity.Unreadable:
+    except identity.UnreadableIdentity:
         found = None
         sys.stderr.write(f"its {layout.REPOSITORY} cannot be read; this goes on without it\n")
     if found is not None:
@@ -218,7 +218,7 @@ def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
             point = moments.choose(points, options["at"], now, zone)
             into = target / folder if len(assignments) > 1 else target
             wish = Wish(folder, point, into, tuple(options["path"]), options["overwrite"], options["dry_run"])
-            with showing.Shown(_print, as_json=options["json"]) as shown:
+            with showing.ProgressDisplay(_print, as_json=options["json"]) as shown:
                 report = into_folder.restore_to_stay(wish, store, scratch, shown)
         except (NotThere, StorageFailed) as error:
             if len(assignments) == 1:

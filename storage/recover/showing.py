@@ -149,7 +149,7 @@ def counted(files: int) -> str:
     return f"{files:,} file{'' if files == 1 else 's'}"
 
 
-class Shown:
+class ProgressDisplay:
     """Shows how far a restore is: a bar at a terminal, an object a line as JSON, else nothing."""
 
     def __init__(self, write: Callable[[str], object], *, as_json: bool) -> None:
@@ -158,7 +158,7 @@ class Shown:
         self._bar = Progress(*columns, console=Console(file=sys.stderr), disable=as_json or not sys.stderr.isatty())
         self._task = self._bar.add_task("", files="")
 
-    def __enter__(self) -> "Shown":
+    def __enter__(self) -> "ProgressDisplay":
         self._bar.start()
         return self
 

@@ -37,7 +37,7 @@ AT = datetime.fromisoformat("2026-03-02T12:00:00+00:00")
 OF_THE_SCHEDULER = (*watching.BROKEN, AlertKind.HOLD)
 
 
-def look(now: datetime, *found: raising.Found) -> list[AlertMessage]:
+def look(now: datetime, *found: raising.FoundAlert) -> list[AlertMessage]:
     """One round without what is wrong with the scheduler itself. Returns the messages that it wrote down."""
     before = set(AlertMessage.objects.values_list("pk", flat=True))
     kinds = [kind for kind, alert in watching.KINDS.items() if alert not in OF_THE_SCHEDULER]

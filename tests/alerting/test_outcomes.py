@@ -76,7 +76,7 @@ def test_the_scheduler_pings_only_after_a_round_that_found_nothing_broken(settin
         settings.PING_URL = receiver.url
         look(AT - 2 * MINUTE)  # the first one: nothing counts as late yet
         look(AT)
-        found = raising.Found(AlertKind.WATCHDOG, "watchdog:x", "x", "")
+        found = raising.FoundAlert(AlertKind.WATCHDOG, "watchdog:x", "x", "")
         monkeypatch.setattr(rounds.watching, "look", lambda *args: [found])
         look(AT + MINUTE)
         look(AT + MINUTE)  # another process: this minute's was done

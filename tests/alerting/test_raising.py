@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from alerting import announcing
 from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
-from alerting.raising import Found
+from alerting.raising import FoundAlert
 from jobs.clock import database_clock
 from jobs.models import Breaker
 from jobs.states import Status
@@ -159,7 +159,7 @@ def test_a_route_gets_its_kinds_and_policies_and_what_is_of_no_policy():
     mine, other = failing(ours), failing(theirs)
     [message] = look(AT)
     assert (message.route, mine.source.name in message.body, other.source.name in message.body) == (route, True, False)
-    [message] = look(LATER, Found(AlertKind.HOLD, "hold", "held by anna", "disk is replaced"))
+    [message] = look(LATER, FoundAlert(AlertKind.HOLD, "hold", "held by anna", "disk is replaced"))
     assert (message.route, message.title) == (route, "Everything is held")
 
 
@@ -207,7 +207,7 @@ def test_each_route_hears_of_each_once_and_of_its_end_once_whatever_comes(rounds
     now, known = AT, set()
     for bad, minutes in [*rounds, (rounds[-1][0], 6), (rounds[-1][0], 6)]:
         now += minutes * MINUTE
-        for message in look(now, *(Found(AlertKind.CHECK, name, f"<{name}>", "") for name in sorted(bad))):
+        for message in look(now, *(FoundAlert(AlertKind.CHECK, name, f"<{name}>", "") for name in sorted(bad))):
             over = False
             for line in message.body.splitlines():
                 over = line.startswith("OK again") if not line.startswith(" ") else over
@@ -254,8 +254,8 @@ def test_the_page_of_an_alert_leads_to_what_is_to_be_mended(admin_client: Any, k
     breaker = Breaker.objects.create(key="repository:1", title="<disk>", failures=5, opened_at=AT, probe_at=AT)
     assignment = failing()
     policy = assignment.policy
-    window = Found(AlertKind.SCHEDULE, f"window:{policy.pk}", str(policy), "its window never opens")
-    look(AT, Found(AlertKind.BREAKER, f"breaker:{key}", "<disk>", "away"), window)
+    window = FoundAlert(AlertKind.SCHEDULE, f"window:{policy.pk}", str(policy), "its window never opens")
+    look(AT, FoundAlert(AlertKind.BREAKER, f"breaker:{key}", "<disk>", "away"), window)
     pages = {
         alert.kind: admin_client.get(f"/admin/alerting/alert/{alert.pk}/change/").content.decode()
         for alert in Alert.objects.all()

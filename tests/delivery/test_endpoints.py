@@ -17,7 +17,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Failed
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import Status
-from operations.endpoint_tests import Verdict, describe, send_test, wait_for_test
+from operations.endpoint_tests import EndpointVerdict, describe, send_test, wait_for_test
 from sealing.encryption import unseal
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
 from tests.factories import NOON, make_record
@@ -189,4 +189,4 @@ class TestTestEvents:
         assert BacklogRecord.objects.get().status == Status.FAILED
 
     def test_one_whose_record_is_gone(self) -> None:
-        assert wait_for_test(4711, 0) == Verdict(4711, ended=True, why="its record is gone")
+        assert wait_for_test(4711, 0) == EndpointVerdict(4711, ended=True, why="its record is gone")

@@ -8,7 +8,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from delivery import signing
 from delivery.http import client
 from delivery.models import Endpoint
-from delivery.targets import Key, load
+from delivery.targets import TargetKey, load
 from jobs.outcomes import Failed, Succeeded
 from sealing.encryption import seal
 from tests.delivery.events import EVENT_ID, deliver, deliver_at_once, failure_at, make_endpoint, make_event
@@ -116,7 +116,7 @@ class TestASecret:
         assert "you sent ***" in outcome.error
         endpoint = Endpoint.objects.get()
         key = signing.key_of(signing.rotate(endpoint))
-        [target] = load([Key("http_callback", endpoint.pk)], {}).values()
+        [target] = load([TargetKey("http_callback", endpoint.pk)], {}).values()
         assert (target.authorization, target.keys) == (self.AUTHORIZATION, (key,))
         assert "s3cret" not in f"{outcome!r}{target!r}{caplog.text}"
         assert repr(key) not in repr(target)

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from delivery import handlers, targets
 from delivery.models import Endpoint
-from delivery.targets import Key, Targets, load
+from delivery.targets import TargetKey, Targets, load
 from jobs import settling
 from jobs.handlers import Run
 from jobs.models import Breaker
@@ -63,7 +63,7 @@ class TestWhatIsKnown:
         async def find_many() -> int:
             known = Targets()
             for number in range(10):
-                await known.find(Key("http_callback", None, f"http://127.0.0.1:{number + 1}/"))
+                await known.find(TargetKey("http_callback", None, f"http://127.0.0.1:{number + 1}/"))
             return len(known)
 
         assert on_a_loop(find_many) <= 5
@@ -154,7 +154,7 @@ class TestASuccess:
 
 
 def test_a_hosts_doubt_outlasts_a_look_before_its_failure_is_counted():
-    hosts, key = {}, Key("http_callback", None, "http://127.0.0.1:1/")
+    hosts, key = {}, TargetKey("http_callback", None, "http://127.0.0.1:1/")
     [target] = load([key], hosts).values()
     target.host.is_doubted = True
     load([key], hosts)

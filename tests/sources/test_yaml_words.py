@@ -28,7 +28,7 @@ def test_a_sign_of_yaml_at_the_beginning_of_a_value_is_answered_with_quotes(
 ) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_text(f"sources:\n  - {line}\n    kind: local\n")
-    with pytest.raises(formats.Unreadable) as refused:
+    with pytest.raises(formats.UnreadableFile) as refused:
         formats.read(str(file))
     assert text in str(refused.value)
 

@@ -52,7 +52,7 @@ class Command(TerminalCommand):
         prune, dry_run, self._said_at = options["prune"], options["dry_run"], time.monotonic()
         try:
             data = formats.read(options["file"])
-        except formats.Unreadable as error:
+        except formats.UnreadableFile as error:
             raise CommandError(str(error), returncode=2) from error
         if prune and not dry_run and not options["yes"]:
             planned = self._apply(data, options, prune=True, dry_run=True)

@@ -92,7 +92,7 @@ def _restore(command: TerminalCommand, options: dict[str, Any]) -> None:
         if not options["json"]:
             at = moments.in_zone(layout.instant_of(point), zone)
             command.stdout.write(f"{assignment.source} as of {at} (point {point}, times in {zone})")
-        with showing.Shown(command.stdout.write, as_json=options["json"]) as shown:
+        with showing.ProgressDisplay(command.stdout.write, as_json=options["json"]) as shown:
             report = process.restore(points[point], wish, Event(), shown, **how)
     except StorageFailed as error:
         text = f"{one_line(error)}. The same command continues where it was."

@@ -60,7 +60,7 @@ class Command(ClusterCommand):  # type: ignore[misc]
             time.sleep(TRY_AGAIN_AFTER_SECONDS)
         connections.close_all()  # its processes are forked
         logging.getLogger("django-q").addFilter(InOneLine())
-        cluster.Sentinel = Guard
+        cluster.Sentinel = ClusterGuard
         try:
             super().handle(*args, **options)
         except RuntimeError as error:
@@ -83,7 +83,7 @@ class Command(ClusterCommand):  # type: ignore[misc]
             self.stdout.write("Nothing was changed (--dry-run).")
 
 
-class Guard(cluster.Sentinel):  # type: ignore[misc]
+class ClusterGuard(cluster.Sentinel):  # type: ignore[misc]
     """The process that ends the others once the cluster's event says so. Ended by a signal while it waits for that
     event, it left the cluster in `Event.set` for ever, which waits for the waiter to wake."""
 
