@@ -1,6 +1,6 @@
-"""Which engine copies which kind of source.
+"""The engine of each kind of source.
 
-An engine is loaded when it is first asked for: the process of each backup is its own, and loading all of them takes a
+An engine is loaded when it is first asked for: each backup has a process to itself, and loading all engines takes a
 quarter of its start.
 """
 
@@ -46,7 +46,8 @@ def _loaded(place: str) -> Any:
 
 
 def missing_program(kind: str) -> str | None:
-    """What is not installed here that a backup of `kind` runs, and how to get it; None when all is there.
+    """The program that a backup of `kind` runs and that is not installed here, and how to get it; None if nothing is
+    missing.
 
     Raises: ValueError for an unknown kind.
     """

@@ -1,5 +1,6 @@
-"""At which address a source is reached by a program that would look its name up by itself. Between the look that the
-rules of `external.guarded` were kept at and a second one, a name can change its meaning."""
+"""The address at which a source is reached by a program that would look up its name by itself. Between the lookup at
+which the rules of `external.guarded` were applied and a second one, a name can begin to lead elsewhere.
+"""
 
 import socket
 from collections.abc import Callable
@@ -17,13 +18,14 @@ def address_of(host: str, port: int, connect_timeout: float) -> str:
 
 
 def addresses_of(host: str) -> list[str]:
-    """The IP addresses, the preferred one first, for a program that tries one after the other. Raises: RunEnded."""
+    """The IP addresses, the preferred one first, for a program that tries them one after another. Raises: RunEnded."""
     return _found(lambda: guarded.addresses_of(host))
 
 
 def name_of(host: str) -> str:
-    """The name itself, for a program that looks it up once more, since its certificate has to have it. So all of its
-    addresses have to be ones that a name may lead to. Raises: RunEnded."""
+    """The name itself, for a program that looks it up again because its certificate must contain it. So a name may lead
+    to every one of its addresses. Raises: RunEnded if it may not.
+    """
 
     def look() -> str:
         found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]

@@ -1,4 +1,4 @@
-"""What every engine is given and what it gives back."""
+"""The data that every engine receives and returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,24 +32,25 @@ class SourceSpec:
 
     @property
     def hidden(self) -> list[str]:
-        """What no text may hold."""
+        """Texts that must not appear in any message."""
         return [self.secret or "", *self.secrets.values()]
 
 
 @dataclass(frozen=True)
 class BackupTask:
-    """What to copy, where to, and how.
+    """A backup to run: what to copy, where to, and how.
 
-    `folder` is that of this assignment alone, in the repository at `location`. `started_at` (aware, UTC) names the
-    point. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of all that
-    a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`). `least_rate`: bytes a
-    second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest; `zone`: its time zone.
-    `engine_version`: of the engine's program, where the worker knows it; empty: the engine asks. `staging`: the folder
-    of this host for what has to lie there as files first (`staging.py`). Of a source that was copied there, the kind is
-    `source_kind`, and `left_out` says what is not in that copy. `last_snapshot`: the `snapshot` of the
-    newest point in a restic repository, of `last_files` files, as far as they are known. `record`: its id, to be found
-    by. `newest`: the newest point there by our rows; empty: none. `known`: the points of this assignment there that are
-    ours; None: all are. `damaged`: the places of files there (`Entry.place`) that a check has found damaged or missing.
+    `folder` belongs to this assignment alone, in the repository at `location`. `started_at` (aware, UTC) names the
+    point. `stall_timeout` and `grace` are in seconds: for a program that makes no progress, and for all that a stop
+    ends to finish. `reserve`: percent of the repository's file system that stay free (`limits.py`). `least_rate`: bytes
+    a second, over a window (`limits.py`); None if any rate will do. `policy`: its name, for the manifest; `zone`: its
+    time zone. `engine_version`: the version of the engine's program, if the worker knows it; if it is empty, the engine
+    asks. `staging`: the folder of this host for files that must be stored there first (`staging.py`). If the source was
+    copied there, `source_kind` is its kind, and `left_out` names what that copy lacks. `last_snapshot`: the `snapshot`
+    of the newest point in a restic repository, with `last_files` files, as far as they are known. `record`: its id, by
+    which it can be found. `newest`: the newest point there by our rows; empty if there is none. `known`: the points of
+    this assignment there that are ours; None if all are. `damaged`: the places of files there (`Entry.place`) that a
+    check has found damaged or missing.
     """
 
     source: SourceSpec
@@ -77,18 +78,20 @@ class BackupTask:
 
     @property
     def directory(self) -> Path | None:
-        """The folder where it is one of this host, its files as they are."""
+        """The folder, if it is on this host and its files are stored as they are; else None."""
         return Path(self.location.at(self.folder)) if self.location.is_plain else None
 
     @property
     def program_grace(self) -> float:
-        """For the end of the engine's program. The rest is left for the copy that it leaves in pieces."""
+        """Seconds for the engine's program to end. The rest of the grace is left for the copy that it
+        leaves in pieces.
+        """
         return self.grace / 2
 
 
 @dataclass(frozen=True)
 class EngineProgress:
-    """How far a run is; totals grow while the engine still lists files."""
+    """The progress of a run; totals grow while the engine still lists files."""
 
     bytes_done: int
     bytes_total: int
@@ -96,7 +99,7 @@ class EngineProgress:
 
 
 class Verdict(Enum):
-    """What an engine's exit code means. Each engine has its own table."""
+    """The meaning of an engine's exit code. Each engine has a separate table."""
 
     SUCCEEDED = "succeeded"
     WARNINGS = "succeeded with warnings"
@@ -111,16 +114,16 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class EngineResult:
-    """How a run ended. `snapshot` names the point; `error` is one bounded message for people.
+    """The end of a run. `snapshot` names the point; `error` is one bounded message for users.
 
-    `manifest`: the digest of the point's manifest; empty of one of restic. `size` and `files`: bytes and files that the
-    backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
-    against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
-    `tables`, `rows`: of a database. `doubt`: why the engine itself finds that the source may have lost something.
-    `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`); `not_kept`: what the source had and no
-    backup of its kind keeps, which is no warning. `repository`: the id of the one that it
-    went into, `engine`: the name of the one that ran, both as its handler adds. `room`: bytes that are free in the
-    repository then, and that it has in all.
+    `manifest`: the digest of the point's manifest; empty for a point of restic. `size` and `files`: bytes and files
+    that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, compared with the last backup; `read`:
+    bytes from the source; `added`: bytes to the repository. All of these are None if unknown. `tables`, `rows`: counts
+    of a database. `doubt`: why the engine itself finds that the source may have lost something. `warnings`: one for
+    each thing, the first `WARNINGS` of them (`results.py`); `not_kept`: things that the source had and no backup of its
+    kind keeps, which is not a warning. `repository`: the id of the repository that it went into, `engine`: the name of
+    the engine that ran; the handler adds both. `room`: bytes that were free in the repository at that time, and its
+    total.
     """
 
     verdict: Verdict
@@ -146,7 +149,9 @@ class EngineResult:
 
 
 class RunEnded(Exception):
-    """What an engine sees between two looks at its program ends the run. The message is for people."""
+    """An end of the run by something that the engine notices between two looks at its program. The message is for
+    users.
+    """
 
     def __init__(self, verdict: Verdict | str, text: str) -> None:
         super().__init__(verdict, text)
@@ -157,4 +162,4 @@ class RunEnded(Exception):
 
 
 class Stalled(RunEnded):
-    """Its program showed nothing new for as long as the task allows, and was ended."""
+    """The program showed nothing new for as long as the task allows, and was ended."""

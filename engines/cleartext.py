@@ -1,7 +1,7 @@
-"""A source's password never crosses a network in clear, unless its options say so.
+"""A source's password never crosses a network in clear, unless the source's options allow it.
 
-Who holds the address of a source, or a place on the way, would read it: a PostgreSQL server may ask for a cleartext
-password, and WebDAV and S3 over http send theirs, or what is derived from it, with each request.
+Anyone who holds the address of a source, or a place on the way, would read it: a PostgreSQL server may ask for a
+cleartext password, and WebDAV and S3 over http send theirs, or something derived from it, with each request.
 """
 
 import ipaddress
@@ -16,17 +16,19 @@ ALLOWED, PLAINTEXT = providers.ALLOWED, providers.PLAINTEXT
 AUTHENTICATIONS = ("scram-sha-256", "md5")
 NO_FILE = f"{os.devnull}/none"
 WITHOUT_TICKET = {"KRB5CCNAME": f"FILE:{NO_FILE}", "KRB5_CLIENT_KTNAME": f"FILE:{NO_FILE}"}
-"""Parts of the environment of a program of PostgreSQL."""
-"""Of the device itself libpq would complain."""
+"""Parts of the environment of a PostgreSQL program."""
+"""libpq would complain about the device itself."""
 IMPLICIT, STARTTLS, NONE = TLS = ("implicit", "starttls", "none")
-"""How a connection with an IMAP server is encrypted: from its beginning on, by a command, or not."""
+"""The encryption of a connection with an IMAP server: from its beginning, by a command, or none."""
 PASSWORD, XOAUTH2 = IMAP_AUTHENTICATIONS = ("password", "xoauth2")
 MARIADB_SSL_MODES = ("disable", "require", "verify-full")
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 def refusal(address: str, secret: str | None, options: Mapping[str, Any]) -> str:
-    """Why the password of a WebDAV share or S3 bucket at `address` (a URL) may not be sent; empty: it may."""
+    """The reason why the password of a WebDAV share or S3 bucket at `address` (a URL) may not be sent;
+    empty if it may.
+    """
     parts = urlsplit(address)
     if (
         not secret
@@ -42,7 +44,7 @@ def refusal(address: str, secret: str | None, options: Mapping[str, Any]) -> str
 
 
 def refusal_of_remote(remote: Mapping[str, Any], secrets: Collection[str]) -> str:
-    """The same of a remote of a source or repository, whose `secrets` are these options."""
+    """The same for a remote of a source or repository; `secrets` names its secret options."""
     if not secrets or remote.get(PLAINTEXT) == ALLOWED:
         return ""
     encrypts = any(str(remote.get(name, "")).lower() == "true" for name in ("tls", "explicit_tls"))
@@ -59,12 +61,13 @@ def refusal_of_remote(remote: Mapping[str, Any], secrets: Collection[str]) -> st
 
 
 def libpq_parameters(secret: str | None, options: Mapping[str, Any]) -> dict[str, str]:
-    """How libpq (16 or later; an older one refuses the parameter) may answer a server that asks who we are.
+    """Parameters that limit how libpq (16 or later; an older one refuses the parameter) may answer a server that asks
+    who we are.
 
-    With a secret the server has to prove that it knows it (SCRAM, RFC 5802), so none else gets anything of it. Servers
-    that ask for nothing, or go by the account at their socket, are for sources without a secret: they get nothing else
-    of the worker's account, no password of `~/.pgpass`, no certificate of `~/.postgresql`, no Kerberos ticket
-    (`WITHOUT_TICKET` for programs).
+    With a secret the server has to prove that it knows it (SCRAM, RFC 5802), so no other server learns anything about
+    it. Servers that ask for nothing, or identify the account at their socket, are for sources without a secret: they
+    get nothing else of the worker's account, no password of `~/.pgpass`, no certificate of `~/.postgresql`, no Kerberos
+    ticket (`WITHOUT_TICKET` for programs).
     """
     is_known = {"require_auth": str(options.get("auth", AUTHENTICATIONS[0]))}
     found = is_known if secret else {"sslcert": NO_FILE, "gssencmode": "disable"}
@@ -78,19 +81,19 @@ def imap_port(options: Mapping[str, Any]) -> int:
 
 
 def imap_is_tls(options: Mapping[str, Any]) -> bool:
-    """Whether its connection is encrypted from its beginning on."""
+    """True if the mailbox's connection is encrypted from its beginning."""
     return bool(options.get("tls", IMPLICIT) == IMPLICIT)
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raises: ValueError for a value that one of these options does not take."""
+    """Check options of an encrypted connection. Raises: ValueError for a value that one of them does not take."""
     certificate = str(options.get("sslrootcert", "/"))
     if certificate != "system" and not certificate.startswith("/"):
         raise ValueError('sslrootcert must be "system", or the absolute path of a file of certificates')
 
 
 def is_local(address: str) -> bool:
-    """Whether a server is one of this host: nothing of what it is sent crosses a network."""
+    """True if a server is on this host: nothing that is sent to it crosses a network."""
     return address.startswith("/") or _is_loopback(address)
 
 

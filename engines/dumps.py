@@ -1,13 +1,13 @@
-"""What engines share whose point is a few files, written anew each time: dumps of databases.
+"""The shared part of engines whose point is a few files, written from scratch each time: dumps of databases.
 
     files/20261121T065755Z/NAME              what the engine writes, and reads back whole
-    manifests/20261121T065755Z.jsonl.gz      written last: without it the files are no point
+    manifests/20261121T065755Z.jsonl.gz      written last: without it the files are not a point
 
-What a killed run left, which its mark names (`storage.points.runs`), the next run removes, as far as its credentials
+The next run removes the files of a killed one, which its mark names (`storage.points.runs`), as far as its credentials
 may.
 
-Where a repository is no plain folder of this host, all is written here first, into files without names: a worker that
-is killed leaves no password behind. A program that needs a name writes into the staging directory.
+Where a repository is not a plain folder of this host, everything is written to this host first, into files without
+names: a worker that is killed leaves no password behind. A program that needs a name writes into the staging directory.
 """
 
 import dataclasses
@@ -39,23 +39,25 @@ from storage.points.manifests import Entry
 from storage.points.store import Stopped, StorageFailed, Store
 
 DUMP = "dump"
-"""In a staging directory: what stands for the folder of an assignment."""
+"""The name that stands for the folder of an assignment in a staging directory."""
 DIGEST_BYTES = 2**20
 MESSAGE_LINES = 4
 REFUSED = "the source refused the credentials: check its user and secret"
 SILENT = "the source does not answer"
 NOT_WRITTEN = "the dump cannot be written"
 Meanings = Iterable[tuple[Callable[[str], object], Verdict, str]]
-"""What a message says → the verdict, and a text for people."""
+"""Rows of a table: a test of a message → the verdict, and a text for users."""
 
 
 class DumpEngine(Engine):
-    """Writes the files of a new point by `write`. Takes no options: those of a policy are for its other engines."""
+    """An engine that writes the files of a new point with `write`. It takes no options: a policy's options are for its
+    other engines.
+    """
 
     @abstractmethod
     def write(self, dump: "Dump") -> tuple[str, tuple[str, ...]]:
-        """Write the files, and read back what was written, with its `tables` and `rows`. Returns the version of its
-        program, and warnings.
+        """Write the files, and read them back, with the dump's `tables` and `rows`. Returns the version of the program,
+        and warnings.
 
         Raises: RunEnded, Stopped, StorageFailed, ProgramMissing, ValueError, OSError.
         """
@@ -72,15 +74,15 @@ class DumpEngine(Engine):
     def stage(
         self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
     ) -> tuple[EngineResult, Path]:
-        # what needs a name on its way is staged in here
+        # a dump that needs a name on its way is staged in here
         here = replace(task, location=of_directory(into), folder=DUMP, staging=str(into / "staging"), known=None)
-        shutil.rmtree(into / here.folder, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(into / here.folder, ignore_errors=True)  # left by a run that was killed
         result = self.copy(here, stop, on_progress)
         return result, into / layout.files_path(here.folder) / result.snapshot
 
 
 class Dump(Run):
-    """One run of such an engine."""
+    """One run of a dump engine."""
 
     def __init__(
         self,
@@ -119,7 +121,9 @@ class Dump(Run):
         return result
 
     def new_file(self, name: str, *, is_named: bool = False) -> Path:
-        """A file of the point, empty; `is_named`: its program needs one with a name, in a folder of its own."""
+        """Begin an empty file of the point; `is_named`: True if its program needs one with a name, in a separate
+        folder.
+        """
         if self.task.directory:
             file = Path(self.task.location.at(f"{self.point}/{name}"))
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -134,26 +138,27 @@ class Dump(Run):
             self.store = dataclasses.replace(self.store, inherited=self.inherited)
             self.files[name] = Path(f"/dev/fd/{descriptor}")
             return self.files[name]
-        file.unlink(missing_ok=True)  # of a run that was killed
+        file.unlink(missing_ok=True)  # left by a run that was killed
         file.touch(mode=0o600)
         self.files[name] = file
         return file
 
     def leave_out(self, name: str) -> None:
-        """Make the point without a file that was begun."""
+        """Make the point without a file that was already begun."""
         file = self.files.pop(name)
         if self.task.directory:
             file.unlink()
 
     def grows(self) -> int:
-        """The bytes so far, as a sign of life. Raises: RunEnded when there is too little room, or they come too
-        slowly."""
+        """The bytes so far, as a sign of life. Raises: RunEnded when there is too little room, or they
+        come too slowly.
+        """
         size = self.size()
         self.least_rate.check(size, is_fetching=True)
         return size
 
     def size(self) -> int:
-        """The bytes so far, for what need not come fast. Raises: RunEnded when there is too little room."""
+        """The bytes so far, for data that may come slowly. Raises: RunEnded when there is too little room."""
         size = sum(file.stat().st_size for file in self.files.values())
         self.space.check(size, f"the dump ({size:,} bytes so far)")
         self.on_progress(EngineProgress(size, 0, 0))
@@ -163,7 +168,7 @@ class Dump(Run):
         version, warnings = self.engine.write(self)
         entries = [self._entry(name, file) for name, file in sorted(self.files.items())]
         if self.task.directory is None:
-            # no line of rclone's shows that a large file moves; it ends by itself where nothing does
+            # no line from rclone shows that a large file moves; it ends by itself if nothing does
             patient = dataclasses.replace(self.store, stall_timeout=math.inf)
             for name, file in self.files.items():
                 patient.put(file, f"{self.point}/{name}")
@@ -187,7 +192,7 @@ class Dump(Run):
         later = Later(self.stop, self.task.grace - self.task.program_grace)
         with suppress(Stopped, StorageFailed):  # the next run removes it
             store = dataclasses.replace(self.store, stop=later)
-            # a remote may fail to say that it has it
+            # a remote may have it and fail to report it
             store.remove(layout.manifest_path(self.task.folder, self.name))
             _remove_dump(store, self.task.folder, self.name)
             runs.end(store, self.task.folder, self.name)
@@ -207,8 +212,9 @@ class Dump(Run):
 
 
 def judge(ended: Ended, program: str, message: str, meanings: Meanings) -> None:
-    """What it means that a program exited: its message decides, in the order of the table. Raises: RunEnded, unless it
-    is done."""
+    """Judge the exit of a program: its message decides, in the order of the table. Raises: RunEnded, unless it
+    succeeded.
+    """
     if ended.exit_code == 0:
         return
     for says, verdict, text in meanings:
@@ -220,14 +226,15 @@ def judge(ended: Ended, program: str, message: str, meanings: Meanings) -> None:
 
 
 def message_of(ended: Ended, noise: re.Pattern[str]) -> str:
-    """The last of what a program printed, in one line, without `noise`."""
+    """The last lines that a program printed, joined into one, without `noise`."""
     lines = [shown for line in ended.last_lines if (shown := noise.sub("", line).strip())]
     return without_advice("; ".join(lines[-MESSAGE_LINES:]))
 
 
 def messages_of(ended: Ended, noise: re.Pattern[str], continued: re.Pattern[str]) -> tuple[str, ...]:
-    """What a program printed, a text for each message, without `noise`; `continued` matches a line that belongs to the
-    one before it."""
+    """The messages that a program printed, one text each, without `noise`; `continued` matches a line that belongs to
+    the one before it.
+    """
     found = list[str]()
     for line in ended.last_lines:
         if shown := noise.sub("", line).strip():

@@ -1,7 +1,7 @@
-"""What all engines share: how a run begins, what ends it before its program does, and what comes of it.
+"""The shared part of all engines: how a run begins, what ends it before its program does, and what its result is.
 
 An engine is a file or folder of this folder: a pure argv builder, an output parser, and a table of what exit codes and
-messages mean. What it raises becomes a result here.
+messages mean. Exceptions that it raises become a result here.
 """
 
 import math
@@ -27,8 +27,9 @@ OnProgress = Callable[[EngineProgress], None]
 
 
 class Run:
-    """One run of an engine. Its methods raise what `result_of` turns into a result. `lock`: descriptors that its
-    programs keep open."""
+    """One run of an engine. Its methods raise exceptions that `result_of` turns into a result. `lock`: descriptors that
+    its programs keep open.
+    """
 
     def __init__(
         self,
@@ -43,8 +44,10 @@ class Run:
         self.least_rate = LeastRate(task.least_rate)
 
     def check(self, written: int, growing: str) -> None:
-        """Called often while a program is at work that has written so many bytes; `growing`: what it fetches, empty if
-        that is nothing now. Raises: RunEnded when there is too little room, or they come too slowly."""
+        """Check the limits; called often while a program is at work that has written so many bytes. `growing`: the
+        thing that it fetches, empty if it fetches nothing now. Raises: RunEnded when there is too little room, or the
+        bytes come too slowly.
+        """
         self.space.check(written, growing or "many files")
         self.least_rate.check(written, is_fetching=bool(growing))
 
@@ -59,8 +62,9 @@ class Run:
         given: bytes = b"",
         inherited: tuple[int, ...] = (),
     ) -> Ended:
-        """Run a program until it exits. `stalls`: whether it is ended when it shows nothing new for as long as the task
-        allows; the rest is as `runner` has it. Raises: RunEnded when it was stopped; Stalled; OSError."""
+        """Run a program until it exits. `stalls`: True if it is ended when it shows nothing new for as long as the task
+        allows; the other parameters are those of `runner`. Raises: RunEnded when it was stopped; Stalled; OSError.
+        """
         command = Command(
             argv,
             environment,
@@ -78,7 +82,9 @@ class Run:
         return ended
 
     def header(self, engine: str, version: str, *, complete: bool = True, boot: str = "") -> Header:
-        """Whose point it is. `engine`, `version`: who wrote its files; `complete`: none was left out."""
+        """The header of the point's manifest. `engine`, `version`: the program that wrote its files; `complete`: True
+        if no file was left out.
+        """
         task = self.task
         return Header(
             source=task.source.name,
@@ -94,21 +100,25 @@ class Run:
 
 
 class Engine(ABC):
-    """The adapter that runs one backup program. `look` and `copy` raise what `result_of` turns into a result."""
+    """The adapter that runs one backup program. `look` and `copy` raise exceptions that `result_of` turns into a
+    result.
+    """
 
     name: str
 
     @abstractmethod
     def find_programs(self) -> None:
-        """Raises: ProgramMissing for the first of its programs that is not installed here."""
+        """Look for the engine's programs. Raises: ProgramMissing for the first one that is not installed here."""
 
     @abstractmethod
     def check_options(self, options: dict[str, Any]) -> None:
-        """Raises: ValueError naming an option that this engine does not know, or a bad value."""
+        """Check the options of a policy. Raises: ValueError naming an option that this engine does not know, or a bad
+        value.
+        """
 
     @abstractmethod
     def look(self, task: BackupTask, stop: StopSignal) -> str:
-        """What of the source may be read, in a sentence without full stop. Nothing is copied."""
+        """Name the parts of the source that may be read, in a sentence without full stop. Nothing is copied."""
 
     @abstractmethod
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
@@ -118,8 +128,9 @@ class Engine(ABC):
     def stage(
         self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
     ) -> tuple[EngineResult, Path]:
-        """Bring the source into a folder of this host, for another engine to read. Returns what came of it, and the
-        folder. Raises: what `result_of` turns into a result."""
+        """Bring the source into a folder of this host, for another engine to read. Returns the result, and the folder.
+        Raises: what `result_of` turns into a result.
+        """
 
     def run(self, task: BackupTask, *, on_progress: OnProgress, stop: StopSignal) -> EngineResult:
         """Copy; block until done. When `stop` is set, end the program and return Verdict.STOPPED.

@@ -1,4 +1,4 @@
-"""What each kind of source needs, as a table. `sources.declarations.validation` and the form of a source read it."""
+"""The table of what each kind of source needs. `sources.declarations.validation` and the form of a source read it."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from engines.cleartext import ALLOWED, AUTHENTICATIONS, IMAP_AUTHENTICATIONS, MA
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a kind. `choices`: the values that it takes; none: any text."""
+    """An option of a kind. `choices`: the values that it takes; any text if there are none."""
 
     name: str
     means: str
@@ -22,7 +22,9 @@ PLAIN_HTTP = Option("plain_http", "Send the password over http, without encrypti
 
 @dataclass(frozen=True)
 class Rule:
-    """The shape of a kind. `title`, `address` and `path` are words for messages; no `address`: the kind has none."""
+    """The shape of a kind. `title`, `address` and `path` are words for messages; `address` is None if the kind has
+    none.
+    """
 
     title: str
     address: str | None
@@ -37,11 +39,11 @@ class Rule:
     secret_needed: bool = False
     has_host_key: bool = False
     is_any_remote: bool = False
-    """Its options are rclone's settings of a remote, and it has `secrets`."""
+    """True if its options are rclone's settings of a remote, and it has `secrets`."""
     is_a_machine: bool = True
-    """Whether it may sleep, or have an agent."""
+    """True if it may sleep, or have an agent."""
     is_database: bool = False
-    """Whether its backups are dumps, restored as a new database or as files."""
+    """True if its backups are dumps, restored as a new database or as files."""
 
 
 RULES = {

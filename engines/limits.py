@@ -1,11 +1,11 @@
-"""What ends a run between two looks at its program: too little free space, or too slow a source.
+"""Limits that end a run between two looks at its program: too little free space, or too slow a source.
 
-Space: backups leave some free on a repository's file system, so that one source cannot fill it for all. Less than that
-before a run: the repository is full. When it gets less during a run, the run that wrote more than the reserve has
-filled it and is ended at once; one that wrote little goes on until half of it is left, so that it does not end for what
-another one does.
+Space: backups leave some space free on a repository's file system, so that one source cannot fill it for all. If there
+is less before a run, the repository is full. If it becomes less during a run, the run that wrote more than the reserve
+has filled it and is ended at once; a run that wrote little continues until half of the reserve is left, so that it does
+not end because of another one.
 
-Rate: where a policy names a least one. Without it a source that drips keeps its unit for a day.
+Rate: applies where a policy names a least rate. Without one a source that drips keeps its unit for a day.
 """
 
 import os
@@ -22,13 +22,16 @@ LOOK_EVERY_SECONDS = 0.1
 
 
 WINDOW_SECONDS = 300.0
-"""Over which the rate is taken. A link that stands still for a minute or two is nothing to end a backup for."""
+"""The window over which the rate is taken. A link that is silent for a minute or two is not a reason to
+end a backup.
+"""
 
 
 class Space:
     """The file system of `directory`, of which `percent` stay free, and at least 1 GiB, or a tenth if that is less.
 
-    0: nothing has to stay free. None: it is not known how much is free. `filled`: what comes of a run that fills it.
+    If `percent` is 0, nothing has to stay free. If `directory` is None, it is not known how much is free. `filled`: the
+    verdict on a run that fills it.
     """
 
     def __init__(self, directory: Path | None, percent: float, filled: Verdict = Verdict.SOURCE_FAILED) -> None:
@@ -36,12 +39,14 @@ class Space:
         self._look_at = float("-inf")
 
     def check_before(self) -> None:
-        """Raises: RunEnded, when a run must not begin."""
+        """Check the space before a run. Raises: RunEnded if it must not begin."""
         if lack := self.lack():
             raise RunEnded(Verdict.REPOSITORY_FAILED, lack)
 
     def check(self, written: int, growing: str) -> None:
-        """Called often during a run that has `written` bytes; `growing` names what gets larger. Raises: RunEnded."""
+        """Check the space; called often during a run that has `written` bytes. `growing` names what gets larger.
+        Raises: RunEnded.
+        """
         if (now := time.monotonic()) < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_SECONDS
@@ -57,12 +62,12 @@ class Space:
         return found.f_bavail * found.f_frsize - reserve
 
     def lack(self, written: float = float("inf")) -> str:
-        """As `room.lack`; empty, too, where nothing is known of the file system."""
+        """The same as `room.lack`; empty, too, if nothing is known of the file system."""
         return room.lack(self._directory, self._percent, written) if self._directory else ""
 
 
 def room_of(directory: Path | None) -> tuple[int, int] | None:
-    """Bytes that are free there, and that its file system has; None: not known, as of a remote."""
+    """The bytes that are free there, and the total of its file system; None if not known, such as those of a remote."""
     with suppress(OSError):
         if directory:
             found = os.statvfs(directory)
@@ -71,7 +76,7 @@ def room_of(directory: Path | None) -> tuple[int, int] | None:
 
 
 class Later:
-    """A stop signal that gives so many seconds more, from when it is first seen to be set."""
+    """A stop signal that gives so many seconds more, from the moment it is first seen to be set."""
 
     def __init__(self, stop: StopSignal, seconds: float) -> None:
         self._stop, self._seconds, self._until = stop, seconds, float("inf")
@@ -83,7 +88,7 @@ class Later:
 
 
 class InTime:
-    """A stop signal that is set, too, once so many seconds are over."""
+    """A stop signal that is also set once so many seconds are over."""
 
     def __init__(self, stop: StopSignal, seconds: float) -> None:
         self._stop, self._until = stop, time.monotonic() + seconds
@@ -93,12 +98,12 @@ class InTime:
 
     @property
     def is_stopped(self) -> bool:
-        """True if it is set by the signal itself: what then ends has not been too slow."""
+        """True if it is set by the signal itself: a run that ends then was not too slow."""
         return self._stop.is_set()
 
 
 class LeastRate:
-    """`least`: bytes a second; None: any rate will do."""
+    """The least rate of a run. `least`: bytes a second; None if any rate will do."""
 
     def __init__(self, least: int | None) -> None:
         self._least = least
@@ -106,8 +111,9 @@ class LeastRate:
         self._fetched_for, self._before = 0.0, 0
 
     def check(self, written: int, *, is_fetching: bool) -> None:
-        """Called often during a run that has `written` bytes. Time in which nothing is fetched does not count: a
-        million files that are only compared move no byte. Raises: RunEnded."""
+        """Check the rate; called often during a run that has `written` bytes. Time in which nothing is fetched does not
+        count: a million files that are only compared move no byte. Raises: RunEnded.
+        """
         now = time.monotonic()
         self._fetched_for += now - self._looked_at if is_fetching else 0.0
         self._looked_at = now

@@ -1,4 +1,4 @@
-"""What a backup does not keep, by kind of source and repository: said before the first one. Pure."""
+"""A table of what a backup does not keep, by kind of source and repository: shown before the first one. Pure."""
 
 NOT_KEPT = {
     "local": (
@@ -41,13 +41,15 @@ NOT_KEPT = {
 UNTOLD = {
     "sftp": "symbolic and hard links, owners, groups and modes are not kept, and rclone does not say which there are",
 }
-"""What each point says, by kind of source, since its run cannot know."""
+"""A text that each point has, by kind of source, since its run cannot know."""
 DATABASES = ("mariadb", "postgresql", "sqlite")
 BUCKETS = ("azureblob", "b2", "google cloud storage", "oracleobjectstorage", "qingstor", "s3", "storj", "swift")
-"""Types of rclone's remotes that know no folders."""
+"""Types of rclone's remotes that have no folders."""
 
 
 def not_kept(kind: str, remote: str = "") -> list[str]:
-    """What is lost of a source of this kind. `remote`: rclone's type of the repository's, empty for a directory."""
+    """The things of a source of this kind that are lost. `remote`: rclone's type of the repository's remote, empty for
+    a directory.
+    """
     in_a_bucket = kind not in DATABASES and remote in BUCKETS
     return [*NOT_KEPT[kind], *(["empty folders"] if in_a_bucket else [])]

@@ -1,8 +1,8 @@
 """The process in which a worker touches a repository (`external.processes.orders`): it can be ended.
 
-An operation on a file of a dead share never returns, and only the end of its process ends the wait. It says that it
-lives between any two operations, after a look at the repository. Without Django, and without what other orders need:
-each backup starts one of these, and loading all of it takes a quarter of its start.
+An operation on a file of a dead share never returns, and only the end of its process ends the wait. Between any two
+operations the process reports that it is alive, after a look at the repository. It loads neither Django nor what other
+orders need: each backup starts such a process, and loading everything takes a quarter of its start.
 """
 
 from dataclasses import asdict
@@ -23,8 +23,9 @@ from storage.stores import store_of
 
 
 def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = False, newest: str = "") -> dict[str, Any]:
-    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one. `ours`: the
-    `Identity` that the repository has to have; None: any. `made`, `newest`: see `instructions.keep_true`."""
+    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as a dictionary. `ours`: the
+    `Identity` that the repository must have; None if any will do. `made`, `newest`: see `instructions.keep_true`.
+    """
     location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))

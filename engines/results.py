@@ -1,4 +1,4 @@
-"""What all engines share when they put a result together."""
+"""The shared part of all engines that puts a result together."""
 
 import dataclasses
 import logging
@@ -19,12 +19,14 @@ STOPPED = "stopped on request"
 
 
 def failure(verdict: Verdict, error: str) -> EngineResult:
-    """A result without a copy. Its message is cut behind the secrets: half of one would stay."""
+    """A result without a copy. Its message is cut after its secrets are struck out: half of one would stay."""
     return EngineResult(verdict, error=error)
 
 
 def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult:
-    """What `run` returns, or what it raises as a result. A secret that a program quoted is struck out."""
+    """The result of `run`, or the exception that it raises as a result. A secret that a program quoted
+    is struck out.
+    """
     try:
         result = run()
     except RunEnded as error:
@@ -54,7 +56,7 @@ def without_secrets(result: EngineResult, task: BackupTask) -> EngineResult:
 
 
 class GuardedProgress:
-    """Passes progress on; an error of the listener (its database is away) never ends a backup of hours."""
+    """Passes on progress; an error of the listener (its database is away) never ends a backup of hours."""
 
     def __init__(self, listener: Callable[[EngineProgress], None]) -> None:
         self._listener = listener

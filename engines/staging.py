@@ -1,7 +1,7 @@
-"""A directory of this host for an assignment alone, where what cannot go into its repository as it comes lies as files.
+"""A directory of this host for one assignment, which stores as files what cannot go into its repository directly.
 
-It stays between runs, so that the next one fetches only what has changed, and goes with its assignment
-(`backups.copying.staging`). It holds what its source holds, not encrypted: no other account may look into it.
+It stays between runs, so that the next one fetches only changes, and is removed with its assignment
+(`backups.copying.staging`). It holds the source's data unencrypted: no other account may look into it.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ LOCKS = "locks"
 
 @contextmanager
 def staged(task: BackupTask) -> Iterator[Path]:
-    """The directory of a task's assignment, for this run alone as long as the block lasts. What is written there in
-    the meantime is watched by `limits.Space`, as in a repository.
+    """The directory of a task's assignment, for this run alone as long as the block lasts. Files that are written there
+    in the meantime are watched by `limits.Space`, as in a repository.
 
     Raises: RunEnded when too little space is free; Busy while another run works there; OSError.
     """

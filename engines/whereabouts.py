@@ -1,8 +1,8 @@
-"""Where the path of a source on this host really leads, and whether it still leads there.
+"""The place to which the path of a source on this host really leads, and a check that it still leads there.
 
-Who may write into a folder on the way to a source can put a link in its place, and the worker may read more than that
-person. So a source keeps the path without links that it had when it was saved (`Source.real_path`). Each run resolves
-the path again, reads nothing where it leads to another place, and otherwise reads by the path without links.
+A user who may write into a folder on the way to a source can put a link in its place, and the worker may read more than
+that user. So a source keeps the path without links that it had when it was saved (`Source.real_path`). Each run
+resolves the path again, reads nothing if it leads to another place, and otherwise reads by the path without links.
 """
 
 import os
@@ -13,16 +13,16 @@ from engines.base import RunEnded, SourceSpec, Verdict
 
 
 def real_path_of(path: str) -> str:
-    """The path without links; empty where it cannot be told: not all of it is there, or may be looked at."""
+    """The path without links; empty if it is not known: not all of it is there, or may be looked at."""
     with suppress(OSError):
         return os.path.realpath(path, strict=True)
     return ""
 
 
 def led_elsewhere(path: str, real_path: str) -> str:
-    """Why a source with this path is not where it was, in a sentence without full stop; empty: it is.
+    """The reason why a source with this path is not where it was, in a sentence without full stop; empty if it is.
 
-    `real_path`: where it led when it was saved; empty: not known.
+    `real_path`: the place to which it led when it was saved; empty if not known.
     """
     now = os.path.realpath(path)
     if not real_path or now == real_path:
@@ -34,7 +34,7 @@ def led_elsewhere(path: str, real_path: str) -> str:
 
 
 def unmoved(source: SourceSpec) -> SourceSpec:
-    """The source by its path without links. Raises: RunEnded where that is not what it was."""
+    """The source by its path without links. Raises: RunEnded if that is not the path that was saved."""
     if text := led_elsewhere(source.path, source.real_path):
         raise RunEnded(Verdict.UNAVAILABLE, text)
     return replace(source, path=source.real_path) if source.real_path else source

@@ -33,6 +33,8 @@ REWRITTEN = (
     "delivery/sqs",
     "demo",
     "demo/management/commands",
+    "engines",
+    "engines/at_repositories",
     "jobs",
     "jobs/backlog",
     "jobs/breakers",

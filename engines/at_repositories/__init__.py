@@ -1,8 +1,8 @@
-"""What a process does at a repository by order of a worker (`engines.repository_process`), but for backups.
+"""Orders that a process carries out at a repository for a worker (`engines.repository_process`), except backups.
 
 keeping      removes, checks and copies the points of an assignment
-questions    whether a repository can be written to, can be made, or a source read
-sightings    whether points are where they are said to be
+questions    asks if a repository can be written to, can be made, or a source be read
+sightings    looks for points where they are said to be
 probing      tries a repository: writes, reads and deletes there
-work         how an order is done: it says that it lives, can be stopped, and holds the lock of a folder
+work         carries out an order: reports that it is alive, can be stopped, and holds the lock of a folder
 """

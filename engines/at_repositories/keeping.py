@@ -1,5 +1,5 @@
 """Removes, checks and copies the points of an assignment, by orders of `repository_process.py`. Each function raises
-what `work.at_work` does.
+what `work.at_work` raises.
 """
 
 from collections.abc import Collection, Mapping
@@ -34,9 +34,9 @@ from storage.restic.store import ResticStore
 from storage.stores import store_of
 
 MOST_FOREIGN = 20
-"""That are named: who can put points there can put any number."""
+"""The most foreign points that are named: whoever can put points there can put any number."""
 SLOWEST_PACK_SECONDS = 3_600.0
-"""For one of restic's files of data, of which a few at a time share a slow link."""
+"""Seconds for one of restic's pack files, a few of which share a slow link at a time."""
 
 
 def remove_points(
@@ -49,8 +49,9 @@ def remove_points(
     is_chained: bool = True,
 ) -> dict[str, Any]:
     """Remove points of an assignment; `stay`, `lost`, `is_chained`: see `removal.remove`. Returns `removal.Removed` as
-    a dictionary, and the points that are in neither list (`runs.unrecorded`). In a restic
-    repository, `prune` removes what only they held."""
+    a dictionary, and the points that are in neither list (`runs.unrecorded`). In a restic repository, `prune` removes
+    the data that only they held.
+    """
 
     def remove(store: Store) -> dict[str, Any]:
         if isinstance(store, ResticStore):
@@ -64,7 +65,7 @@ def remove_points(
 
 
 def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Delete what no snapshot of a restic repository holds. Returns the bytes of it as `freed`."""
+    """Delete the data that no snapshot of a restic repository holds. Returns its bytes as `freed`."""
     return at_work(
         location, folder, lambda store: {"freed": upkeep.pruned(Restic(store.location, store.stop, grace=store.grace))}
     )
@@ -73,9 +74,11 @@ def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
 def remove_folder(
     location: dict[str, Any], folder: str, ours: dict[str, Any], known: Known | None = None
 ) -> dict[str, Any]:
-    """Remove all that an assignment has in a repository (`removal.remove_all`), if that says that it is `ours` (an
-    `Identity`): a mount point without its disk, or another disk there, is not. Answers as `remove_points` does. Not
-    where a point is not among the `known`; None: foreign ones go, too."""
+    """Remove all that an assignment has in a repository (`removal.remove_all`), if the repository says that it is
+    `ours` (an `Identity`): a mount point without its disk, or another disk there, is not. Returns the same as
+    `remove_points`. Refuses if a point is not among the `known`; if `known` is None, foreign points are removed as
+    well.
+    """
 
     def remove(store: Store) -> dict[str, Any]:
         instructions.check_is_ours(store, Identity(**ours))
@@ -102,9 +105,11 @@ def check_files(
     known_points: Known | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
-    """Read some of what an assignment has, and compare. Returns `checking.Checked` as a dictionary, those points that
-    are `recorded` and not there as damaged, and foreign ones, the points that are not (`runs.unrecorded`), and which
-    recorded points of `others` in a restic repository are `lost` (both: folder → names)."""
+    """Read some of the data that an assignment has, and compare it. Returns `checking.Checked` as a dictionary, with
+    foreign points and the `recorded` points that are missing listed as damaged; the points that are not recorded
+    (`runs.unrecorded`); and as `lost` the recorded points of `others` that a restic repository lacks (both: folder →
+    names).
+    """
 
     damage = [Damage(**each) for each in known]
 
@@ -132,8 +137,9 @@ def check_files(
 
 
 def foreign_points(location: dict[str, Any], folder: str, known: Known) -> dict[str, Any]:
-    """The `points` of an assignment that are not `known`, or have another manifest, as `runs.facts_of` has them. Those
-    that cannot be read are left out, and those of restic, which are known by the ids of their snapshots."""
+    """The `points` of an assignment that are not `known`, or have another manifest, as `runs.facts_of` describes them.
+    Unreadable ones are left out, and so are those of restic, which are known by the ids of their snapshots.
+    """
 
     def look(store: Store) -> dict[str, Any]:
         if isinstance(store, ResticStore):
@@ -164,11 +170,12 @@ def copy_points(
     known: Known | None = None,
     known_there: Known | None = None,
 ) -> dict[str, Any]:
-    """Bring the points of an assignment into the repository at `target`, which has to be `ours` (an `Identity`), and to
+    """Bring the points of an assignment into the repository at `target`, which must be `ours` (an `Identity`), and must
     say so if it is `made`. Returns `copies.Copied` as a dictionary, or the `problem`, with the `room` that is left.
-    `known`: the points of the first one that are ours; `known_there`: those of the copy. `newest`, `damaged`: see
-    `copying.copy`, and `again`: `restic_copying.copy`; `there`: the newest of the copy that is recorded;
-    the rest: policy."""
+    `known`: the points of the first repository that are ours; `known_there`: those of the copy. `newest`, `damaged`:
+    see `copying.copy`; `again`: see `restic_copying.copy`; `there`: the newest recorded point of the copy; the other
+    parameters come from the policy.
+    """
     place, whose = Location.of_json(target), Identity(**ours)
     check_there(place)
     space = Space(place.directory, reserve)
@@ -205,7 +212,7 @@ def copy_points(
         first = replace(store.location, environment=zoned)
         source = replace(store, location=first, beside=there, stop=stop, inherited=inherited)
         copy = replace(store, location=there, stop=stop, inherited=inherited, known=known_there)
-        if space.lack():  # what a killed copy left may be what fills the disk
+        if space.lack():  # the pieces that a killed copy left may be what fills the disk
             folders = copy.names(layout.files_path(folder), folders=True)
             remove_pieces(copy, folder, runs.points(copy, folder), folders)
         space.check_before()

@@ -1,9 +1,9 @@
-"""Whether a repository can be used: a file is written, read and deleted there. Nothing of that stays, but where these
-credentials may not delete: that is said, and is no hindrance to backups.
+"""Tries if a repository can be used: a file is written, read and deleted there. Nothing of that stays, unless these
+credentials may not delete: that is reported, and does not hinder backups.
 
-restic makes a repository, backs up, reads back and forgets. Beside files of ours that is tried in a place of its own,
-which is removed again. A REST server of restic keeps no other files and removes no place: the repository itself is made
-there, and a snapshot says whose it is.
+restic makes a repository, backs up, reads back and forgets. Where a repository of ours exists already, that is tried in
+a separate place next to it, which is removed again. A REST server of restic keeps no other files and removes no place:
+the repository itself is made there, and a snapshot says whose it is.
 """
 
 import secrets
@@ -26,8 +26,9 @@ from storage.restic.snapshots import back_up_text, is_empty, repository_of
 from storage.restic.verdicts import Trouble
 
 STEP_SECONDS = 60.0
-"""For each step of the probe, of which a slow remote takes seconds. restic itself waits for ever for a server that is
-silent once it has taken a request."""
+"""Seconds for each step of the probe; a slow remote takes a few. restic itself waits forever for a server that is
+silent once it has taken a request.
+"""
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "1", "RCLONE_CONTIMEOUT": "10s", "RCLONE_TIMEOUT": "20s"}
 PROBE = "backupsched-probe-"
 OF_SYSTEMS = frozenset({"lost+found", "System Volume Information"})
@@ -50,8 +51,10 @@ SILENT_TOO_LONG = "it has not answered in time, and was not tried to the end; lo
 
 
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
-    """Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "notices": […], "holds": […]}.
-    `is_new`: the place does not say whose it is; `holds`: what is stored there then. Raises: Stopped."""
+    """Try a repository. Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "notices": […], "holds": […]}.
+    `is_new`: True if the place does not say whose it is; `holds`: the names that are stored there in that case. Raises:
+    Stopped.
+    """
     try:
         if not location.keeps_files:
             whose = _probe_server(Restic(location, stop, STEP_SECONDS), ours, take_over)
@@ -76,7 +79,7 @@ def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bo
 
 
 def held_by_others(outside: Store) -> list[str]:
-    """What lies in a place that does not say whose it is, without what file systems and probes leave there."""
+    """The names in a place that does not say whose it is, without those that file systems and probes leave there."""
     found: list[str] = []
     outside.run("lsf", "--max-depth=1", outside.location.root, missing_ok=True, on_line=found.append)
     names = (each.rstrip("/") for each in found)
@@ -84,7 +87,7 @@ def held_by_others(outside: Store) -> list[str]:
 
 
 def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
-    """What rclone said of a repository, as a field and what to do about it."""
+    """A message of rclone about a repository, as a field and what to do about it."""
     for pattern, field, what in (
         (HOST_KEY, "remote", "THE HOST KEY IS NOT THE PINNED ONE: correct host_keys only if the host was reinstalled"),
         (REFUSED, "secrets", "it refuses the credentials: check its user, keys and what they may do there"),
@@ -96,8 +99,9 @@ def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
 
 
 def not_writable(location: Location, stop: StopSignal) -> str | None:
-    """Why nothing can be written to a remote, or a REST server does not give its repository; None: it can. What is
-    tried is deleted again, where that is allowed."""
+    """The reason why nothing can be written to a remote, or why a REST server does not give its repository; None if it
+    can be used. The file that is tried is deleted again, where that is allowed.
+    """
     try:
         if location.keeps_files:
             store, name = _impatient(location, stop), f"{PROBE}{secrets.token_hex(8)}"
@@ -117,9 +121,9 @@ def _impatient(location: Location, stop: StopSignal) -> Store:
 
 
 def _probe_place(location: Location, outside: Store, found: Identity | None) -> bool:
-    """Whether what is written there can be deleted. Raises: Refused, StorageFailed, Stopped."""
+    """True if what is written there can be deleted. Raises: Refused, StorageFailed, Stopped."""
     directory = location.directory
-    if directory and not location.is_encrypted:  # that it can be written is known already, and nothing is made yet
+    if directory and not location.is_encrypted:  # writing there has been tried already, and nothing is made yet
         return True
     missing = [each for each in (directory, *directory.parents) if not each.exists()] if directory else []
     was_there = found or outside.run("lsf", outside.location.root, missing_ok=True)
@@ -138,7 +142,7 @@ def _probe_place(location: Location, outside: Store, found: Identity | None) -> 
 
 
 def _write_and_delete(store: Store, name: str) -> bool:
-    """Returns whether what is written there can be deleted. Raises: Refused, StorageFailed."""
+    """Write a file, read it back and delete it. Returns True if it could be deleted. Raises: Refused, StorageFailed."""
     try:
         with tempfile.TemporaryDirectory() as scratch:
             file, copy = Path(scratch) / "written", Path(scratch) / "read"

@@ -27,15 +27,15 @@ from storage.stores import store_of
 NO_ROOM = "no backup goes there until there is more room"
 UNTOLD = "what its disk takes and then fails to write is noticed by checks, and not by backups"
 PROBE_SECONDS = 60.0
-"""For all steps of a probe, for which a person waits."""
+"""Seconds for all steps of a probe, for which a user waits."""
 NO_FOLDER = "\0"
-"""No message holds it, so none is taken for one about a repository."""
+"""A folder that no message contains, so that no message is taken for one about a repository."""
 
 
 def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -> str | None:
-    """Why no backup can be written there; None: it can. What is tried there leaves nothing behind.
+    """The reason why no backup can be written there; None if one can. The file that is tried leaves nothing behind.
 
-    `reserve`: percent of the file system of a directory that must be free. `made`: a directory says whose it is.
+    `reserve`: percent of a directory's file system that must be free. `made`: True if a directory says whose it is.
     """
     where = Location.of_json(location)
     return (
@@ -44,8 +44,9 @@ def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -
 
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reserve: float = 0) -> dict[str, Any]:
-    """Try a repository (`probing.probe`). Nothing stays. `reserve`: as in `not_writable`; what is lacking is a notice,
-    since room can still be made. Raises: Stopped, which says nothing about the repository."""
+    """Try a repository (`probing.probe`). Nothing stays there. `reserve`: as in `not_writable`; too little room is a
+    notice, since room can still be made. Raises: Stopped, which says nothing about the repository.
+    """
     where = Location.of_json(location)
     if where.directory and (problem := not_usable(str(where.directory))):
         return {"field": "location", "problem": problem}
@@ -65,8 +66,9 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reser
 
 
 def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[str, str]:
-    """Whether an engine reaches a source and may read there (`Engine.look`), for at most so many seconds. `location`:
-    what it is called."""
+    """Try if an engine reaches a source and may read there (`Engine.look`), for at most so many seconds. `location`:
+    the name of the source.
+    """
     specification = SourceSpec(**source)
     try:
         return {"text": look(specification, seconds, InTime(Stop(None), seconds))}
@@ -75,7 +77,9 @@ def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[st
 
 
 def look(source: SourceSpec, seconds: float, stop: StopSignal) -> str:
-    """What was found, in a sentence without full stop. Raises: RunEnded, ProgramMissing, ValueError, OSError."""
+    """Describe what was found, in a sentence without full stop. Raises: RunEnded, ProgramMissing,
+    ValueError, OSError.
+    """
     task = BackupTask(
         unmoved(source),
         of_directory(Path("/")),
@@ -91,8 +95,10 @@ def look(source: SourceSpec, seconds: float, stop: StopSignal) -> str:
 def make_repository(
     location: dict[str, Any], ours: dict[str, Any], like: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Make what a restic repository has before its first backup; `like`: see `ResticStore.make`. Returns `failed`: why
-    that is not possible; or whether it was `made` now, and why it is `unlike` the other one. Raises: Stopped."""
+    """Make the parts that a restic repository must have before its first backup; `like`: see `ResticStore.make`.
+    Returns `failed`: why that is not possible; or `made`: True if it was made now, and `unlike`: why it differs from
+    the other one. Raises: Stopped.
+    """
     where, whose = Location.of_json(location), Identity(**ours)
     if where.directory and (reason := not_made(str(where.directory))):
         return {"failed": reason}

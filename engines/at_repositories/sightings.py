@@ -1,4 +1,4 @@
-"""A look at a repository: is it where it is said to be, and are these points there? They are looked for by the exact
+"""A look at a repository: is it where it is said to be, and are these points there? Points are looked for by the exact
 names of their manifests, since a listing would visit the folder of each assignment.
 """
 
@@ -30,8 +30,8 @@ NOT_THERE = (Trouble.NO_REPOSITORY, Trouble.WRONG_KEY)
 def look_for(
     location: dict[str, Any], ours: dict[str, Any], made: bool, wanted: Mapping[str, Sequence[str]], seconds: float
 ) -> dict[str, Any]:
-    """Look for points, for at most so many seconds. `ours`: the `Identity` of the repository; `made`: it has said so
-    before; `wanted`: folder of an assignment → names of its points.
+    """Look for points, for at most so many seconds. `ours`: the `Identity` of the repository; `made`: True if it has
+    said so before; `wanted`: folder of an assignment → names of its points.
 
     Returns `missing`: pairs of folder and point; or `away`: why the repository is not there; or `silent`: why neither
     is known. Raises: Stopped.
@@ -59,7 +59,9 @@ def look_for(
 
 
 def _not_ours(store: Store, ours: Identity, made: bool) -> str:
-    """Why what answers is not that repository; empty: it is. Raises: what the store does."""
+    """The reason why the repository that answers is not the expected one; empty if it is. Raises: what the store
+    raises.
+    """
     location = store.location
     if not location.keeps_files:
         whose = repository_of(store.restic) if isinstance(store, ResticStore) else None

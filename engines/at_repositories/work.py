@@ -1,4 +1,4 @@
-"""How an order at a repository is done in a process of its own: it says that it lives, and can be stopped."""
+"""Carries out an order at a repository in a separate process: it reports that it is alive, and can be stopped."""
 
 import os
 import signal
@@ -26,8 +26,9 @@ FAILURES: Mapping[str, type[Exception]] = {"stopped": Stopped, "busy": Busy, "fa
 
 
 class Stop:
-    """Set by SIGTERM, once `listen` was called. A question whether it is shows that this process lives, and so do the
-    folders of repositories."""
+    """A stop signal that SIGTERM sets, once `listen` was called. Each question if it is set reports that this process
+    is alive, and so are the folders of repositories.
+    """
 
     _stopped = False
 
@@ -37,14 +38,14 @@ class Stop:
 
     @classmethod
     def listen(cls) -> None:
-        """For the `main` of a process that does one order: SIGTERM does not end it, and sets each `Stop`."""
+        """Prepare the `main` of a process that carries out one order: SIGTERM does not end it, and sets each `Stop`."""
         signal.signal(signal.SIGTERM, lambda *_: setattr(cls, "_stopped", True))
 
     def is_set(self) -> bool:
         if (now := time.monotonic()) >= self._say_at:
             self._say_at = now + ALIVE_EVERY_SECONDS
             for each in self._repositories:
-                with suppress(OSError):  # the engine will say so
+                with suppress(OSError):  # the engine will report it
                     os.stat(each)
             say({})
         return self._stopped
@@ -53,8 +54,9 @@ class Stop:
 def at_work(
     location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]], known: Known | None = None
 ) -> dict[str, Any]:
-    """Work in the folder of an assignment, whose `known` points are ours. Returns what `work` does. Raises: FAILURES;
-    what else `work` raises."""
+    """Work in the folder of an assignment, whose `known` points are ours. Returns the result of `work`. Raises:
+    FAILURES; whatever else `work` raises.
+    """
     where = Location.of_json(location)
     check_there(where)
     try:
@@ -68,7 +70,7 @@ def at_work(
 
 
 def check_there(location: Location) -> None:
-    """Raises: StorageFailed for a directory that is missing."""
+    """Check that a directory is there. Raises: StorageFailed if it is missing."""
     if location.directory and (reason := missing(str(location.directory))):
         raise StorageFailed(reason)
 
@@ -78,5 +80,5 @@ def say_progress(progress: EngineProgress) -> None:
 
 
 def say_files(files: int, size: int) -> None:
-    """Of work without an engine: files and bytes so far."""
+    """Report the progress of work without an engine: files and bytes so far."""
     say_progress(EngineProgress(size, 0, files))
