@@ -1,4 +1,4 @@
-"""The one place that knows which `Store` a location is read by."""
+"""The choice of the `Store` for a location: no other module knows it."""
 
 from external.processes.runner import StopSignal
 from storage.places.location import Location
@@ -9,7 +9,7 @@ from storage.points.store import Store
 def store_of(
     location: Location, stop: StopSignal, inherited: tuple[int, ...] = (), known: Known | None = None
 ) -> Store:
-    """A repository at work, whatever its format."""
+    """The `Store` for a repository, whatever its format."""
     if location.is_restic:
         from storage.restic.store import ResticStore  # each backup's process would load it
 

@@ -45,6 +45,9 @@ REWRITTEN = (
     "jobs/worker",
     "schedules",
     "sealing",
+    "storage",
+    "storage/folders",
+    "storage/places",
 )
 """Folders, without those below them."""
 NAMED = (

@@ -1,1 +1,3 @@
-"""Folders of this host: work in them that follows no link, their room, their owners, and what is on their disk."""
+"""Folders of this host: work in them that follows no link, their free space, their owners, and flushing
+to their disk.
+"""

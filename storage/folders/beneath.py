@@ -1,16 +1,16 @@
-"""Work below a folder of this host whose owner may change it all the time: no link is followed, and nothing is reached
+"""Work below a folder of this host whose owner may change it at any time: no link is followed, and nothing is reached
 by a path that was looked at before.
 
-A folder is opened once, part by part, and no part of its path may be a link. What is below it is reached from there in
-the same way. So who puts a link in place of the folder, of one below it or of a file leads nobody elsewhere: work goes
-on in the folder that was opened, or fails.
+A folder is opened once, part by part, and no part of its path may be a link. Everything below it is reached from there
+in the same way. So a user who puts a link in place of the folder, of one below it or of a file redirects nothing: work
+continues in the folder that was opened, or fails.
 
-What is made is made in a *staging* folder: in the target, under a name that is not foreseen, and closed to all others.
-Its owner alone can enter it, and nobody can move it elsewhere; rclone, which follows links, writes in there alone. From
-there a file, link or folder gets to its place by a rename between two open folders, which replaces one name and follows
-nothing. Where the worker is root, each belongs by then to the owner that it had, or, where that is not known, to the
-owner of the folder that it gets into: root leaves nothing of its own in the folders of others, and opens none of theirs
-to itself.
+New files, links and folders are made in a *staging* folder: in the target, under an unpredictable name, and closed to
+all other accounts. Its owner alone can enter it, and no one can move it elsewhere; rclone, which follows links, writes
+only there. From there a file, link or folder gets to its place by a rename between two open folders, which replaces one
+name and follows nothing. Where the worker is root, each belongs by then to its former owner or, where that owner is not
+known, to the owner of the folder that it gets into: root leaves nothing owned by root in the folders of others, and
+opens none of theirs to itself.
 """
 
 import errno
@@ -24,18 +24,18 @@ from pathlib import Path
 PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Of a pipe, to open it would wait for a writer."""
+"""Does not block: opening a pipe would otherwise wait for a writer."""
 BY_DESCRIPTOR = Path("/proc/self/fd")
 
 
 class LinkOnTheWay(ValueError):
-    """A part of a path is a link. The message is for people."""
+    """A part of a path is a link. The message is for users."""
 
 
 class Beneath:
-    """A folder that is open, and what is below it, by paths relative to it. `close` it.
+    """An open folder and everything below it, by paths relative to it. `close` it.
 
-    Methods raise OSError; NotADirectoryError, too, where a link is in place of a folder.
+    Methods raise OSError, and also NotADirectoryError where a link is in place of a folder.
     """
 
     def __init__(self, descriptor: int, path: Path) -> None:
@@ -44,7 +44,7 @@ class Beneath:
 
     @classmethod
     def opened(cls, path: Path, *, make: bool = False) -> "Beneath":
-        """Open the folder at an absolute path. `make` what is missing of it. Raises: LinkOnTheWay; OSError."""
+        """Open the folder at an absolute path. `make`: create its missing parts. Raises: LinkOnTheWay; OSError."""
         found, at = cls(os.open("/", PASS), path), Path("/")
         try:
             for part in path.parts[1:]:
@@ -73,12 +73,13 @@ class Beneath:
 
     @property
     def outside(self) -> str:
-        """Its path for another program, which inherits the descriptor: one that leads here whatever is done to the
-        name meanwhile, where the system has such paths."""
+        """The folder's path for another program, which inherits the descriptor. Where the system has such paths, it
+        leads here whatever happens to the name in the meantime.
+        """
         return f"{BY_DESCRIPTOR}/{self.descriptor}" if BY_DESCRIPTOR.exists() else str(self.path)
 
     def folder(self, path: bytes) -> int:
-        """The descriptor of a folder below; empty: its own. It is good until the next call."""
+        """The descriptor of a folder below, or of this folder if `path` is empty. It is valid until the next call."""
         parts = path.split(b"/") if path else []
         same = next((n for n, (part, (known, _)) in enumerate(zip(parts, self._way)) if part != known), None)  # noqa: B905
         self._back_to(min(len(parts), len(self._way)) if same is None else same)
@@ -87,7 +88,7 @@ class Beneath:
         return self._here()
 
     def at(self, path: bytes) -> tuple[bytes, int]:
-        """The name of what is below, and the descriptor of the folder that holds it."""
+        """The last part of a path below, and the descriptor of the folder that holds it."""
         above, _, name = path.rpartition(b"/")
         return name, self.folder(above)
 
@@ -96,7 +97,7 @@ class Beneath:
         return os.stat(name, dir_fd=above, follow_symlinks=False)
 
     def exists(self, path: bytes) -> bool:
-        """Whether there is anything of that name, a link too, in a folder that is none."""
+        """True if anything has that name: a link counts. False if a parent is not a folder."""
         with suppress(FileNotFoundError, NotADirectoryError):
             return bool(self.stat(path))
         return False
@@ -125,7 +126,7 @@ class Beneath:
             return os.listdir(descriptor)
 
     def owner(self, path: bytes) -> tuple[int, int] | None:
-        """Whom what is put into a folder is to belong to (uid, gid); None: to this process."""
+        """The owner (uid, gid) of whatever is put into a folder. None if it stays with the account of this process."""
         if os.geteuid() != 0:
             return None
         found = os.fstat(self.folder(path))
@@ -144,7 +145,7 @@ class Beneath:
             owner = os.fstat(here)
             if os.geteuid() == 0 and owner.st_uid and os.fstat(descriptor).st_uid == 0:
                 with listed(descriptor) as opened:
-                    if not os.listdir(opened):  # and so nothing of anybody is given away
+                    if not os.listdir(opened):  # so no file of another account is given away
                         os.fchown(opened, owner.st_uid, owner.st_gid)
         return descriptor
 

@@ -1,4 +1,6 @@
-"""Has the kernel write to disk what programs have written: rclone leaves that to it, which takes half a minute."""
+"""Waits until the kernel has written programs' data to disk: rclone leaves that to the kernel, which takes half a
+minute.
+"""
 
 import ctypes
 import errno
@@ -15,18 +17,21 @@ from storage.places.rclone import Stopped
 LEFT_BEHIND = re.compile(r"\..+\.[0-9a-f]{8}\.new")
 DAY = 86_400
 REFUSALS = (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EINVAL)
-"""By which a sandbox, an old kernel or a file system says no to syncfs(2); of a disk that failed it says another."""
+"""Error numbers by which a sandbox, an old kernel or a file system refuses syncfs(2). A disk that failed gives another
+one.
+"""
 TELLS_SINCE = (5, 8)
-"""The first Linux whose syncfs(2) says that an earlier write has failed."""
+"""The first Linux whose syncfs(2) reports that an earlier write has failed."""
 
 
 def flush(folder: Path, stop: StopSignal, since: Collection[int] = ()) -> None:
-    """Wait until all that was written to the file system of `folder` is on its disk.
+    """Wait until everything that was written to the file system of `folder` is on its disk.
 
-    `since`: descriptors that were opened before. Linux says what a disk did not take to each that is open by then, and
-    of those that are opened later to the first one alone: that may be another run's, which ends at the same time.
+    `since`: descriptors that were opened before the writes. Linux reports a failed write to every descriptor that was
+    open by then, but only to the first one of those opened later: that may belong to another run, which ends at the
+    same time.
 
-    Raises: OSError, also when the disk did not take what was written before, unless `why_untold`; Stopped.
+    Raises: OSError, also if the disk did not take earlier writes, unless `why_untold`; Stopped.
     """
     failures: list[OSError] = []
 
@@ -47,7 +52,7 @@ def flush(folder: Path, stop: StopSignal, since: Collection[int] = ()) -> None:
 
 
 def why_untold() -> str:
-    """Why `flush` cannot tell here what a disk did not take; empty: it is."""
+    """The reason why `flush` cannot detect here that a disk did not take a write. Empty if it can."""
     if not (libc := _libc()):
         return "this system has no syncfs"
     if libc.syncfs(-1) and ctypes.get_errno() in REFUSALS:
@@ -78,13 +83,15 @@ def _flush(folder: Path, since: Collection[int]) -> None:
 
 
 def _libc() -> ctypes.CDLL | None:
-    """None: it has no syncfs, as that of macOS."""
+    """The C library. None if it has no syncfs, such as that of macOS."""
     libc = ctypes.CDLL(None, use_errno=True)
     return libc if hasattr(libc, "syncfs") else None
 
 
 def remove_left_behind(new: Path) -> None:
-    """What `put` was killed at, beside a `new` file: last written a day before that, by the clock of its disk."""
+    """Remove files that `put` was writing when it was killed, next to a `new` file: those last written a day before it,
+    by the clock of its disk.
+    """
     old = new.stat().st_mtime - DAY
     for each in new.parent.glob(".*.new"):
         with suppress(OSError):  # another one does the same

@@ -1,4 +1,4 @@
-"""What has to stay free on a file system of this host while something is written there."""
+"""Free space that must remain on a file system of this host while something is written there."""
 
 import os
 from contextlib import suppress
@@ -8,14 +8,18 @@ GIB = 2**30
 
 
 def reserve_of(total: int, percent: float) -> float:
-    """Bytes, of so many, of which `percent` stay free, and at least 1 GiB, or a tenth if that is less. 0: none."""
+    """Bytes that stay free on a file system of `total` bytes: `percent` of it, and at least 1 GiB, or a tenth if that
+    is less. 0 if `percent` is 0.
+    """
     return max(total * percent / 100, min(GIB, total / 10)) if percent else 0
 
 
 def lack(directory: Path, percent: float, written: float = float("inf")) -> str:
-    """What is lacking there for one that has `written` so many bytes; empty: nothing, or that cannot be known. One that
-    wrote little goes on until half of the reserve is left, so that it does not end for what another one does."""
-    with suppress(OSError):  # who writes there will say so
+    """The shortage of space or of files at `directory`, for a writer that has `written` so many bytes. Empty if there
+    is none, or if it cannot be known. A writer of little continues until half of the reserve is left, so that it does
+    not end because of another one's writes.
+    """
+    with suppress(OSError):  # the writer will report it
         found = os.statvfs(directory)
         total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
         reserve = reserve_of(total, percent)

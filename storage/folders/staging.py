@@ -1,4 +1,4 @@
-"""The staging folder of a restore: in its target, closed to all others (`beneath`)."""
+"""The staging folder of a restore: in its target, closed to all other accounts (`beneath`)."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ STAGING = re.compile(r"\.restore-.*\.[0-9a-f]{16}\.unfinished")
 
 
 class Staging:
-    """The staging folder of a restore in its target. `files`: what is below it, which a program may write to."""
+    """The staging folder of a restore in its target. `files`: the folder in it that a program may write to."""
 
     def __init__(self, target: Beneath, title: str) -> None:
         self.target = target
@@ -41,12 +41,12 @@ class Staging:
         os.rename(name, to, src_dir_fd=above, dst_dir_fd=folder)
 
     def give(self, descriptor: int, home: bytes) -> None:
-        """Give an open file to whom it is to belong to at its place, where its file system knows owners."""
+        """Give an open file to the owner that it should have at its place, where its file system knows owners."""
         if owner := self.target.owner(home.rpartition(b"/")[0]):
             owners.give(descriptor, owner)
 
     def link(self, staged: bytes, home: bytes) -> None:
-        """Let a file in `files` have its place in the target, too, over what is there: a hard link."""
+        """Put a file in `files` at its place in the target as well, over any existing one: a hard link."""
         name, above = self.files.at(staged)
         self._clear()
         os.link(name, MAKING, src_dir_fd=above, dst_dir_fd=self._folder.descriptor, follow_symlinks=False)
@@ -54,7 +54,7 @@ class Staging:
 
     @contextmanager
     def copied(self, staged: bytes, home: bytes) -> Iterator[int]:
-        """A copy of a file in `files`, open, which gets to its place in the target at the end."""
+        """Open a copy of a file in `files`, which gets to its place in the target at the end."""
         self._clear()
         here = self._folder.descriptor
         with self.files.read(staged) as found, open(found, "rb", closefd=False) as content:
@@ -66,7 +66,7 @@ class Staging:
         self._place(home)
 
     def make_folder(self, home: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-        """Make a folder in the target, where there is none. `owner`: None: that of the folder which holds it."""
+        """Make a folder in the target, where there is none. `owner`: that of the parent folder if it is None."""
         self._clear()
         os.mkdir(MAKING, mode, dir_fd=self._folder.descriptor)
         self._give_making(home, owner)
@@ -80,8 +80,9 @@ class Staging:
         owner: tuple[int, int] | None = None,
         finish: Callable[[str], object] = lambda made: None,
     ) -> None:
-        """Make a link in the target, over what is there. `time`: in nanoseconds since 1970; `owner`: as of a folder;
-        `finish` gets the path of the link before it is in its place."""
+        """Make a link in the target, over any existing file. `time`: in nanoseconds since 1970; `owner`: as for a
+        folder; `finish` gets the path of the link before the link is in its place.
+        """
         self._clear()
         here = self._folder.descriptor
         os.symlink(leads_to, MAKING, dir_fd=here)
@@ -93,13 +94,13 @@ class Staging:
         self._place(home)
 
     def close(self, *, remove: bool) -> None:
-        """`remove`: with all that it holds; else the next restore of this point goes on with that."""
+        """`remove`: with all its contents; otherwise the next restore of this point continues with them."""
         if remove:
             empty(self._folder.descriptor)
         self.files.close()
         self._folder.close()
         if remove:
-            with suppress(OSError):  # renamed meanwhile by another one
+            with suppress(OSError):  # another process has renamed it in the meantime
                 os.rmdir(self.name, dir_fd=self.target.descriptor)
 
     def _give_making(self, home: bytes, owner: tuple[int, int] | None) -> None:
@@ -116,7 +117,7 @@ class Staging:
             raise
 
     def _clear(self) -> None:
-        """What a killed restore was making."""
+        """Remove the file, link or folder that a killed restore was making."""
         with suppress(FileNotFoundError):
             try:
                 os.unlink(MAKING, dir_fd=self._folder.descriptor)
@@ -141,9 +142,10 @@ class Staging:
         return ""
 
     def _is_ours(self, descriptor: int) -> bool:
-        """Whether it is closed to all others, as far as its file system can do that, and holds nothing but what a
-        restore puts there: root may own other folders in a folder of another account, which could give them that
-        name."""
+        """True if it is closed to all other accounts, as far as its file system can do that, and holds nothing but the
+        contents that a restore puts there: root may own other folders in a folder of another account, and that account
+        could give them this name.
+        """
         with listed(descriptor) as opened:
             if not {*os.listdir(opened)} <= {os.fsdecode(FILES), os.fsdecode(MAKING)}:
                 return False

@@ -1,4 +1,4 @@
-"""Whether backups can be written to a folder of this host."""
+"""The check that backups can be written to a folder of this host."""
 
 import os
 import tempfile
@@ -12,9 +12,9 @@ TRIED_WITH = b"\0" * 65_536
 
 
 def not_written(location: str, reserve: float, made: bool = False) -> str | None:
-    """Why no backup can be written to a directory; None: it can. The file that is tried has no name.
+    """The reason why no backup can be written to a directory. None if one can. The file of the test has no name.
 
-    `reserve`: percent of its file system that must be free. `made`: it says whose it is.
+    `reserve`: percent of its file system that must be free. `made`: True if its `repository.json` must be there.
     """
     directory = Path(location)
     try:

@@ -1,1 +1,1 @@
-"""Where a repository is, whose it is, and how rclone reaches it."""
+"""Places of repositories: their location, their identity, and the way rclone reaches them."""

@@ -1,4 +1,4 @@
-"""Questions about a directory. A dead share never answers, so `directory_process` asks them where that may be one."""
+"""Questions about a directory. A dead share never answers, so `directory_process` asks them wherever it may be one."""
 
 import os
 import re
@@ -10,7 +10,7 @@ OF_A_SOURCE = re.compile(r"-\d+$")
 
 
 def missing(location: str) -> str | None:
-    """Why there is no directory; None: there is one."""
+    """The reason why there is no directory. None if there is one."""
     reason = f"{location} is no directory here; is it mounted?"
     try:
         return None if Path(location).is_dir() else reason
@@ -19,10 +19,12 @@ def missing(location: str) -> str | None:
 
 
 def open_to_others(location: str) -> str | None:
-    """Which directories of backups there are open to accounts that the umask of this process keeps out; None: none."""
+    """Directories of backups there that are open to accounts that the umask of this process keeps out. None if there
+    are none.
+    """
     os.umask(closed := os.umask(0))
     open_ones: list[Path] = []
-    with suppress(OSError):  # a backup says so
+    with suppress(OSError):  # a backup reports it
         if os.stat(location).st_mode & 0o055 & closed:
             copies = (each for each in Path(location).iterdir() if OF_A_SOURCE.search(each.name))
             open_ones = [each for each in copies if each.stat().st_mode & 0o055 & closed]
@@ -32,7 +34,9 @@ def open_to_others(location: str) -> str | None:
 
 
 def not_usable(location: str) -> str | None:
-    """Why `location`, an absolute path, cannot become a repository; None: it can. Nothing stays."""
+    """The reason why `location`, an absolute path, cannot become a repository. None if it can. The test leaves no
+    files.
+    """
     existing = Path(location)
     try:
         while not os.path.lexists(existing):
@@ -50,7 +54,7 @@ def not_usable(location: str) -> str | None:
 
 
 def not_made(location: str) -> str | None:
-    """Make the directory with its parents, if it is missing. Returns why that is not possible; None: it is there."""
+    """Make the directory with its parents, if it is missing. Returns the reason why that is not possible, or None."""
     try:
         Path(location).mkdir(parents=True, exist_ok=True)
     except OSError as error:

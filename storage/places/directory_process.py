@@ -1,6 +1,6 @@
 """The process that answers questions about directories of this host (`external.processes.orders`): it can be ended,
-since a dead share never answers. It starts in a third of the time of `engines.repository_process`, for what it does not
-import.
+since a dead share never answers. It starts in a third of the time of `engines.repository_process`, because it imports
+less.
 """
 
 import time
@@ -12,8 +12,9 @@ from external.processes.serving import Program, say, serve
 
 
 def of_each(question: str, asked: dict[str, dict[str, Any]], seconds: float) -> dict[str, str | None]:
-    """Ask a question about each of these directories, each in a thread of its own: a dead share holds up no other one.
-    Returns the reasons by their names in `asked`, without those that did not answer in so many seconds."""
+    """Ask a question about each of these directories, each in a separate thread: a dead share holds up no other one.
+    Returns the reasons by their names in `asked`, without the directories that did not answer within `seconds`.
+    """
     ask, found = getattr(import_module(PROGRAM.orders[question]), question), dict[str, str | None]()
 
     def answered(name: str, facts: dict[str, Any]) -> None:

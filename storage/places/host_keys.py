@@ -1,4 +1,4 @@
-"""SSH host keys that are pinned, in the forms in which people have them and rclone wants them. Pure."""
+"""Pinned SSH host keys, in the forms that users have and that rclone needs. Pure."""
 
 import itertools
 
@@ -6,7 +6,7 @@ KEY_ALGORITHMS = {"ssh-rsa": "rsa-sha2-512,rsa-sha2-256,ssh-rsa"}
 
 
 def pinned_keys(host_key: str) -> list[tuple[str, str]]:
-    """(type, base64) of each line, be it `type base64` or, as ssh-keyscan prints it, `host type base64`."""
+    """The (type, base64) of each line, either `type base64` or, as ssh-keyscan prints it, `host type base64`."""
     keys = []
     for line in host_key.splitlines():
         pairs = itertools.pairwise(line.partition("#")[0].split())
@@ -16,5 +16,5 @@ def pinned_keys(host_key: str) -> list[tuple[str, str]]:
 
 
 def algorithms_of(host_key: str) -> list[str]:
-    """What to ask a host for that has keys of several types: those that are pinned."""
+    """The algorithms to request from a host that has keys of several types: those of the pinned keys."""
     return list(dict.fromkeys(KEY_ALGORITHMS.get(kind, kind) for kind, _ in pinned_keys(host_key)))

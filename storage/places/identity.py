@@ -1,4 +1,4 @@
-"""`repository.json`: whose a repository is, so that no two installations write to one."""
+"""The identity of a repository, `repository.json`, so that no two installations write to one."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ DAMAGED = (
 
 
 class Files(Protocol):
-    """A repository whose small files can be fetched and put, as a `Store` does it."""
+    """A repository whose small files can be fetched and put, such as a `Store`."""
 
     def fetch(self, path: str, file: Path, /) -> bool: ...
 
@@ -26,16 +26,18 @@ class Files(Protocol):
 
 
 class Refused(ValueError):
-    """This repository is not to be used so. The message says what to do."""
+    """This repository must not be used in this way. The message says what to do."""
 
 
 class UnreadableIdentity(Refused):
-    """It does not say whose it is in words that can be read: a reader may go on without."""
+    """Its identity cannot be read: a reader may continue without it."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """`key_digest`: of the key of an encrypted repository, from which 256 random bits cannot be found; empty: none."""
+    """The owner and format of a repository. `key_digest`: of the key of an encrypted repository, whose 256 random bits
+    cannot be found from it. Empty if it is not encrypted.
+    """
 
     id: str
     name: str
@@ -46,14 +48,14 @@ class Identity:
 
 
 def digest_of(key: str | None) -> str:
-    """What shows whether a key is the right one; empty for none."""
+    """The digest that shows whether a key is the right one. Empty if there is none."""
     return "" if key is None else hashlib.sha256(b"backupsched repository key\0" + key.encode()).hexdigest()[:32]
 
 
 def read(store: Files) -> Identity | None:
-    """Whose a repository is, of which `store` sees what is not encrypted; None: it does not say.
+    """The identity of a repository; `store` reads its unencrypted part. None if it has none.
 
-    Raises: Refused for one of another layout; UnreadableIdentity; StorageFailed, Stopped.
+    Raises: Refused for another layout; UnreadableIdentity; StorageFailed, Stopped.
     """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / layout.REPOSITORY
@@ -80,7 +82,7 @@ def read(store: Files) -> Identity | None:
 
 
 def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
-    """Raises: Refused, where a repository that says `found` is not ours to use as `ours` says."""
+    """Raises: Refused if a repository whose identity is `found` must not be used as `ours` says."""
     if found.id != ours.id and not take_over:
         raise Refused(
             f"it is the repository {found.name} of another installation, which may still write there: name another "

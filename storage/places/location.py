@@ -1,4 +1,4 @@
-"""Where a repository is, as rclone reaches it."""
+"""The location of a repository, as rclone reaches it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 RCLONE, RESTIC = "rclone", "restic"
-"""What a repository is written by, and so read by."""
+"""The formats: the program that writes a repository, and so reads it."""
 REST = "rest:"
 
 
@@ -14,12 +14,13 @@ REST = "rest:"
 class Location:
     """A repository with its secrets fetched.
 
-    `root`: rclone's argument for the folder of all assignments, as `/srv/backups`, `base:bucket/backups` or, when it is
-    encrypted, `crypt:`. `outside`: the same for `RECOVER.txt` and `repository.json`, never encrypted. `environment`:
-    what rclone needs to reach both: credentials, so it goes into no text. `directory`: where it is a folder of this
-    host; None: it is a remote. `is_encrypted`: see `layout.ENCRYPTED`. `secrets`: of those credentials what no text may
-    hold, also as rclone obscures it. `servers`: host and port of those that it is reached by over HTTP (`servers.py`).
-    `format`: "rclone" (`storage.layout`) or "restic" (`storage/restic`), whose own repository is a folder below.
+    `root`: rclone's argument for the folder of all assignments, such as `/srv/backups`, `base:bucket/backups` or, when
+    it is encrypted, `crypt:`. `outside`: the same for `RECOVER.txt` and `repository.json`, never encrypted.
+    `environment`: the settings that rclone needs to reach both: they include credentials, so they go into no text.
+    `directory`: the folder of this host; None if it is a remote. `is_encrypted`: see `layout.ENCRYPTED`. `secrets`: the
+    parts of those credentials that no text may hold, also as rclone obscures them. `servers`: host and port of each
+    server that it is reached by over HTTP (`servers.py`). `format`: "rclone" (`storage.layout`) or "restic"
+    (`storage/restic`); restic's repository is a folder below.
     """
 
     root: str
@@ -40,12 +41,12 @@ class Location:
 
     @property
     def is_plain(self) -> bool:
-        """Whether `root` is that folder of this host, its files as they are."""
+        """True if `root` is that folder of this host, its files unencrypted."""
         return self.root == str(self.directory)
 
     @property
     def keeps_files(self) -> bool:
-        """Whether files of ours can lie there. A REST server of restic takes restic's alone."""
+        """True if files of the scheduler can be stored there. A REST server of restic takes only restic's."""
         return not self.outside.startswith(REST)
 
     def at(self, path: str) -> str:
@@ -54,11 +55,11 @@ class Location:
 
     @property
     def bare(self) -> "Location":
-        """The same without encryption: where `RECOVER.txt` and `repository.json` lie."""
+        """The same location without encryption: the place of `RECOVER.txt` and `repository.json`."""
         return replace(self, root=self.outside)
 
     def as_json(self) -> dict[str, Any]:
-        """For another process, secrets included. `Location.of_json` reads it."""
+        """The fields for another process, secrets included. `Location.of_json` reads them."""
         return dict(vars(self)) | {"directory": self.directory and str(self.directory)}
 
     @classmethod
@@ -68,10 +69,10 @@ class Location:
 
 
 def of_directory(directory: Path) -> Location:
-    """A folder of this host, not encrypted."""
+    """The location of a folder of this host, not encrypted."""
     return Location(str(directory), str(directory), directory=directory)
 
 
 def joined(folder: str, path: str) -> str:
-    """rclone's argument for a path in a folder that is one."""
+    """rclone's argument for a path in a folder that is also such an argument."""
     return f"{folder}{path}" if folder.endswith((":", "/")) else f"{folder}/{path}"

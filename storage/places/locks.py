@@ -1,8 +1,8 @@
-"""One run at a time in the folder of an assignment.
+"""The lock of an assignment's folder: one run at a time.
 
-Where the repository is a folder of this host, a lock that the run's programs inherit: one that was left behind in the
-kernel, or outlives its worker for a moment, holds it. On a remote, the lease and the exclusive key of the run's record
-are the lock.
+Where the repository is a folder of this host, the run's programs inherit the lock: a program that is stuck in the
+kernel, or outlives its worker for a moment, still holds it. On a remote, the lease and the exclusive key of the run's
+record are the lock.
 """
 
 import contextlib
@@ -16,18 +16,18 @@ from pathlib import Path
 from storage.places.location import Location
 
 PATIENCE_SECONDS = 2.0
-"""A program that was killed with its worker takes a moment to let go."""
+"""The time that a program, killed with its worker, may take to release the lock."""
 
 
 class Busy(Exception):
-    """Another run works in this folder. The message is for people."""
+    """Another run works in this folder. The message is for users."""
 
 
 @contextlib.contextmanager
 def locked(location: Location, folder: str) -> Iterator[tuple[int, ...]]:
-    """Hold the folder of an assignment. Yields the descriptors that its programs are to inherit.
+    """Hold the folder of an assignment. Yields the descriptors that its programs must inherit.
 
-    Raises: Busy; OSError when the repository cannot be written.
+    Raises: Busy; OSError if the repository cannot be written.
     """
     if location.directory is None:
         yield ()
@@ -53,7 +53,7 @@ def held(file: Path, what: str, patience: float = PATIENCE_SECONDS) -> Iterator[
 
 
 def _file(directory: Path, location: Location, folder: str) -> Path:
-    """Names of sources stay hidden where they are encrypted."""
+    """The lock file of a folder: names of sources stay hidden where they are encrypted."""
     if location.is_plain and not location.is_encrypted:
         return directory / folder / "lock"
     return directory / "locks" / hashlib.sha256(folder.encode()).hexdigest()[:16]

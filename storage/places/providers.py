@@ -1,4 +1,4 @@
-"""Which remotes there are, and what each takes, as rclone itself says (`rclone config providers`)."""
+"""Types of remotes and the options of each, as rclone reports them (`rclone config providers`)."""
 
 import difflib
 import json
@@ -19,15 +19,15 @@ NAMES_WHO_ASKS = re.compile(
     r"url|host|email|name(node|space)|region|compartment|service_principal_name|spn|user(name|_project)?|impersonate|"
     r"account|(user_)?domain|tenant(_domain)?|project_number|team_drive|(?!session).*_id"
 )
-"""Of what rclone calls sensitive, all that proves nothing. What a later rclone adds is a secret."""
+"""Options that rclone calls sensitive but that prove nothing. Any that a later rclone adds count as secrets."""
 RUNS_A_PROGRAM = re.compile(r"ssh|.*command")
 OF_THE_WORKER = re.compile(
     r"env_auth|use_msi|use_az|key_use_agent|unix_socket|(config_)?profile|(socks|http)_proxy|use_kerberos|"
     r"kerberos_ccache|.*_file|.*_path"
 )
-"""With these, rclone uses files, accounts or ways out of the host that it runs on."""
+"""Options with which rclone uses files, accounts or ways out of the host that it runs on."""
 PLAINTEXT, ALLOWED = "plaintext", "allowed"
-"""A setting of ours (`engines/cleartext.py`), and its one value."""
+"""A setting of the scheduler (`engines/cleartext.py`), and its only value."""
 REACHABLE = frozenset({
     "azureblob", "azurefiles", "b2", "box", "cloudinary", "doi", "drime", "drive", "dropbox", "fichier",
     "filefabric", "filelu", "filen", "filescom", "ftp", "gofile", "google cloud storage", "google photos",
@@ -36,17 +36,21 @@ REACHABLE = frozenset({
     "pikpak", "pixeldrain", "premiumizeme", "protondrive", "putio", "qingstor", "quatrix", "s3", "seafile", "sftp",
     "shade", "sharefile", "sia", "smb", "sugarsync", "swift", "ulozto", "webdav", "yandex", "zoho",
 })  # fmt: skip
-"""The types that are used. Of what a later rclone adds it is looked at first which servers it goes to, and how."""
+"""The types that are used. A type that a later rclone adds is used only after a look at which servers it connects to,
+and how.
+"""
 UNGUARDED = frozenset({"hdfs", "storj", "tardigrade"})
-"""Types whose first server names others, with which rclone connects by ways that no gate guards."""
+"""Types whose first server names others, to which rclone connects in ways that no gate guards."""
 CHOSEN = frozenset({"provider", "vendor"})
-"""Options that are one of their examples, though rclone takes other texts, too."""
+"""Options whose value must be one of their examples, though rclone takes other texts, too."""
 SET_FROM_HOST_KEYS = frozenset({"known_hosts_file", "pin_host_key", "ask_password", "host_key_algorithms"})
 
 
 @dataclass(frozen=True)
 class Option:
-    """What a remote takes. `required_by`: the providers that need it; none: all. None: it may be left out."""
+    """An option of a remote. `required_by`: the providers that need it, or all if it is empty. None if it may be left
+    out.
+    """
 
     required_by: frozenset[str] | None
     is_secret: bool
@@ -56,11 +60,11 @@ class Option:
     is_usual: bool = False
     """rclone does not call it advanced."""
     choices: tuple[str, ...] = ()
-    """The values that it takes, where that are few and known."""
+    """The values that it takes, where they are few and known."""
 
 
 def check_remote(remote: Mapping[str, Any]) -> None:
-    """Check the settings of a remote. What is missing may be a secret. Raises: ValueError."""
+    """Check the settings of a remote. A missing setting may be a secret. Raises: ValueError."""
     options = options_of(remote)
     for name, value in remote.items():
         if name == "type" or (name == PLAINTEXT and value == ALLOWED):
@@ -78,7 +82,9 @@ def check_remote(remote: Mapping[str, Any]) -> None:
 
 
 def check_complete(remote: Mapping[str, Any], secrets: Collection[str]) -> None:
-    """Check the names of the secrets of a remote that is right, and that nothing is missing. Raises: ValueError."""
+    """Check the names of the secrets of a remote whose settings are right, and that nothing is missing. Raises:
+    ValueError.
+    """
     options, provider = options_of(remote), str(remote.get("provider", ""))
     for name in secrets:
         known(name, options, remote)
@@ -94,12 +100,12 @@ def check_complete(remote: Mapping[str, Any], secrets: Collection[str]) -> None:
 
 
 def of_the_worker(remote: Mapping[str, Any]) -> list[str]:
-    """Settings that let rclone use what is the worker's own: its files, its cloud account, its ways out."""
+    """Settings that let rclone use the worker's files, cloud account or ways out."""
     return sorted(name for name in remote if OF_THE_WORKER.fullmatch(name))
 
 
 def options_of(remote: Mapping[str, Any]) -> dict[str, Option]:
-    """What a remote of this type takes, by name. Raises: ValueError for a type that no repository may be."""
+    """The options of a remote of this type, by name. Raises: ValueError for a type that no repository may be."""
     kind = remote.get("type")
     if not isinstance(kind, str) or not kind:
         raise ValueError('type is missing, as {"type": "s3"}: `rclone config providers` lists them all')
@@ -120,7 +126,7 @@ def options_of(remote: Mapping[str, Any]) -> dict[str, Option]:
 
 
 def known(name: str, options: Mapping[str, Option], remote: Mapping[str, Any]) -> Option:
-    """Raises: ValueError for an option that there is not."""
+    """Raises: ValueError for an option that does not exist."""
     if (option := options.get(name)) is None:
         raise ValueError(f"a remote of type {remote['type']} has no option {name!r:.60}{_near(name, options)}")
     return option
@@ -132,7 +138,7 @@ def providers() -> dict[str, dict[str, Option]]:
 
 
 def titles() -> dict[str, str]:
-    """The types that keep something themselves, and what rclone calls them. Raises: ValueError, ProgramMissing."""
+    """The types that store data themselves, and rclone's titles of them. Raises: ValueError, ProgramMissing."""
     return {name: title for name, (title, _) in sorted(_asked().items()) if name in REACHABLE}
 
 

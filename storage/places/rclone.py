@@ -1,4 +1,4 @@
-"""rclone at work on a repository: started, watched, its errors in words."""
+"""rclone at work on a repository: started, watched, its errors translated into messages."""
 
 import os
 import re
@@ -22,45 +22,50 @@ from storage.places.servers import in_words, reached
 
 QUIET = ("--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
 ANY = 2**60
-"""Bytes. What is moved within a repository, or read and not written, fills no disk of this host."""
+"""Bytes: the limit where data is moved within a repository, or is read and not written, and so fills no disk of this
+host.
+"""
 SLACK = 64 * 2**20
 TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
-"""rclone has S3's own client try each request so often, with waits that grow, and that again so often: where no server
-listens, its usual 10 take six minutes, and these 20 s. Of a WebDAV share 10 take 5 s."""
+"""rclone makes S3's own client try each request this many times, with growing waits, and repeats all of that as many
+times: where no server listens, its usual 10 take six minutes, and these 20 s. For a WebDAV share 10 take 5 s.
+"""
 BY_ACCOUNT = re.compile(r"_(ENV_AUTH|USE_MSI|USE_AZ|KEY_USE_AGENT|\w*PROFILE|USE_KERBEROS|KERBEROS_CCACHE)$")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 LISTED = "--files-from0="
 STATS = '"stats":{'
 ROW, LOGGED = '{"Path"', '{"time"'
-"""How a row of a listing begins, and a line of the log: neither can stand within a row, where quotes are escaped."""
+"""The beginnings of a row of a listing and of a line of the log: neither can occur within a row, where quotes are
+escaped.
+"""
 AFTER_A_PROBLEM = "can't close account: file already closed"
-"""Which rclone adds where it could not decrypt a file."""
+"""A message that rclone adds where it could not decrypt a file."""
 ALL_TOGETHER = "Attempt "
-"""How rclone begins to say how many of its files it could not copy."""
+"""The beginning of rclone's message about the number of files that it could not copy."""
 TOO_MUCH, BROKE_DOWN = 8, 2
 """rclone's exit code for a limit, and Go's for a program that has no memory left."""
 NOT_FOUND = (3, 4)
-"""rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
+"""rclone's exit codes for a directory and a file that do not exist (https://rclone.org/docs/#exit-code)."""
 
 
 class StorageFailed(Exception):
-    """rclone could not do it. The message is for people, in one line."""
+    """A failure of rclone. The message is for users, in one line."""
 
 
 class TargetFailed(StorageFailed):
-    """Not the repository fails, but what is restored to. No other repository helps."""
+    """A failure of the target of a restore, not of the repository. No other repository helps."""
 
 
 class Stopped(Exception):
-    """It was stopped before it had ended. Whatever was begun can be begun again."""
+    """It was stopped before it had ended. Any work that was begun can be begun again."""
 
 
 @dataclass(frozen=True)
 class Rclone:
-    """Each call blocks, and may raise StorageFailed, Stopped, ProgramMissing and OSError.
+    """Calls of rclone: each one blocks, and may raise StorageFailed, Stopped, ProgramMissing and OSError.
 
-    `stall_timeout` and `grace` in seconds, as `Command` has them. `inherited`: descriptors that rclone keeps open.
-    `beside`: another repository that it reaches as well, under names of its own (`remotes.beside`).
+    `stall_timeout` and `grace` in seconds, as in `Command`. `inherited`: descriptors that rclone keeps open. `beside`:
+    another repository that it reaches as well, under separate names (`remotes.beside`).
     """
 
     location: Location
@@ -82,12 +87,12 @@ class Rclone:
         most: int = ANY,
         confined: tuple[Path, Path | None] | None = None,
     ) -> bool:
-        """Run rclone. Returns False when what it was to read is missing and that is fine. `most`: bytes that it may
-        move, whatever the other side announces. `confined`: the folder of this host that alone it reads from, and the
-        one that it writes to; None: to a remote.
+        """Run rclone. Returns False if its input is missing and `missing_ok`. `most`: bytes that it may move, whatever
+        the other side announces. `confined`: the only folder of this host that it may read, and the one that it writes
+        to, or None if it writes to a remote.
 
-        `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines. `problems`: takes errors
-        about single files, by path, which are no failure then.
+        `on_line`, `sign_of_life`: as in `runner.run`; errors of rclone are not passed on as lines. `problems`: collects
+        errors about single files, by path, which are not a failure then.
         """
         errors: list[str] = []
         secrets = (*self.location.secrets, *(self.beside.secrets if self.beside else ()))
@@ -124,7 +129,7 @@ class Rclone:
             raise Stopped
 
     def size(self, path: str) -> int:
-        """Bytes of all that lies below a folder; none where it is missing."""
+        """Bytes of all files below a folder; 0 if it is missing."""
         lines: list[str] = []
         self.run("size", "--json", self.location.at(path), missing_ok=True, on_line=lines.append)
         return number(row_of("".join(lines)) or {}, "bytes")
@@ -138,19 +143,21 @@ class Rclone:
 
 
 def command_line(*arguments: str, most: int = ANY) -> tuple[str, ...]:
-    """Every rclone that talks to a source or a repository: without a configuration file; it allocates no file at the
-    size that a server announces, and ends when it has moved `most` bytes."""
+    """The command line of every rclone that talks to a source or a repository: without a configuration file; it
+    allocates no file at the size that a server announces, and ends once it has moved `most` bytes.
+    """
     return find_rclone(), *arguments, "--config=", "--local-no-preallocate", f"--max-transfer={most}B"
 
 
 def expected(size: int) -> int:
-    """What may come where so many bytes are to: a file may have become larger meanwhile, which is seen then."""
+    """The limit where `size` bytes should come: a file may have grown in the meantime, which is noticed then."""
     return size + size // 10 + SLACK
 
 
 def line_by_line(take: Callable[[str], object]) -> Callable[[str], None]:
-    """Hands on rclone's lines one by one: it ends a row of a listing only before the next one, so what it logs
-    meanwhile stands right behind the row."""
+    """Pass on rclone's lines one by one: it ends a row of a listing only before the next one, so anything that it logs
+    in the meantime comes right behind the row.
+    """
 
     def on_line(line: str) -> None:
         at = line.find(LOGGED) if line.startswith(ROW) else -1
@@ -164,7 +171,7 @@ def line_by_line(take: Callable[[str], object]) -> Callable[[str], None]:
 
 
 def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
-    """Takes lines of rclone's lsjson, and hands on what they list. Raises: StorageFailed for a row that is none."""
+    """Take lines of rclone's lsjson, and pass on the rows. Raises: StorageFailed for a line that is not a row."""
 
     def on_line(line: str) -> None:
         if line.startswith(ROW):
@@ -178,7 +185,7 @@ def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
 
 @contextmanager
 def path_list(paths: Iterable[str]) -> Iterator[str]:
-    """A file that names these paths, for rclone's --files-from0, as long as the block lasts."""
+    """A file that names these paths, for rclone's --files-from0, while the block lasts."""
     with tempfile.NamedTemporaryFile() as listed:
         listed.write(b"".join(path.encode() + b"\0" for path in paths))
         listed.flush()
@@ -188,9 +195,10 @@ def path_list(paths: Iterable[str]) -> Iterator[str]:
 def _may_open(
     argv: tuple[str, ...], environment: Mapping[str, str], source: Path, target: Path | None
 ) -> dict[str, Any]:
-    """As parts of a `Command`: besides these folders the list of what is copied, and what a remote names in its
-    settings (files of keys, the folder of an encrypted one), and certificates that the worker goes by. A remote that
-    uses accounts of the worker may open all: where those are found is not known."""
+    """Fields of a `Command`: in addition to these folders, rclone may open the list of files to copy, files that a
+    remote names in its settings (files of keys, the folder of an encrypted one), and certificates that the worker goes
+    by. A remote that uses accounts of the worker may open everything, since it is not known where those are found.
+    """
     if any(BY_ACCOUNT.search(name) for name in environment):
         return {}
     lists = [each.removeprefix(LISTED) for each in argv if each.startswith(LISTED)]
@@ -226,7 +234,7 @@ def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool, most: i
 
 
 def _message(line: str, secrets: Collection[str]) -> tuple[str, str]:
-    """An error of rclone, and the path of the file that it is about; empty: none."""
+    """An error of rclone, and the path of the file that it is about. The path is empty if the error names none."""
     if (row := row_of(line)) is None:
         return redacted(line.strip(), secrets), ""
     return in_words(without_middle(redacted(text(row, "msg").strip(), secrets))), text(row, "object")

@@ -1,4 +1,5 @@
-"""A repository as rclone remotes: `base`, and `crypt` above it when it is encrypted. Pure, but that `obscure` draws.
+"""A repository as rclone remotes: `base`, and `crypt` above it when it is encrypted. Pure, except that `obscure` draws
+random bytes.
 
 rclone reads them from its environment, never from argv or a file.
 """
@@ -19,10 +20,10 @@ from storage.places.location import RCLONE, REST, RESTIC, Location, joined
 from storage.places.servers import servers_of
 
 KEY_OF_RCLONE = bytes.fromhex("9c935b48730a554d6bfd7c63c886a92bd390198eb8128afbf4de162b8b95f638")
-"""The one of each rclone, published with it: it hides passwords from a glance only."""
+"""The key of every rclone, published with it: it hides passwords only from a glance."""
 PORTS = {"http": 80, "https": 443}
 REST_SERVER = "rest"
-"""The type of a remote that is a REST server of restic's, which rclone has not."""
+"""The type of a remote that is a REST server of restic, which rclone does not have."""
 
 
 def location_of(
@@ -34,10 +35,10 @@ def location_of(
     format: str = RCLONE,
     cache: str = "",
 ) -> Location:
-    """A repository at `path`, of this host or in `remote` (rclone's settings; empty: this host).
+    """A repository at `path`, of this host or in `remote` (rclone's settings; this host if empty).
 
-    `secrets`: option → the secret itself; `key`: that of an encrypted one. `cache`: a folder for restic's. Raises:
-    ValueError.
+    `secrets`: option → the secret itself; `key`: that of an encrypted repository. `cache`: a folder for restic's cache.
+    Raises: ValueError.
     """
     if format == RESTIC:
         return _of_restic(path, remote, secrets, key, cache)
@@ -56,7 +57,7 @@ def location_of(
 
 
 def beside(location: Location) -> Location:
-    """The same place under other names, for a program that reaches another one, too."""
+    """The same place under other names, for a program that reaches another one as well."""
 
     def renamed(text: str) -> str:
         return re.sub(r"^(rclone:)?(base|crypt):", r"\1copy\2:", text)
@@ -74,7 +75,9 @@ def beside(location: Location) -> Location:
 
 
 def in_environment(path: str, given: Mapping[str, str], key: str | None, format: str) -> Location:
-    """A repository in a remote whose settings are in the environment, at a path as `base:bucket/backups`."""
+    """The location of a repository in a remote whose settings are in the environment, at a path such as
+    `base:bucket/backups`.
+    """
     found = location_of(path, {}, {}, None if format == RESTIC else key)
     if format == RESTIC:
         found = _with_restic(found, f"rclone:{joined(path, RESTIC)}", key, "")
@@ -88,7 +91,9 @@ def _of_restic(
     key: str | None,
     cache: str,
 ) -> Location:
-    """restic's own repository lies in a folder of it, beside what says whose it is and how to recover from it."""
+    """The location of a restic repository: restic's data is in a folder of it, next to its identity and the recovery
+    instructions.
+    """
     if remote.get("type") == REST_SERVER:
         url = urlsplit(str(remote["url"]))
         user, password = str(remote.get("user", "")), secrets.get("password", "")
@@ -117,8 +122,9 @@ def _with_restic(found: Location, repository: str, key: str | None, cache: str) 
 
 
 def obscure(password: str) -> str:
-    """A password as `rclone obscure` writes it. That is no secret; a program for each one of a backup would take a
-    tenth of a second. Raises: ValueError."""
+    """A password as `rclone obscure` writes it. This form keeps nothing secret; running rclone for each password of a
+    backup would take a tenth of a second. Raises: ValueError.
+    """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     if re.search(r"[\n\0]", password) or not password:
@@ -147,7 +153,7 @@ def settings_of(remote: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[s
 
 
 def pinned(host_keys: str) -> dict[str, str]:
-    """rclone's settings for an SFTP host that has one of these keys, a line each."""
+    """rclone's settings for an SFTP host that has one of these keys, one per line."""
     return {
         "host_keys": ",".join(f"{kind} {key}" for kind, key in pinned_keys(host_keys)),
         # ask for the keys that are pinned: a host has keys of several types
@@ -158,7 +164,7 @@ def pinned(host_keys: str) -> dict[str, str]:
 
 
 def in_one_line(pem: str) -> str:
-    """A private key as rclone takes it."""
+    """A private key in the form that rclone takes."""
     return pem.strip().replace("\r", "").replace("\n", "\\n")
 
 

@@ -1,8 +1,8 @@
-"""Which servers the rclone of a repository may connect to by HTTP: no redirect leads it elsewhere.
+"""Servers that the rclone of a repository may connect to by HTTP: no redirect leads it elsewhere.
 
-Where the settings name the server of a remote (a WebDAV share, a bucket at an endpoint), that one. A provider has many
-servers, of names that only it knows: then those that are named, and all that are public. What asks the host itself who
-it is (`env_auth`) reaches the host's metadata service, too.
+Where the settings name the server of a remote (a WebDAV share, a bucket at an endpoint), only that one. A provider has
+many servers, whose names only it knows: then the named ones and all public ones. A remote that asks the host for its
+identity (`env_auth`) reaches the host's metadata service as well.
 """
 
 import re
@@ -20,9 +20,9 @@ from storage.places.location import Location
 Server = tuple[str, int]
 
 NOWHERE = "socks5://127.0.0.1:0"
-"""A port that nothing can listen on: what does not speak HTTP gets no connection if it tries to."""
+"""A port that nothing can listen on: a remote that does not speak HTTP gets no connection if it tries to."""
 WITHOUT_HTTP = {"sftp": 22, "smb": 445}
-"""Types that rclone connects with by itself, and their usual ports."""
+"""Types that rclone connects to directly, and their usual ports."""
 ELSEWHERE = re.compile(r"role_arn|ibm_.*|sts_.*")
 """Settings of a bucket with which its credentials come from another server."""
 METADATA = (("169.254.169.254", 80), ("169.254.170.2", 80), ("metadata.google.internal", 80))
@@ -41,8 +41,13 @@ DAMAGED_OR_FOREIGN = "what lies there is damaged, or was encrypted with another 
 
 
 def servers_of(remote: Mapping[str, Any], path: str) -> set[Server]:
-    """Host and port of each, `gate.PUBLIC` among them, of a remote with these settings of rclone, and a path in it."""
-    from external.network import contact, gate  # asyncio costs 60 ms, which a folder of this host need not wait for
+    """Host and port of each server, `gate.PUBLIC` among them, of a remote with these settings of rclone, and a path in
+    it.
+    """
+    from external.network import (
+        contact,
+        gate,
+    )  # asyncio costs 60 ms, which a folder of this host should not have to wait for
 
     kind, found = remote["type"], set[Server]()
     if kind in WITHOUT_HTTP:
@@ -75,8 +80,9 @@ def hosts_of(remote: Mapping[str, Any]) -> list[str]:
 
 
 def at_its_address(remote: dict[str, str], address_of: Callable[[str, int], str]) -> dict[str, str]:
-    """The settings of a remote with the address of its server in place of the name, where rclone would look that up
-    outside a gate. `address_of`: finds the address that a host and a port are reached at."""
+    """The settings of a remote with its server's address in place of the name, where rclone would look up the name
+    outside a gate. `address_of`: finds the address at which a host and a port are reached.
+    """
     usual = WITHOUT_HTTP.get(remote["type"])
     host = remote.get("host", "").strip("[]")
     if usual is None or not host:
@@ -87,8 +93,9 @@ def at_its_address(remote: dict[str, str], address_of: Callable[[str, int], str]
 
 @contextmanager
 def gate(servers: Collection[Server], connect_timeout: float) -> Iterator[str]:
-    """The URL of a proxy that connects to these servers only, for as long as the block lasts. Raises: OSError when this
-    process has no socket left."""
+    """The URL of a proxy that connects to these servers only, while the block lasts. Raises: OSError if this process
+    has no socket left.
+    """
     if not servers:
         yield NOWHERE
         return
@@ -102,8 +109,9 @@ def gate(servers: Collection[Server], connect_timeout: float) -> Iterator[str]:
 def reached(
     location: Location, beside: Location | None = None, connect_timeout: float = CONNECT_SECONDS
 ) -> Iterator[dict[str, str]]:
-    """The environment of an rclone that reaches a repository, and another one `beside` it, each by a gate of its own,
-    for as long as the block lasts. Raises: OSError."""
+    """The environment of an rclone that reaches a repository, and another one `beside` it, each through a separate
+    gate, while the block lasts. Raises: OSError.
+    """
     places = [location, beside] if beside else [location]
     remotes = [each for each in places if not each.directory]
     environment = {name: value for each in places for name, value in each.environment.items()}
@@ -125,19 +133,20 @@ def reached(
 
 
 def through(gate: str, kind: str) -> dict[str, str]:
-    """rclone's settings with which a remote of this type connects by way of a gate."""
+    """rclone's settings with which a remote of this type connects through a gate."""
     proxy = {"socks_proxy": gate.removeprefix("socks5://")} if kind == "ftp" else {}
     return {"override.http_proxy": gate} | proxy
 
 
 def of_libraries(gate: str) -> dict[str, str]:
-    """What those of rclone's libraries go by that do not ask it."""
+    """Variables for those of rclone's libraries that do not use its proxy settings."""
     return dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), gate)
 
 
 def in_words(message: str) -> str:
     """A message of rclone, without its advice and a server's words. A connection that the gate refused, and a file that
-    it cannot decrypt, are named as what they are: a flipped bit is no wrong password."""
+    it cannot decrypt, are named as such: a flipped bit is not a wrong password.
+    """
     message = UNSEALED.sub(DAMAGED_OR_FOREIGN, without_advice(without_answers(message)))
     why = {None: "", "general SOCKS server failure": LED_ASTRAY}
     return REFUSED.sub(lambda found: f"{found[1]}: {why.get(found[2], REDIRECTED)}", message)
