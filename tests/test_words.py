@@ -43,6 +43,8 @@ REWRITTEN = (
     "jobs/models",
     "jobs/retries",
     "jobs/worker",
+    "operations/admin",
+    "operations/backlog",
     "schedules",
     "sealing",
     "storage",

@@ -1,4 +1,4 @@
-"""The backlog in Django's admin: what a person edits, and what machines wrote, read-only."""
+"""The backlog in Django's admin: pages to edit declarations, and read-only pages of rows that machines wrote."""
 
 from operations.admin import (  # noqa: F401 - register their pages
     audit,

@@ -14,11 +14,11 @@ from declarations.surfaces.admin.base import Completing, ReadOnlyAdmin, column, 
 from operations.admin.filters import OneOf
 
 NAMES_FROM = 5_000
-"""So many of the latest entries are read for the names to filter by."""
+"""The number of latest entries that are read for the names to filter by."""
 
 
 class _Latest(OneOf):
-    """By what the latest entries have in one column."""
+    """A filter by the values that the latest entries have in one column."""
 
     def names(self) -> list[str]:
         latest = AuditEntry.objects.order_by("-id").values_list(str(self.parameter_name), flat=True)[:NAMES_FROM]
@@ -38,7 +38,7 @@ class AboutFilter(_Latest):
 
 @admin.register(AuditEntry)
 class AuditAdmin(Completing, ReadOnlyAdmin):
-    """What people changed, entry by entry."""
+    """The changes that users made, entry by entry."""
 
     when_empty = "Each change of what people declare is an entry here: who, what, before and after."
     adds = "in_words"

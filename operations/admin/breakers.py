@@ -31,7 +31,7 @@ Verb = Callable[..., int]
 
 
 def link_to(breaker: Breaker | None) -> SafeString | str:
-    """Its state, as a link to its page; what never failed has none."""
+    """The state of a breaker, as a link to its page; no link for a breaker that has never failed and has no row."""
     return link("jobs_breaker_change", breaker.pk, state_of(breaker)) if breaker else "closed"
 
 
@@ -42,7 +42,7 @@ def _waiting(breaker: Breaker) -> SafeString:
 
 @admin.register(Breaker)
 class BreakerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
-    """All breakers there are: of what has failed at least once. The open ones come first."""
+    """All breakers there are: one for each subject that has failed at least once. The open ones come first."""
 
     when_empty = "What fails for every record, as a repository that is full, is listed here once it has failed."
     called = "breaker"
@@ -61,7 +61,7 @@ class BreakerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Who may look at records may look at what holds them."""
+        """Allow users who may view records to view the breakers that hold them."""
         return may_look(request) or bool(request.user.has_perm("jobs.view_breaker"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Breaker]:

@@ -20,7 +20,7 @@ from jobs.order import REASONS
 from operations.admin.filters import KindFilter, OneOf
 
 NAMES_FROM = 5_000
-"""So many of the latest lines are read for the names to filter by."""
+"""The number of latest lines that are read for the names to filter by."""
 
 LEVEL_LABELS = {Level.DOING.label: "info", Level.CONSIDERING.label: ""}
 
@@ -29,19 +29,21 @@ CANDIDATES = ("claimed", "left")
 
 
 def log_url(subjects: Iterable[str], *kinds: str) -> str:
-    """Where the lines about these subjects are listed."""
+    """The address of the list of lines about these subjects."""
     about = {"kind__in": ",".join(kinds), "subject__in": ",".join(subjects)}
     return f"{reverse('admin:jobs_decision_changelist')}?{urlencode(about)}"
 
 
 def log_url_of_record(record: BacklogRecord) -> str:
-    """Where the lines about a record are listed. The subject is named as well, since it is what is indexed."""
+    """The address of the list of lines about a record. The subject is named as well, since the index is on it."""
     about = {"kind": record.kind, "subject": record.subject, "record_id": record.pk}
     return f"{reverse('admin:jobs_decision_changelist')}?{urlencode(about)}"
 
 
 class WhatFilter(OneOf):
-    """By what was done. The choices are what the latest lines say: a DISTINCT over all would read all of them."""
+    """A filter by the action. The choices are read from the latest lines: a DISTINCT over all would read
+    all of them.
+    """
 
     title, parameter_name = "what", "what"
 
@@ -55,7 +57,7 @@ class WhatFilter(OneOf):
 
 @admin.register(Decision)
 class DecisionAdmin(ReadOnlyAdmin):
-    """What was done and considered, line by line."""
+    """The actions and considerations, line by line."""
 
     when_empty = "Each thing that the scheduler did or considered is a line of this log."
     list_display = ("shown_at", "shown_level", "what", "text", "shown_record")
@@ -90,7 +92,7 @@ def facts_as_lines(facts: Mapping[str, Any]) -> SafeString | str:
         (name.replace("_", " "), _describe(name, value)) for name, value in facts.items() if name not in CANDIDATES
     )
     claimed, left = facts.get("claimed") or [], facts.get("left") or []
-    # a line names some of what was claimed: the ranks of what was left follow all of it
+    # a line names only some of the claimed records: the ranks of the records left follow all of the claimed ones
     places = [(rank, "claimed", record) for rank, record in enumerate(claimed, 1)]
     places += [(rank, "left", record) for rank, record in enumerate(left, facts.get("count", len(claimed)) + 1)]
     rows = (

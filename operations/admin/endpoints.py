@@ -90,7 +90,7 @@ class EndpointForm(DeclaredForm):
 
 
 def _of_callbacks(show: Callable[[Endpoint], str]) -> Callable[[Endpoint], str]:
-    """Of a queue there is none."""
+    """Make a column show a dash for a queue, which has no value there."""
     return lambda endpoint: "-" if endpoint.kind == EndpointKind.SQS_MESSAGE else show(endpoint)
 
 
@@ -149,7 +149,7 @@ class EndpointAdmin(AsksFirst[Verb], Completing, DeclaredAdmin):
 
     @admin.display(description="breaker")
     def host(self, endpoint: Endpoint) -> SafeString | str:
-        """The state of its breaker, as a link to that."""
+        """The state of its breaker, as a link to the breaker's page."""
         return link_to(self.added(endpoint))
 
     def complete(self, rows: list[Any]) -> None:
@@ -163,11 +163,11 @@ class EndpointAdmin(AsksFirst[Verb], Completing, DeclaredAdmin):
         return found.annotate(schedule_count=Count("schedules"))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> tuple[str, ...]:
-        """The kind of one that exists stays: its schedules and their events are of that kind."""
+        """Make the kind of an existing endpoint read-only: its schedules and their events are of that kind."""
         return (*self.readonly_fields, "kind") if obj else self.readonly_fields
 
     def get_fieldsets(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
-        """On the page of one, what its kind has; of a new one, everything."""
+        """The fields of its kind on the page of an existing endpoint; all fields for a new one."""
         callbacks = [
             ("HTTP callbacks", {"fields": OF_CALLBACKS}),
             ("Authorization", {"fields": AUTHORIZATION if obj else AUTHORIZATION[1:2]}),
@@ -196,7 +196,7 @@ class EndpointAdmin(AsksFirst[Verb], Completing, DeclaredAdmin):
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Endpoint], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
-        """The question; once the answer was yes what comes of it."""
+        """The question; once the answer was yes, the result of the verb."""
         endpoint = rows.get()
         if is_confirmed(request):
             return verb(request, endpoint)
@@ -227,7 +227,7 @@ class EndpointAdmin(AsksFirst[Verb], Completing, DeclaredAdmin):
 
 
 def _key(endpoint: Endpoint) -> str:
-    """Of the breaker of its host."""
+    """The key of the breaker of its host."""
     try:
         return f"host:{addresses.read(endpoint.url).origin}"
     except addresses.Refused:

@@ -1,6 +1,6 @@
 """Filters of the lists about the backlog, each as `operations.backlog.selection` reads it.
 
-Their choices come from settings and registry: a DISTINCT over the backlog would read all of it.
+Their choices are read from the settings and the registry: a DISTINCT over the backlog would read all of it.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,11 +17,11 @@ from operations.backlog.selection import ANSWERS, STATUSES, filtered
 from schedules.models import Schedule
 
 MOST_SCHEDULES = 200
-"""That are listed as a filter. Of more, one is chosen from its own page."""
+"""The most schedules that are listed as a filter. If there are more, one is chosen from its own page."""
 
 
 class OneOf(admin.SimpleListFilter):
-    """By one of a few values; what is none of them is ignored, unless there are others than `names`."""
+    """A filter by one of a few values; any other value is ignored, unless there are others than `names`."""
 
     has_others = False
 
@@ -42,13 +42,13 @@ class OneOf(admin.SimpleListFilter):
 
 
 def one_of(parameter: str, heading: str, choices: Callable[[], Iterable[str]], **facts: Any) -> type[OneOf]:
-    """The filter of that name, with these choices."""
+    """The filter with that parameter name and these choices."""
     facts |= {"title": heading, "parameter_name": parameter, "names": lambda self: choices()}
     return type(f"{parameter.title()}Filter", (OneOf,), facts)
 
 
 def yes_or_no(parameter: str, heading: str) -> type[OneOf]:
-    """The filter of that name, by whether something holds."""
+    """The filter with that parameter name, and the choices yes and no."""
     return one_of(parameter, heading, lambda: ("yes", "no"), read=lambda self, value: value == "yes")
 
 
@@ -61,7 +61,7 @@ PausedFilter = yes_or_no("paused", "queue is paused")
 
 
 class ScheduleFilter(admin.SimpleListFilter):
-    """By schedule; the chosen one is there however many there are."""
+    """A filter by schedule; the chosen one is always listed, however many schedules there are."""
 
     title, parameter_name = "schedule", "schedule"
     column = "origin_id"
@@ -81,7 +81,7 @@ class ScheduleFilter(admin.SimpleListFilter):
 
 
 class Linked(admin.SimpleListFilter):
-    """Shown only once a link of another page has chosen a value; what is none finds nothing."""
+    """A filter that is shown only once a link of another page has chosen a value; an invalid value finds nothing."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         chosen = request.GET.get(str(self.parameter_name), "")

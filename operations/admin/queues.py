@@ -30,13 +30,13 @@ COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", 
 
 @admin.register(PausedQueue)
 class PausedQueueAdmin(ReadOnlyAdmin):
-    """The page of queues. A row of this model is a paused one; the page shows all."""
+    """The page of queues. A row of this model is a paused queue; the page shows all queues."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Who may look at records may look at their queues."""
+        """Allow users who may view records to view their queues."""
         return may_look(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -127,13 +127,13 @@ def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
 
 
 def _life(worker: Any) -> str:
-    """By the clock of the database, which heartbeats go by."""
+    """The life sign of a worker by the clock of the database, which heartbeats use."""
     return "stopped" if worker.stopped_at else "alive" if worker.is_alive(worker.now) else "silent"
 
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    """Who serves which queues, and whether they are alive."""
+    """The workers: the queues that each one serves, and whether it is alive."""
 
     when_empty = "A worker is a process that makes backups and delivers events. Start one on the host that does it."
     list_display = ("__str__", "life", "shown_queues", "started_at", "heartbeat", "stopped_at")
@@ -156,7 +156,9 @@ class WorkerAdmin(ReadOnlyAdmin):
 
 @admin.register(Sweep)
 class SweepAdmin(ReadOnlyAdmin):
-    """A line a tier that has been swept. What waits for a sweep that does not come, the doctor says."""
+    """One line for each tier that has been swept. Records that wait for a sweep that does not come are listed by the
+    doctor.
+    """
 
     when_empty = "Each tier of the progressive schedule is listed here once it has been swept."
     list_display = ("__str__", "swept_at", "swept", "left")

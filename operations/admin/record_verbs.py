@@ -1,5 +1,6 @@
 """Retry and cancel in the admin: first a question, then the verb, in batches, and a line in the history. The page of
-dead letters, which has what failed records say and how many say it, retries all of them."""
+dead letters groups failed records by their error, with the number of each, and retries a whole group.
+"""
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -37,7 +38,7 @@ CANCEL_MEANS = (
 )
 
 LEFT_ALONE = (Status.READY, Status.RUNNING, Status.SUCCEEDED)
-"""What *Retry now* does nothing to."""
+"""The statuses in which *Retry now* changes nothing."""
 
 
 class RecordActions(AsksFirst[Verb]):
@@ -95,7 +96,7 @@ class DeadLetterPage:
 
     @action(description="Dead letters", url_path="dead-letters", permissions=["look"], icon="mail_off")
     def dead_letters(self, request: HttpRequest) -> HttpResponse:
-        """GET: the groups. POST of `group`: asks whether to retry all of it; with `confirmed`, does it."""
+        """GET: the groups. POST of `group`: asks whether to retry the whole group; with `confirmed`, retries it."""
         if request.method == "POST":
             return self._retry(request)
         context = admin.site.each_context(request) | {

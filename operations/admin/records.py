@@ -1,4 +1,4 @@
-"""What machines write: backlog records with their attempts, events among them."""
+"""Rows that machines write: backlog records with their attempts, events among them."""
 
 import json
 from typing import Any
@@ -59,7 +59,7 @@ ABOUT_EVENTS = ("events", "answer", "trigger_at")
 """Filters of a list that shows events as such."""
 
 ANSWER_STYLE = "min-width: 8rem; overflow-wrap: anywhere"
-"""What receivers say may be one long word, and breaks where it must: the columns beside it do not."""
+"""An answer of a receiver may be one long word, and breaks where it must: the columns next to it do not."""
 
 
 def _tab(*fields: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class AttemptInline(ReadOnlyRows, TabularInline):
     verbose_name_plural = "attempts"
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Who may look at a record may look at its attempts."""
+        """Allow users who may view a record to view its attempts."""
         return True
 
     shown_outcome = column(
@@ -99,7 +99,7 @@ def _why(record: BacklogRecord) -> str:
 
 
 def _came_from(record: BacklogRecord) -> str:
-    """Each origin is a schedule; of one that is gone its events carry the name."""
+    """The schedule of a record, which is its origin; if the schedule is gone, the name that its events carry."""
     if record.origin is None:
         return str(record.payload.get("schedule") or "-")
     return link("schedules_schedule_change", record.origin_id, record.origin)
@@ -112,7 +112,7 @@ def _sent(record: BacklogRecord) -> SafeString:
 
 @admin.register(BacklogRecord)
 class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, OfManyRows, ReadOnlyAdmin):
-    """The backlog. The page of a record tells its attempts; of an event, what was delivered and what was answered."""
+    """The backlog. The page of a record lists its attempts; that of an event also shows its payload and the answer."""
 
     when_empty = (
         "Each unit of work is listed here: what waits, what is ready, what runs, and for a while what has ended."
@@ -163,7 +163,9 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, OfManyRows, 
         return self.event_columns if any(map(request.GET.get, ABOUT_EVENTS)) else self.list_display
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        """As an index yields it: what has ended by when, a schedule's by trigger, else what came last first."""
+        """The order that an index yields: ended records by their end, those of a schedule by trigger, all others newest
+        first.
+        """
         if request.GET.get("status") in ENDED or "finished_at__gte" in request.GET:
             return ("-finished_at", "-pk")
         return ("-trigger_at", "-pk") if request.GET.get("schedule") else ("-pk",)
@@ -171,7 +173,9 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, OfManyRows, 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[BacklogRecord], search_term: str
     ) -> tuple[QuerySet[BacklogRecord], bool]:
-        """Of an event id by an index; for all else what has not ended, what gave up, and the latest of what ended."""
+        """Find an event id by an index; any other text among unfinished records, failed ones and the latest finished
+        ones.
+        """
         if not (term := search_term.strip()):
             return queryset, False
         if EVENT_ID.fullmatch(term):

@@ -42,7 +42,7 @@ class RetryPolicyForm(DeclaredForm):
 
 
 def _is_valid(policy: RetryPolicy) -> bool:
-    """Whether the pure functions take it: it may have been stored past its form."""
+    """True if the pure functions accept it: it may have been stored without its form."""
     try:
         retries.validate(policy.as_rule())
     except ValidationError:

@@ -1,4 +1,4 @@
-"""The form of a schedule, with buttons that fill in what most want, and the plan of what is typed into it."""
+"""The form of a schedule, with buttons that fill in common values, and the plan of the values that are typed in."""
 
 from datetime import datetime
 from typing import Any
@@ -53,7 +53,7 @@ DECIDING = (
 """The fields that a plan is made from."""
 
 BESIDE = ("kind", "endpoint", "payload_template", "retry_policy")
-"""The others that can be wrong: told beside the plan, once there is something in them."""
+"""The other fields that can be wrong: their errors are shown next to the plan, once the fields have a value."""
 
 HEADERS = ("number", "trigger", "the same in UTC", "window closes")
 
@@ -99,7 +99,7 @@ class ScheduleForm(DeclaredForm):
 
 
 def other_providers() -> bool:
-    """Whether anything but a policy's assignments provides batches here."""
+    """True if any provider other than a policy's assignments yields batches here."""
     return bool(_providers())
 
 
@@ -119,7 +119,7 @@ def preview_of_form(form: Any) -> SafeString:
 
 
 def _preview_of(schedule: Schedule, beside: list[str]) -> SafeString:
-    """Its next triggers, what is said of its plan, and its load curve; `beside`: what else is wrong."""
+    """The next triggers, messages about the plan, and the load curve; `beside`: errors of other fields."""
     try:
         found = check(schedule)
     except ValueError as error:  # what was stored past the form

@@ -1,4 +1,4 @@
-"""Schedules: a list, verbs that ask first, and a page with the plan of what is typed."""
+"""Schedules: a list, verbs that ask first, and a page with the plan of the values that are typed in."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +43,9 @@ Verb = Callable[..., str]
 
 
 class OfFilter(admin.SimpleListFilter):
-    """Of events, unless those of policies are asked for: a policy is a schedule, too, and has a list of its own."""
+    """Schedules of events, unless those of policies are asked for: a policy is a schedule, too, and has a separate
+    list.
+    """
 
     title, parameter_name = "of", "of"
 
@@ -83,7 +85,7 @@ ADVANCED = (("late", "overlap"), ("catch_up_for", "priority"), "retry_policy")
 
 @admin.register(Schedule)
 class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
-    """Schedules of all kinds. That of a policy is to be looked at here, and edited with the policy."""
+    """Schedules of all kinds. That of a policy is read-only here, and edited with the policy."""
 
     when_empty = (
         "A schedule puts events on the backlog, again and again, and delivers each to an endpoint. Those of "
@@ -125,7 +127,7 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
     )
 
     def get_fieldsets(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
-        """The fields that most set; the others are folded."""
+        """The fields that most users set; the others are folded."""
         head = [("name", "enabled"), *(["shown_next"] if obj else []), *(["edited_with"] if _of_policy(obj) else [])]
         batch = [*(["provider"] if other_providers() or (obj and obj.provider) else []), *ADVANCED]
         return (
@@ -137,7 +139,7 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
         return preview_of_form(form)
 
     def idle_verbs(self, row: Schedule) -> set[str]:
-        """All of them for the schedule of a policy, which is operated there."""
+        """All verbs for the schedule of a policy, which is operated on the policy's page."""
         if obstacle_to_editing(row):
             return set(self.actions_detail)
         return {"resume_this" if row.enabled else "pause_this"}
@@ -164,8 +166,9 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
         return None
 
     def _given(self, request: HttpRequest, name: str) -> dict[str, Any] | None:
-        """What was answered to the question: of a pause its end and reason. None: it is to be asked, again where an
-        answer cannot be taken."""
+        """The answer to the question: the end and reason of a pause. None if the question is still to be asked, also
+        again after an answer that cannot be accepted.
+        """
         if not is_confirmed(request):
             return None
         try:
@@ -175,7 +178,7 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
             return None
 
     def has_change_permission(self, request: HttpRequest, obj: Schedule | None = None) -> bool:
-        """That of a policy is edited there, so that the dates that follow from it are computed anew."""
+        """Refuse the schedule of a policy: it is edited there, so that the dates that follow from it are recomputed."""
         return not _of_policy(obj) and super().has_change_permission(request, obj)
 
     def has_view_permission(self, request: HttpRequest, obj: Schedule | None = None) -> bool:
@@ -196,7 +199,9 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
                 self.message_user(request, f"{obj}: {message.text}", messages.WARNING)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """With what goes and what stays: Django would list each record, and there may be millions."""
+        """The question, with the rows that go and the rows that stay: Django would list each record, and there may be
+        millions.
+        """
         _, counts, lacking, protected = super().get_deleted_objects(objs, request)
         counts[Trigger._meta.verbose_name_plural] = Trigger.objects.filter(schedule__in=list(objs)).count()
         shown = [f"{schedule}; its finished records stay in the list of records" for schedule in objs]

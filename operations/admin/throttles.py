@@ -1,4 +1,4 @@
-"""Throttles: what runs, waits and lies in the bucket of each now; edited while they are at work."""
+"""Throttles: the running and waiting records and the tokens of each now; edited while they are at work."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def _pause(throttle: Throttle) -> str:
 
 @admin.register(Throttle)
 class ThrottleAdmin(Completing, DeclaredAdmin):
-    """A throttle; editing it takes effect at the next claim, and what runs goes on."""
+    """A throttle; an edit takes effect at the next claim, and running records continue."""
 
     when_empty = "A throttle is a cap on what runs at the same instant, shared by schedules and policies."
     adds = "live"
@@ -94,7 +94,7 @@ class ThrottleAdmin(Completing, DeclaredAdmin):
 
 @admin.register(Lane)
 class LaneAdmin(ReadOnlyAdmin):
-    """Which sets of throttles are in use."""
+    """The sets of throttles that are in use."""
 
     when_empty = "A lane is what names the same throttles; the scheduler makes it when it is needed."
     list_display = ("id", "throttle_ids")

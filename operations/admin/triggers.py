@@ -1,4 +1,4 @@
-"""Triggers: which schedule fired when, how far its batch is, and a button to cancel it."""
+"""Triggers: the schedule and instant of each, the progress of its batch, and a button to cancel it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ Verb = Callable[[Trigger], int]
 
 
 def describe(found: BatchCounts) -> str:
-    """How far a batch is, in one line: of its events so many delivered, and what became of the others."""
+    """The progress of a batch, in one line: the number of its events delivered, and the fate of the others."""
     names = {"succeeded": "done"} | {name: name for name in ("failed", "cancelled", "running", "ready", "waiting")}
     parts = [f"{count:,} {words}" for name, words in names.items() if (count := getattr(found, name))]
     return f"{found.events:,}: {', '.join(parts)}" if parts else f"{found.events:,}"
@@ -91,11 +91,13 @@ class TriggerAdmin(AsksFirst[Verb], Completing, ReadOnlyAdmin):
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Who may look at records may look at what put them there."""
+        """Allow users who may view records to view the triggers that put them there."""
         return may_look(request) or bool(request.user.has_perm("schedules.view_trigger"))
 
     def complete(self, rows: list[Any]) -> None:
-        """Count the batches of the first of them: those under way come first, as one that has ended does not change."""
+        """Count the batches of the first rows: those under way come first, since a batch that has ended does not
+        change.
+        """
         counted = sorted(rows, key=lambda trigger: state_of(trigger) != "under way")[:COUNTED]
         found = progress(trigger for trigger in counted if has_begun(trigger))
         for trigger in rows:

@@ -21,7 +21,7 @@ LARGEST_ID = 2**63 - 1
 
 
 def add_summary(parser: ArgumentParser) -> None:
-    """Add what the summary takes, which the command shows without a verb."""
+    """Add the options of the summary, which the command shows without a verb."""
     parser.epilog = _examples(
         "backlog", "backlog --watch 5", "backlog list --status failed", "backlog retry --kind backup --status failed",
         "backlog errors", "backlog cancel 4711", 'backlog pause backups --reason "the store is full"',
@@ -34,7 +34,7 @@ def add_summary(parser: ArgumentParser) -> None:
 
 
 def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
-    """Add the verbs that look at records, or change them."""
+    """Add the verbs that show or change records."""
     lists = _verb(
         verbs, "list", "list records",
         "The latest first, what has ended by when that was, or in the order in which records are claimed.",
@@ -100,7 +100,7 @@ def _verb(verbs: "_SubParsersAction[Any]", name: str, what: str, more: str, *exa
         epilog=_examples(*examples),
         formatter_class=Examples,
     )
-    # without a default of its own, which would undo a `--json` before the verb
+    # without a default value, which would undo a `--json` before the verb
     made.add_argument("--json", action="store_true", default=SUPPRESS, help="print JSON")
     return made
 
@@ -159,24 +159,28 @@ WHICH: dict[str, dict[str, Any]] = {
         "help": f"what the last attempt at an event was answered: {', '.join(ANSWERS)}",
     },
 }  # fmt: skip
-"""Option → how it is read. Where the destination is not the option's name it is that of the filter."""
+"""Option → the function that reads it. If the destination differs from the option's name, it is the name
+of the filter.
+"""
 
 
 def find_schedule(named: str) -> dict[str, Any]:
-    """The filter by the schedule with that name or id, or else by the name that events of one that is gone carry."""
+    """The filter by the schedule with that name or id, or else by the name that events of a deleted schedule carry."""
     found = Schedule.objects.filter(name=named).first()
     found = found or (Schedule.objects.filter(pk=int(named)).first() if is_id(named) else None)
     return {"schedule": found.pk} if found else {"schedule_name": named}
 
 
 def no_schedule(named: str) -> ValueError:
-    """That nothing is known of a schedule, naming some that deliver."""
+    """The error that a schedule is unknown; it names some schedules that deliver."""
     known = similar(named, names_of(Schedule.objects.filter(kind__in=EndpointKind.values)))
     return ValueError(f"there is no schedule {named!r}, nor such an event of one that was; {known}")
 
 
 def find_endpoint(named: str) -> int:
-    """The id of the one with that name or id; also one that is gone has an id. Raises: ValueError naming some."""
+    """The id of the endpoint with that name or id; a deleted endpoint has an id, too. Raises: ValueError
+    naming some.
+    """
     found = Endpoint.objects.filter(name=named).first()
     if found is None and not is_id(named):
         raise ValueError(no_such("endpoint", named, names_of(Endpoint.objects.all())))

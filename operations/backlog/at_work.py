@@ -1,4 +1,4 @@
-"""What runs at this moment, and how far it is, as far as that is known."""
+"""The records that run at this moment, and their progress as far as it is known."""
 
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ def at_work(now: datetime) -> list[dict[str, Any]]:
 
 
 def facts_of(record: BacklogRecord, now: datetime) -> dict[str, Any]:
-    """The same of one that runs."""
+    """The same facts for one running record."""
     return _facts(record, _known([record]).get(record.pk, {}), now)
 
 
@@ -33,7 +33,7 @@ def _known(records: list[BacklogRecord]) -> dict[int, dict[str, int]]:
 
 
 def in_words(facts: dict[str, Any]) -> str:
-    """How far it is, as `42 %, 1.2 GB of 2.9 GB, 1,200 files`; empty: not known."""
+    """The progress, as `42 %, 1.2 GB of 2.9 GB, 1,200 files`; empty if it is not known."""
     done, total, files = facts["bytes_done"], facts["bytes_total"], facts["files_done"]
     parts = [f"{facts['share']} %"] if facts["share"] is not None else []
     if done:
@@ -59,5 +59,5 @@ def _facts(record: BacklogRecord, known: dict[str, int], now: datetime) -> dict[
 
 
 def row(facts: dict[str, Any]) -> tuple[object, ...]:
-    """Of the table of a terminal."""
+    """A row of the table in a terminal."""
     return facts["id"], f"{facts['kind']} {facts['title']}", facts["queue"], span(facts["running_for"]), in_words(facts)

@@ -109,7 +109,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Finding]:
 
 
 def _fed_by(queue: QueueSummary, summary: Summary) -> str:
-    """A clause that names the queues with records by which this one is fed; empty if none do."""
+    """A clause that names the queues with records that feed this one; empty if none do."""
     rules = conf.queue_rules()
     feeding = [each.name for each in summary.queues if each.unfinished and _fed(each.name, rules) == queue.name]
     return f"which {' and '.join(feeding)} feed{'s' if len(feeding) == 1 else ''}" if feeding else ""
@@ -117,7 +117,9 @@ def _fed_by(queue: QueueSummary, summary: Summary) -> str:
 
 def start(queues: Iterable[str], served: Collection[str]) -> str:
     """The command of a worker that serves queues whose records no worker runs, `served` being those that are served:
-    all queues if that is none; and with each also the queue that it feeds, without which no record of it ever ends."""
+    all queues if no queue is served; and with each queue also the one that it feeds, without which none of its records
+    ever ends.
+    """
     if not served:
         return f"{PROGRAM} worker"
     rules = conf.queue_rules()

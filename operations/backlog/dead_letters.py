@@ -17,15 +17,15 @@ MOST_READ = 10_000
 """Failed records that a table of groups is made of, the newest; folding that many takes half a second."""
 
 LENGTH_READ = 1000
-"""Characters of an error that are looked at: what says what went wrong comes first."""
+"""Characters of an error that are looked at: the cause comes first."""
 
 LENGTH_FOLDED = 300
 
 SHORTEST_NAME = 3
 """A record that is called `a` must not turn every article into its name."""
 
-# In the order in which they are tried at each place. No repetition holds another one that it could be taken for, so the
-# time stays in proportion to the length. What follows `status` or `code` says what went wrong, and is kept.
+# The order is that in which they are tried at each place. No repetition contains another one that it could be taken
+# for, so the time stays in proportion to the length. The number after `status` or `code` names the cause, and is kept.
 PATTERNS = {
     "KEPT": r"""
         \b(?:code|status|statuscode|http(?:/\d\.\d)?|errno|signal|error|sqlstate)(?:\ code)?[\ :=]{1,2}\d{1,5}\b""",
@@ -64,10 +64,10 @@ REPEATED = re.compile(r"\b(ADDRESS|TIME|PATH|ID|N)(?:(?:,\ ?|;\ ?|\ |\ and\ )\1\
 
 
 def fold(error: str, *names: str) -> str:
-    """What `error` says, on one line, without what differs from record to record; empty when it says nothing.
+    """The text of `error` on one line, without the parts that differ from record to record; empty if it has none.
 
-    The first line counts, and the one after it when the first only announces it (it ends with a colon). `names`: what
-    the record is called; NAME stands for each.
+    The first line counts, and the one after it when the first only announces it (it ends with a colon). `names`: the
+    names of the record; NAME replaces each.
     """
     lines = [line.strip() for line in error[:LENGTH_READ].splitlines() if line.strip()]
     text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
@@ -78,8 +78,9 @@ def fold(error: str, *names: str) -> str:
 
 
 def _without(text: str, name: str) -> str:
-    """`text` with NAME in place of `name` where that is a word of its own. Without a pattern: compiling one for each
-    record would take longer than all the rest."""
+    """`text` with NAME in place of `name` where that is a whole word. Without a pattern: compiling one for each record
+    would take longer than all the rest.
+    """
     done, *parts = text.split(name)
     for part in parts:
         inside = WORD.match(part) or WORD.match(done[-1:])
@@ -98,9 +99,9 @@ def group_id(folded: str) -> str:
 
 @dataclass
 class DeadLetter:
-    """Failed records that say the same. `example` is the last error of the newest of them, `example_id` its id.
+    """Failed records with the same folded error. `example` is the last error of the newest one, `example_id` its id.
 
-    `ids`: all of them, the newest first. `first_at` and `last_at`: when the first and the last of them gave up.
+    `ids`: all of the records, the newest first. `first_at` and `last_at`: when the first and the last one gave up.
     """
 
     group: str
@@ -115,14 +116,15 @@ class DeadLetter:
 
     @property
     def count(self) -> int:
-        """How many records it holds."""
+        """The number of its records."""
         return len(self.ids)
 
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """The groups, the largest first. `read`: how many of the newest failed records were looked at; `more`: there are
-    older ones that were not."""
+    """The groups, the largest first. `read`: the number of newest failed records that were looked at; `more`: True if
+    there are older ones that were not.
+    """
 
     groups: list[DeadLetter]
     read: int
@@ -130,7 +132,7 @@ class DeadLetters:
 
 
 class FailedRow(NamedTuple):
-    """What of a failed record tells its group."""
+    """The columns of a failed record that decide its group."""
 
     id: int
     kind: str

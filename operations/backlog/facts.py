@@ -22,11 +22,13 @@ from schedules.models import Late, Stagger, Trigger
 from schedules.stagger import offsets
 
 SECRET = ("lease_token",)
-"""Who knows the token of a lease can settle for its worker."""
+"""The token of a lease: with it one can settle in the name of its worker."""
 
 
 def record_facts(records: Iterable[BacklogRecord]) -> list[dict[str, Any]]:
-    """The columns of each record, without its lease token, and its `delivery`: None of what is no event."""
+    """The columns of each record, without its lease token, and its `delivery`: None for a record that is
+    not an event.
+    """
     rows = list(records)
     delivered = deliveries(rows)
     return [_facts(row) | {"delivery": delivered.get(row.pk)} for row in rows]
@@ -63,7 +65,7 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
 
 
 def took(attempt: Attempt | AttemptEntry) -> str:
-    """How long it took, for people; of silences that were compacted how many there were, and until when."""
+    """The duration of an attempt as text; for compacted silences their number and the instant of the last one."""
     if times := (attempt.facts or {}).get(SILENCES):
         return f"{times:,} times until {moment(attempt.ended_at)}"
     return span((attempt.ended_at - attempt.started_at).total_seconds())
@@ -74,10 +76,10 @@ def is_event(record: BacklogRecord) -> bool:
 
 
 def deliveries(records: Iterable[BacklogRecord]) -> dict[int, dict[str, Any]]:
-    """Event's id → its delivery by name: instants are aware, durations are seconds. Two queries for all of them.
+    """Event's id → its delivery by name: instants are aware, durations are seconds. Two queries for all events.
 
-    `records`: of `selection.with_answers`. `launch_at` None: it cannot be told any more; `lag`: from then to the start
-    of its last attempt.
+    `records`: the rows of `selection.with_answers`. `launch_at` is None if it is no longer known; `lag`: from then to
+    the start of its last attempt.
     """
     events = [record for record in records if is_event(record)]
     launches, names = launch_instants(events), endpoint_names(events)
@@ -104,13 +106,13 @@ def _number(value: Any, kind: Any) -> Any:
 
 
 def endpoint_names(events: Iterable[BacklogRecord]) -> dict[int, str]:
-    """Endpoint's id → its name, of those that events go to."""
+    """Endpoint's id → its name, for the endpoints of these events."""
     ids = {pk for event in events if (pk := _number(event.payload.get("endpoint"), int))}
     return dict(Endpoint.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
 
 
 def shown_payload(record: BacklogRecord) -> Any:
-    """Its payload, with no more than the origin of a URL: of many services the path is the secret."""
+    """Its payload, with no more than the origin of a URL: for many services the path is the secret."""
     payload = record.payload
     if not (is_event(record) and isinstance(payload, dict) and payload.get("url")):
         return payload
@@ -118,9 +120,9 @@ def shown_payload(record: BacklogRecord) -> Any:
 
 
 def launch_instants(events: Iterable[BacklogRecord]) -> dict[int, datetime | None]:
-    """Event's id → when it was to start, by the stagger that its batch was begun with; None: it cannot be told.
+    """Event's id → its launch instant, by the stagger that its batch was begun with; None if that is not known.
 
-    A record does not keep that instant once it has started. One query for all of them.
+    A record does not keep that instant once it has started. One query for all events.
     """
     asked = list(events)
     emitted = [event for event in asked if event.trigger_at]
@@ -138,7 +140,7 @@ def launch_instants(events: Iterable[BacklogRecord]) -> dict[int, datetime | Non
 
 
 def _launch_of(event: BacklogRecord, trigger: Trigger | None) -> datetime | None:
-    """When an event of that trigger was to start. Of a trigger that was seen late: counted from then."""
+    """The launch instant of an event of that trigger. If the trigger was seen late, it is counted from then."""
     if event.status == Status.WAITING and event.waiting_for == WaitingFor.START:
         return event.run_after
     if event.trigger_at is None:

@@ -1,9 +1,9 @@
-"""The line in which a ready record stands: how many come before it, by which key, who they are, and whether its
-throttles let it through.
+"""The line of a ready record: the number of records before it, by the key that decides, the first of them, and the
+throttles that let it through or not.
 
 The order is that of the claim (`jobs/order.py`), the room of a throttle that of the database's own function, which the
-claim asks too; `operations/backlog/throttling.py` ranks as it does. What stands before a record is a few ranges of the
-index `backlog_claim_order` in each lane: one a key that decides, so no more rows are read than are counted, however
+claim asks too; `operations/backlog/throttling.py` ranks as it does. The records before a record are a few ranges of the
+index `backlog_claim_order` in each lane: one for each deciding key, so no more rows are read than are counted, however
 long the backlog is.
 """
 
@@ -23,11 +23,11 @@ from jobs.states import Status
 from operations.backlog.throttling import Head, Rooms, let_through
 
 COUNTED = 5_000
-"""No more of those before a record are counted, nor of a queue."""
+"""The most records before a record that are counted, and the most of a queue."""
 LEAST_COUNTED = 500
-"""Of a lane, however many lanes there are."""
+"""The least bound of the count in a lane, however many lanes there are."""
 MOST_LANES = 200
-"""With more of them its own throttles' alone are looked at, up to so many."""
+"""The most lanes that are all looked at. If there are more, only those that share a throttle are, up to this number."""
 SHOWN = 4
 """Records that are named."""
 FOLLOWED = 100
@@ -47,7 +47,7 @@ SELECT l.id, before.key, count(*)
  GROUP BY l.id, before.key
 """
 
-# One contiguous range of `backlog_claim_order`. The order keeps the planner from making a bitmap of all of it.
+# One contiguous range of `backlog_claim_order`. The order keeps the planner from making a bitmap of the whole range.
 RANGE = f"""(
 SELECT '{{key}}' AS key
   FROM jobs_backlogrecord b
@@ -86,7 +86,9 @@ SELECT throttle_id, room
 
 
 def rooms_of(queue: str, throttles: Sequence[int], now: datetime) -> dict[int, int]:
-    """The room that each of these has for records of `queue`: of one that feeds another, for those that are asked."""
+    """The room of each of these throttles for records of `queue`: if that feeds another one, for records that are
+    asked.
+    """
     rule = conf.queue_rules().get(queue)
     values = {"feeding": conf.feeding_queues(), "feeds": rule.feeds if rule else None, "now": now, "ids": [*throttles]}
     with connection.cursor() as cursor:
@@ -96,8 +98,10 @@ def rooms_of(queue: str, throttles: Sequence[int], now: datetime) -> dict[int, i
 
 @dataclass(frozen=True)
 class Line:
-    """What stands before a ready record. `before`: lane → key that decided → how many, up to what is counted;
-    `heads`: the first of each lane; `lanes`: lane → its throttles; `all_lanes`: whether those are all."""
+    """The line before a ready record. `before`: lane → deciding key → the number of records, up to the bound of the
+    count; `heads`: the first records of each lane; `lanes`: lane → its throttles; `all_lanes`: True if those are all
+    lanes.
+    """
 
     record: BacklogRecord
     lanes: Mapping[int, Sequence[int]]
@@ -108,63 +112,65 @@ class Line:
     all_lanes: bool = True
 
     def room(self, lane: int) -> int | None:
-        """How many records its throttles let through; None: any number."""
+        """The number of records that its throttles let through; None if any number."""
         known = [self.rooms[each] for each in self.lanes[lane] if each in self.rooms]
         return max(0, min(known)) if known else None
 
     def taken(self, lane: int) -> int:
-        """Of those before the record in that lane, how many its throttles let through."""
+        """The number of records before the record in that lane that its throttles let through."""
         count, room = self.before[lane].total(), self.room(lane)
         return count if room is None else min(count, room)
 
     def contends(self, lane: int) -> bool:
-        """Whether its records wait for the same as the record: for a throttle of its own, or for no full one."""
+        """True if the lane's records wait for the same as the record: for one of the record's throttles, or for no full
+        one.
+        """
         own = self.record.lane
         return lane == own or self.room(lane) != 0 or not set(self.lanes[own]).isdisjoint(self.lanes[lane])
 
     @property
     def ahead(self) -> int:
-        """How many come before it: those that other throttles hold back do not."""
+        """The number of records that come before it, without those that other throttles hold back."""
         own = set(self.lanes[self.record.lane])
         alike = {lane for lane, named in self.lanes.items() if lane == self.record.lane or own & set(named)}
         return sum(self.before[lane].total() if lane in alike else self.taken(lane) for lane in self.lanes)
 
     @property
     def held_ahead(self) -> int:
-        """How many would, had their throttles room."""
+        """The number of records that would come before it if their throttles had room."""
         return sum(each.total() for each in self.before.values()) - self.ahead
 
     @property
     def is_exact(self) -> bool:
-        """Whether all of them were counted."""
+        """True if all records before it were counted."""
         most = _most_a_lane(len(self.lanes))
         return self.all_lanes and all(each.total() < most for each in self.before.values())
 
     def by_key(self) -> "Counter[str]":
-        """Key → how many it put first, of those that no other full throttle holds back."""
+        """Key → the number of records that it put first, without those that another full throttle holds back."""
         passing = (count for lane, count in self.before.items() if self.contends(lane))
         return sum(passing, Counter())
 
     def first(self) -> list[tuple[Head, str]]:
-        """Who comes first, each with the key that puts it before the record."""
+        """The first records, each with the key that puts it before the record."""
         own = claim_key(self.record)
         passing = [head for head in self.heads if self.contends(head.lane) and claim_key(head) < own]
         return [(head, order.deciding_key(head, self.record)) for head in sorted(passing, key=claim_key)[:SHOWN]]
 
     def too_many(self) -> Iterator[int]:
-        """Its throttles of whose records as many come before it as there is room for, or more."""
+        """Its throttles that have at least as many records before it as they have room for."""
         for throttle in self.lanes[self.record.lane]:
             room = self.rooms.get(throttle)
             if room is not None and self.rank(throttle) > room:
                 yield throttle
 
     def rank(self, throttle: int) -> int:
-        """The place of the record among those that name a throttle of its own."""
+        """The place of the record among the records of one of its throttles."""
         beside = (lane for lane, named in self.lanes.items() if throttle in named and lane != self.record.lane)
         return 1 + self.before[self.record.lane].total() + sum(map(self.taken, beside))
 
     def let_through(self) -> bool:
-        """Whether the claim takes it, as far as throttles are asked."""
+        """True if the claim takes it, as far as throttles are concerned."""
         own, room = self.record.lane, self.room(self.record.lane)
         if room is None:
             return True
@@ -184,7 +190,7 @@ class Line:
 
 
 def line_of(record: BacklogRecord, now: datetime) -> Line:
-    """The line in which a ready record of a window that is open stands. Six statements."""
+    """The line of a ready record whose window is open. Six statements."""
     lanes, all_lanes = _lanes(record)
     throttles = sorted({each for named in lanes.values() for each in named})
     rooms = rooms_of(record.queue, throttles, now) if throttles else {}
@@ -208,12 +214,12 @@ def line_of(record: BacklogRecord, now: datetime) -> Line:
 
 
 def before(record: BacklogRecord) -> str:
-    """The statement that counts what comes before it."""
+    """The statement that counts the records before it."""
     return BEFORE.format(ranges="\nUNION ALL\n".join(_ranges(record)))
 
 
 def is_asked_at_once(record: BacklogRecord) -> bool:
-    """Whether it was woken, in a queue that feeds another: then it is asked whatever its throttles say."""
+    """True if it was woken, in a queue that feeds another: then it is asked whatever its throttles are."""
     rule = conf.queue_rules().get(record.queue)
     return rule is not None and rule.feeds is not None and priorities.is_woken(record.priority)
 
@@ -223,7 +229,9 @@ def _most_a_lane(lanes: int) -> int:
 
 
 def _lanes(record: BacklogRecord) -> tuple[dict[int, Sequence[int]], bool]:
-    """Lane → its throttles: lane 0, those that share a throttle with its own, and the others if they are not many."""
+    """Lane → its throttles: lane 0, the lanes that share a throttle with its lane, and the others if they are not many.
+    The second value is True if those are all lanes.
+    """
     rows = list(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[: MOST_LANES + 1])
     all_lanes = len(rows) <= MOST_LANES
     if not all_lanes:
@@ -235,7 +243,7 @@ def _lanes(record: BacklogRecord) -> tuple[dict[int, Sequence[int]], bool]:
 
 
 def _ranges(record: BacklogRecord) -> Iterator[str]:
-    """What comes before the record, a range a key and null: those that agree in all keys before it."""
+    """The ranges before the record, one for each key and for null: records that agree in all earlier keys."""
     same: list[str] = []
     for key in order.KEYS:
         own = getattr(record, key)

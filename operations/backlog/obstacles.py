@@ -1,5 +1,5 @@
-"""What a record meets in its queue: a pause, no worker, a closed window, a full throttle, no free unit, and those
-before it.
+"""The obstacles of a record in its queue: a pause, no worker, a closed window, a full throttle, no free unit, and the
+records before it.
 
 The predicates are those of the claim (`jobs/claiming.py`, `operations/backlog/line.py`) and of the look-ahead.
 """
@@ -21,13 +21,13 @@ from operations.throttles import Live
 
 
 def of_ready(record: BacklogRecord, around: Surroundings) -> list[Reason]:
-    """What keeps a ready record's queue from being claimed from."""
+    """The reasons that keep workers from claiming in a ready record's queue."""
     found = [paused(record, around), closed(record, around.now), unserved(record, around)]
     return list(filter(None, [*found, *_held(record, around), _enough(record, around), _no_unit(record, around)]))
 
 
 def paused(record: BacklogRecord, around: Surroundings) -> Reason | None:
-    """That everything is on hold, or else its queue."""
+    """The reason that everything is on hold, or else that its queue is paused."""
     if held := around.on_hold:
         facts = {"since": held.since, "by": held.by, "reason": held.reason}
         return Reason(Code.ON_HOLD, hold.sentence(held), facts=facts)
@@ -68,7 +68,7 @@ def _held(record: BacklogRecord, around: Surroundings) -> Iterator[Reason]:
 
 
 def _full(record: BacklogRecord, live: Live, around: Surroundings) -> Reason:
-    """Why a throttle has no room, and who holds it."""
+    """The reason that a throttle has no room, with the records that hold it."""
     throttle, most, rule = live.throttle, live.throttle.max_in_flight, conf.queue_rules().get(record.queue)
     facts = {"throttle": throttle.name, "in_flight": live.in_flight, "most": most}
     if most == 0:
@@ -101,7 +101,7 @@ def _named(names: list[str], total: int) -> str:
 
 
 def _enough(record: BacklogRecord, around: Surroundings) -> Reason | None:
-    """Whether its queue feeds another one that is not short of records."""
+    """The reason that its queue feeds another one that is not short of records."""
     if record.queue not in around.units or is_asked_at_once(record) or not around.sated.get(record.queue):
         return None
     fed = conf.queue_rules()[record.queue].feeds or ""
@@ -114,7 +114,7 @@ def _enough(record: BacklogRecord, around: Surroundings) -> Reason | None:
 
 
 def _no_unit(record: BacklogRecord, around: Surroundings) -> Reason | None:
-    """That all units of its queue are busy. What only asks is not bound to them."""
+    """The reason that all units of its queue are busy. A queue that only asks is not bound to units."""
     rule = conf.queue_rules().get(record.queue)
     if record.queue not in around.units or (rule is not None and rule.feeds is not None):
         return None
@@ -142,7 +142,7 @@ def behind(line: Line, around: Surroundings) -> Iterator[Reason]:
 
 
 def position(line: Line) -> Reason:
-    """Its place in the claim order of its queue, who comes before it, and which key put them there."""
+    """Its place in the claim order of its queue, the records before it, and the keys that put them there."""
     queue, ahead, total = line.record.queue, line.ahead, max(line.in_queue, line.ahead + 1)
     first, keys = line.first(), line.by_key()
     more = "" if line.is_exact else "+"

@@ -9,8 +9,9 @@ from typing import Any
 
 
 class Code(StrEnum):
-    """Why something does not run, in a word that programs may rely on. In the order in which the reasons would have to
-    end; docs/reasons.md has them."""
+    """The reasons why something does not run now, as words that programs may rely on. They are in the order in which
+    the reasons would have to end; docs/reasons.md lists them.
+    """
 
     REMOVED = "removed"
     RETIRED = "retired"
@@ -52,7 +53,9 @@ class Code(StrEnum):
 
 
 REFUSED_BY_CLAIM = frozenset({Code.ON_HOLD, Code.QUEUE_PAUSED, Code.WINDOW, Code.THROTTLED})
-"""What keeps a claim from taking a ready record. All other reasons of a ready one keep workers from claiming."""
+"""The reasons for which a claim does not take a ready record. All other reasons of a ready one keep workers from
+claiming.
+"""
 
 WHAT = {
     Code.REMOVED: "being deleted", Code.RETIRED: "retired", Code.PAUSED: "paused", Code.UNPROTECTED: "in no policy",
@@ -68,13 +71,14 @@ WHAT = {
     Code.LOG: "a line of the log", Code.FIRED: "fired", Code.SKIPPED: "skipped",
     Code.OVERLAP: "an earlier batch is unfinished", Code.NO_TRIGGER: "no trigger", Code.EDITED: "edited since",
 }  # fmt: skip
-"""The same for people, as headings."""
+"""The same reasons as headings."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """`text`: a clause for people, without a full stop; `until`: when it ends by time alone, as far as is known;
-    `facts`: its numbers and names, as JSON has them."""
+    """`text`: a clause without a full stop; `until`: when it ends by time alone, as far as is known; `facts`: its
+    numbers and names, as JSON values.
+    """
 
     code: Code
     text: str
@@ -86,14 +90,15 @@ class Reason:
 
     @property
     def as_facts(self) -> dict[str, Any]:
-        """By name."""
+        """The facts of the reason by name."""
         return {"code": str(self.code), "text": self.text, "until": self.until, "facts": dict(self.facts)}
 
 
 @dataclass(frozen=True)
 class Explanation:
     """Every reason of a record at an instant, in order. `runnable`: a claim at that instant could take it, if a worker
-    asked for as many records as stand before it."""
+    asked for as many records as there are before it.
+    """
 
     at: datetime
     runnable: bool
@@ -101,7 +106,7 @@ class Explanation:
 
     @property
     def as_facts(self) -> dict[str, Any]:
-        """By name."""
+        """The explanation by name."""
         return {"at": self.at, "runnable": self.runnable, "reasons": [each.as_facts for each in self.reasons]}
 
 

@@ -1,14 +1,14 @@
-"""Why a record does not run now: every reason with its numbers, in the order in which they would have to end.
+"""Reasons why a record does not run now: every reason with its numbers, in the order in which they would have to end.
 
     waiting   everything is on hold, or its queue paused · what it waits for, and until when · its window · no worker
               serves its queue
     ready     likewise · its window has closed · no worker serves its queue · a throttle is paused, full or
-              without a token · the units have enough, or none is free · its position, and who comes before it
+              without a token · the units have enough, or none is free · its position, and the records before it
     running   where, since when, how far, and when it should end
     failed    how often, which rule gave it up, what to do
 
-A bounded number of rows is read, by indexes, however long the backlog is. `operations/backlog/obstacles.py` has what a
-record meets in its queue, `operations/backlog/line.py` who stands before it.
+A bounded number of rows is read, by indexes, however long the backlog is. `operations/backlog/obstacles.py` has the
+obstacles of a record in its queue, `operations/backlog/line.py` the records before it.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -48,13 +48,17 @@ def explain(record: BacklogRecord, now: datetime) -> Explanation:
 
 
 def is_runnable(record: BacklogRecord, around: Surroundings, line: Line) -> bool:
-    """Whether a claim of its queue at this instant could take a ready record: a property test holds it to the claim."""
+    """True if a claim of its queue at this instant could take a ready record: a property test compares it with the
+    claim.
+    """
     refused = {each.code for each in obstacles.of_ready(record, around)} & REFUSED_BY_CLAIM
     return not refused and line.let_through()
 
 
 def hindrances(record: BacklogRecord, around: Surroundings) -> list[Reason]:
-    """Why an unfinished record does not run, but for those before it; nothing is looked up for each record."""
+    """The reasons why an unfinished record does not run, except those before it; nothing is looked up
+    for each record.
+    """
     if record.status != Status.WAITING:
         return obstacles.of_ready(record, around) if record.status == Status.READY else []
     found = [obstacles.paused(record, around), *_waits(record, around), obstacles.closed(record, around.now)]
@@ -62,7 +66,7 @@ def hindrances(record: BacklogRecord, around: Surroundings) -> list[Reason]:
 
 
 def _waits(record: BacklogRecord, around: Surroundings) -> list[Reason]:
-    """What it waits for, and until when."""
+    """The reasons why it waits, each with its end."""
     match record.waiting_for:
         case WaitingFor.BREAKER:
             return _for_breaker(record, around)
@@ -110,7 +114,7 @@ def _after_failure(record: BacklogRecord, code: Code) -> Reason:
 
 
 def _for_answer(record: BacklogRecord, now: datetime) -> list[Reason]:
-    """Of a source that is silent, perhaps woken; or that is not to be asked for now."""
+    """The reasons of a source that is silent, perhaps woken; or that is not to be asked for now."""
     when = f" at {moment(record.tried_at)} UTC" if record.tried_at else ""
     error = f": {first_line(record.last_error)}" if record.last_error else ""
     facts = {"last_tried_at": record.tried_at, "error": record.last_error}
@@ -124,14 +128,14 @@ def _for_answer(record: BacklogRecord, now: datetime) -> list[Reason]:
 
 
 def _put_off(record: BacklogRecord, now: datetime) -> list[Reason]:
-    """By its handler, for a reason that ends as `looked at again at`."""
+    """The reason that its handler put it off; the text of that ends with `looked at again at`."""
     ahead = span(max(0.0, (record.run_after - now).total_seconds()))
     text = f"it was put off: {first_line(record.last_error)} {moment(record.run_after)} UTC, in {ahead}"
     return [Reason(Code.PUT_OFF, text, record.run_after, {"error": record.last_error})]
 
 
 def _behind_gate(record: BacklogRecord, around: Surroundings) -> Reason:
-    """Who has its exclusive key."""
+    """The reason that another record has its exclusive key, and which one."""
     what, facts = "another record under its exclusive key is ready or runs", dict[str, object]()
     if other := around.before_gate.get(record.exclusive_key or ""):
         where = _worker(other) if other.status == Status.RUNNING else f", in queue {other.queue}"
@@ -146,7 +150,7 @@ def _worker(record: BacklogRecord) -> str:
 
 
 def _runs(record: BacklogRecord, now: datetime) -> Reason:
-    """Where it runs, since when, how far it is, and when it should end."""
+    """The reason that it runs: where, since when, its progress, and when it should end."""
     facts = at_work.facts_of(record, now)
     end = expected_end(record, now)
     text = f"it runs in queue {record.queue}{_worker(record)} since {moment(record.started_at)} UTC"
@@ -176,7 +180,7 @@ def _for_sweep(record: BacklogRecord, now: datetime) -> Reason:
 
 
 def _left_behind(record: BacklogRecord, around: Surroundings) -> list[Reason]:
-    """Sweeps that would have taken it, had they not reached their greatest number."""
+    """Sweeps that would have taken it if they had not reached their greatest number."""
     days, since = (around.now - record.inserted_at) / timedelta(days=1), record.last_failure_at or around.now
     left = "took its greatest number, {:,}, and left older records"
     return [
@@ -202,7 +206,7 @@ def _for_breaker(record: BacklogRecord, around: Surroundings) -> list[Reason]:
 
 
 def next_trial(breaker: Breaker, around: Surroundings) -> str:
-    """When an open breaker lets a record through, and how many wait for that."""
+    """The instant at which an open breaker lets a record through, and the number of records that wait for that."""
     count, now = around.held[breaker.pk], around.now
     waiting = f"{count:,} {'record waits' if count == 1 else 'records wait'} for it"
     if breaker.trial_id:

@@ -24,7 +24,9 @@ from operations.backlog.summary import LYING, Summary, WorkerSummary
 
 
 def summary_view(summary: Summary, running: Sequence[dict[str, Any]] = ()) -> RenderableType:
-    """What needs attention, first, since a small terminal shows no more; the queues, what is `at_work`, the workers."""
+    """The summary as text: first the problems, since a small terminal shows no more; then the queues, the records
+    `at_work` and the workers.
+    """
     lines = attention(summary)
     parts: list[RenderableType] = [Text(f"The backlog at {moment(summary.at)} UTC", style="bold")]
     parts += [Text(f"! {plain(line)}", style="yellow") for line in lines] or [Text("All is well.", style="green")]
@@ -63,7 +65,7 @@ def _workers(workers: list[WorkerSummary]) -> Table:
 
 
 def reasons_view(found: Explanation) -> Iterator[str]:
-    """A line a reason: its code, its text, and when it ends where the text does not say so."""
+    """One line for each reason: its code, its text, and its end if the text does not name it."""
     for number, reason in enumerate(found.reasons, 1):
         text, until, end = one_line(reason.text), reason.until, ""
         if until and until > found.at and moment(until) not in text:
@@ -82,7 +84,7 @@ DEAD_LETTERS = columns("group", "records>", "what they say", "kinds", "first (UT
 
 
 def records_view(found: Sequence[dict[str, Any]]) -> RenderableType:
-    """A line a record; of events alone, when each was delivered and what was answered."""
+    """One line for each record; for events alone, when each was delivered and the answer."""
     if all(facts["delivery"] for facts in found):
         return table(EVENTS, map(_event, found))
     rows = (
@@ -110,7 +112,7 @@ def _event(facts: dict[str, Any]) -> tuple[object, ...]:
 
 
 def dead_letters_view(found: DeadLetters) -> RenderableType:
-    """A line a group of failed records that say the same."""
+    """One line for each group of failed records with the same error."""
     rows = (
         (
             each.group, f"{each.count:,}", each.says or "nothing", ", ".join(sorted(each.kinds)),
@@ -122,7 +124,7 @@ def dead_letters_view(found: DeadLetters) -> RenderableType:
 
 
 def describe(found: DeadLetters, shown: int) -> str:
-    """How much of it is shown, and what to do with a group."""
+    """The part of the groups that is shown, and advice about a group."""
     groups = len(found.groups)
     text = f"{found.read:,} failed records in {several(groups, 'group')}"
     if found.more:
@@ -132,7 +134,7 @@ def describe(found: DeadLetters, shown: int) -> str:
 
 
 def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> RenderableType:
-    """One record, a line a fact that it has, and its attempts."""
+    """One record, one line for each fact that it has, and its attempts."""
     about = Table(box=None, show_header=False, pad_edge=False)
     for name, value in (facts | (facts["delivery"] or {}) | {"why": "; ".join(facts["why"])}).items():
         if name != "delivery" and value not in (None, ""):

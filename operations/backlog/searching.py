@@ -1,7 +1,7 @@
-"""Records that a person searches for by a word of theirs. No index serves that, and there may be millions.
+"""The search for records by a word of the user's. No index serves that, and there may be millions of records.
 
-What has not ended and what has given up is looked at by partial indexes, and of all else the latest. However old they
-are, backups are found by the name of what they are of, and by a whole subject: by `backups_of_subject`.
+Unfinished records and failed ones are searched by partial indexes, and among all others only the latest. However old
+they are, backups are found by the name of their source, and by a whole subject: by `backups_of_subject`.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ FIELDS = ("subject", "payload__title", "last_error")
 
 
 def searched(rows: QuerySet[Any], text: str, most: int) -> list[int]:
-    """The ids of the latest `most` of `rows` of which each word of `text` is in the subject, the title or the error."""
+    """The ids of the latest `most` of `rows` that have each word of `text` in the subject, the title or the error."""
     newest = BacklogRecord.objects.aggregate(pk=Max("pk"))["pk"] or 0
     with_words = rows.filter(
         *(reduce(or_, (Q(**{f"{each}__icontains": word}) for each in FIELDS)) for word in text.split())

@@ -1,6 +1,6 @@
-"""Which records: the filters that the list of the admin, the API and the commands share.
+"""The selection of records: the filters that the list of the admin, the API and the commands share.
 
-An event is a record of a kind that delivers; what its receiver answered stands in the facts of its last attempt. No
+An event is a record of a kind that delivers; the answer of its receiver is stored in the facts of its last attempt. No
 filter counts anything: there may be millions of records.
 """
 
@@ -29,17 +29,17 @@ Rows = QuerySet[Any]
 STATUSES: dict[str, tuple[Status, ...]] = {str(status.label): (status,) for status in Status} | {
     "unfinished": UNFINISHED
 }
-"""What a status is called → the statuses that it stands for."""
+"""The name of a status → the statuses that it means."""
 
 EVENT_ID = re.compile(r"(\d{1,18})-(\d{8}T\d{6})Z-\d+")
 """Schedule, launch time and number."""
 
 ANSWERS = ("2xx", "3xx", "4xx", "5xx", "none")
-"""What the last attempt at an event was answered; `none`: it was tried, and nothing answered."""
+"""The answers to the last attempt at an event; `none`: it was tried, and nothing answered."""
 
 
 def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
-    """Those of `rows` that are as `asked` says: names of FILTERS → values."""
+    """The rows of `rows` that match `asked`: names of FILTERS → values."""
     for name, value in asked.items():
         rows = FILTERS[name](rows, value)
     if group := asked.get("group"):  # the groups of a kind and queue are made of their own newest records
@@ -62,10 +62,10 @@ def check_names(kind: str | None, queue: str | None) -> None:
 
 
 def locked_batches(records: Rows, size: int, ids: Sequence[int] | None = None) -> Iterator[list[int]]:
-    """Ids of `records` as of now, ascending, each batch in a transaction of its own that ends with the caller's step.
+    """Ids of `records` as of now, ascending, each batch in a separate transaction that ends with the caller's step.
 
-    A batch holds only what is still among `records` when it is locked: what a claim has taken from `ready` meanwhile
-    is not in a batch of ready ones. `ids`, ascending: those alone are looked at.
+    A batch holds only ids that are still among `records` when it is locked: a record that a claim has taken from
+    `ready` in the meantime is not in a batch of ready ones. `ids`, ascending: only those are looked at.
     """
     if ids is None:
         ids = list(records.order_by("pk").values_list("pk", flat=True))
@@ -79,7 +79,9 @@ def locked_batches(records: Rows, size: int, ids: Sequence[int] | None = None) -
 
 
 def _in_status(rows: Rows, names: str | list[str]) -> Rows:
-    """One by one, so that the partial indexes are taken; `backlog_done` yields what has ended by when that was."""
+    """The rows in these statuses, each named by itself, so that the partial indexes are used; `backlog_done` yields
+    ended records by their end.
+    """
     statuses = {each for name in ([names] if isinstance(names, str) else names) for each in STATUSES[name]}
     wanted = reduce(or_, (Q(status=status) for status in sorted(statuses)))
     if statuses <= {*FINISHED}:
@@ -91,8 +93,9 @@ MOST_LOOKED_UP = 10_000
 
 
 def _looked_up(rows: Rows, few: Q) -> Rows:
-    """`rows`, of which `few` holds, by their ids, as long as those are few: the planner would walk through all records
-    in the order of the list, in which it hopes to meet them soon. Many are met soon."""
+    """The `rows` for which `few` holds, by their ids, as long as those are few: the planner would walk through all
+    records in the order of the list, in which it hopes to meet them soon. Many are met soon.
+    """
     ids = list(BacklogRecord.objects.filter(few).order_by().values_list("pk", flat=True)[: MOST_LOOKED_UP + 1])
     return rows.filter(pk__in=_of_ids(ids)) if len(ids) <= MOST_LOOKED_UP else rows
 
@@ -102,12 +105,13 @@ def _of_ids(ids: Sequence[int]) -> RawSQL:
 
 
 LATEST = 100_000
-"""Records by their ids, of which each is looked at where no index serves: some tenths of a second."""
+"""Records by their ids, for conditions that no index serves and that look at each record: some tenths of a second."""
 
 
 def with_error(rows: Rows, text: str) -> Rows:
-    """Those whose last error has this: of what has not ended, gave up or was cancelled, and of the latest. What
-    succeeded longer ago has none that is shown."""
+    """The rows whose last error contains this text: among unfinished, failed and cancelled records, and among the
+    latest. A record that succeeded longer ago shows no error.
+    """
     newest = BacklogRecord.objects.aggregate(pk=Max("pk"))["pk"] or 0
     ended = ((status, {"finished_at__isnull": False}) for status in (Status.FAILED, Status.CANCELLED))
     either = [Q(status=status, **besides) for status, besides in (*((each, {}) for each in UNFINISHED), *ended)]
@@ -119,7 +123,9 @@ def with_error(rows: Rows, text: str) -> Rows:
 
 
 def _answered(rows: Rows, answer: str) -> Rows:
-    """By the last attempt. What was answered otherwise than 2xx was not delivered: no delivered record is looked at."""
+    """Filter by the answer to the last attempt. An answer other than 2xx means not delivered: no delivered record is
+    looked at.
+    """
     rows = with_answers(_events(rows)).annotate(answer_code=KeyTextTransform("status", "answer"))
     if answer == "2xx":
         return rows.filter(answer_code__regex=r"^2\d\d$")
@@ -144,7 +150,7 @@ def _events(rows: Rows, only: bool = True) -> Rows:
 
 
 def _of_subject(rows: Rows, subject: str) -> Rows:
-    """By the index of batches, when it is an event id, which tells schedule and launch time."""
+    """Filter by the index of batches if the subject is an event id, which names schedule and launch time."""
     rows = rows.filter(subject=subject)
     if found := EVENT_ID.fullmatch(subject):
         with suppress(ValueError):  # as of the 99th day of a month

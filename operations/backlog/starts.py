@@ -21,19 +21,22 @@ from operations.backlog.throttling import Head, let_through
 @dataclass(frozen=True)
 class Waiter:
     """A record that is ready, or will be at `ready_at`, and is not begun from `closes_at` on. `leaves_at`: when its
-    source goes away: from then on it is not begun, and if it runs it ends."""
+    source goes away: from then on the record is not begun, and if it runs it ends.
+    """
 
     head: Head
     ready_at: datetime
     closes_at: datetime | None = None
     is_first: bool = False
-    """Its duration is a guess."""
+    """True if its duration is a guess."""
     leaves_at: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Runner:
-    """A record that runs since `began_at`; `expected_seconds` as its last success took, None: it has none."""
+    """A record that runs since `began_at`; `expected_seconds` is the duration of its last success, None
+    if it has none.
+    """
 
     id: int
     lane: int
@@ -54,14 +57,15 @@ class State:
 
 
 Seconds = Callable[[Waiter | Runner], float]
-"""How long it takes in all, from its beginning; infinite: that is not known, and its unit is never free again."""
+"""The whole duration from the beginning; infinite if that is not known, and then its unit is never free again."""
 
 
 def starts(
     state: State, seconds: Seconds, wanted: int | None = None, go_on: Callable[[], object] = lambda: None
 ) -> dict[int, datetime]:
-    """Record → when it starts, until all have that can, or the record `wanted`. What does not start is not in it.
-    `go_on` is called at each step, and may raise."""
+    """Record → its start, until all have one that can, or the record `wanted` has. A record that does not start is not
+    in it. `go_on` is called at each step, and may raise.
+    """
     ends = [(_end(each, seconds, state.now), each.lane) for each in state.running]
     heapify(ends)
     coming = sorted(state.waiting, key=lambda each: each.ready_at, reverse=True)
@@ -88,7 +92,7 @@ def starts(
 
 
 class _ReadyLine:
-    """What is ready, a sorted list a lane, and how many records of each throttle run."""
+    """The ready records, one sorted list for each lane, and the number of each throttle's records that run."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -107,7 +111,7 @@ class _ReadyLine:
             self._busy[throttle] += count
 
     def claim(self, free: int, now: float) -> list[Waiter]:
-        """What so many free units claim at once, in order; it takes its places."""
+        """The records that so many free units claim at once, in order; their places are then taken."""
         if free <= 0 or not self.records:
             return []
         first = {lane: found for lane in self._lanes if (found := self._first(lane, free, now))}
@@ -127,7 +131,7 @@ class _ReadyLine:
         return [waiter for _, waiter in claimed]
 
     def _first(self, lane: int, most: int, now: float) -> list[tuple[Any, Waiter]]:
-        """The first of a lane that may be begun; what comes before them and may not any more is dropped."""
+        """The first records of a lane that may be begun; records before them that no longer may are dropped."""
         found, place = self._lanes[lane], 0
         while place < min(most, len(found)):
             if _closed(found[place][1], now):

@@ -1,4 +1,4 @@
-"""The backlog at one moment: what lies in each queue, who serves it, how much was done."""
+"""The backlog at one moment: the records in each queue, the workers that serve it, and the work done."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -22,7 +22,7 @@ from operations.backlog import IN_NEED
 from operations.backlog import summary_statements as statements
 
 BOUND = 50_000
-"""The most that are counted of ready records in a queue, of waiting ones, and of finished ones."""
+"""The most ready records in a queue that are counted, and likewise waiting and finished ones."""
 
 SILENT_SHOWN_FOR = timedelta(days=1)
 """A silent worker that holds nothing is history after this."""
@@ -35,11 +35,11 @@ LAST_MINUTE, LAST_HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 @dataclass
 class QueueSummary:
-    """One queue. Ages are seconds; None: nothing there.
+    """One queue. Ages are seconds; None if there is nothing.
 
     `at_least` names the numbers that are lower bounds, since more than `BOUND` records would have had to be read.
     `overdue_for`: how long ago the first waiting record should have become ready. `backing_off`: waiting after a
-    failure. `workers` and `places`: who serves it, alive, and how many of its records they run at once.
+    failure. `workers` and `places`: the living workers that serve it, and the number of its records they run at once.
     """
 
     name: str
@@ -64,7 +64,7 @@ class QueueSummary:
     at_least: set[str] = field(default_factory=set)
 
     def describe(self, name: str) -> str:
-        """The number or age of that name for people, as `50,000+` or `2 h`; empty where there is none."""
+        """The number or age of that name as text, such as `50,000+` or `2 h`; empty if there is none."""
         value = getattr(self, name)
         shown = span(value) if value is None or isinstance(value, float) else f"{value:,}"
         return f"{shown}+" if shown and name in self.at_least else shown
@@ -98,7 +98,8 @@ class WorkerSummary:
 @dataclass(frozen=True)
 class BreakerSummary:
     """An open breaker. `open_for`: seconds since it opened; `waiting`: records that it holds; `failures` in a row, and
-    `trials` that failed since."""
+    `trials` that failed since.
+    """
 
     key: str
     title: str

@@ -8,15 +8,16 @@ from jobs.states import UNFINISHED, Status, WaitingFor
 from operations.skip_scans import skip_scan
 
 BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
-"""Where the order of the index is not that of the table, the planner takes these fetches for dearer than reading the
-whole table and sorting it: four times the time."""
+"""If the order of the index is not that of the table, the planner takes these fetches for more expensive than reading
+the whole table and sorting it: four times the time.
+"""
 
 AS_BEFORE = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_sort TO DEFAULT"
 
-# Of `backlog_claim_order`.
+# Served by `backlog_claim_order`.
 QUEUES_WITH_READY = skip_scan("queue", f"status = {Status.READY}")
 
-# Of `one_unfinished_record_per_subject`.
+# Served by `one_unfinished_record_per_subject`.
 UNFINISHED_KINDS = skip_scan("kind", f"status IN {tuple(map(int, UNFINISHED))}")
 
 # Served by `backlog_claim_order`, in its order.

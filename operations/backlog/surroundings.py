@@ -17,14 +17,15 @@ from operations.backlog.line import rooms_of
 from operations.throttles import Live, live
 
 MOST_RUNNING = 500
-"""Of a queue's running records no more are looked at for the one that ends first."""
+"""The most running records of a queue that are looked at for the one that ends first."""
 NAMED = 3
 
 
 @dataclass(frozen=True)
 class BusyUnits:
-    """The units of a queue: how many there are on workers alive, and how many are busy. `ends_first`: the running
-    record that ends first if each takes as long as last time, and when; None: of none is known how long it takes."""
+    """The units of a queue: the number on living workers, and the number of busy ones. `ends_first`: the running record
+    that ends first if each takes as long as last time, and its end; None if no duration is known.
+    """
 
     units: int
     busy: int
@@ -33,7 +34,7 @@ class BusyUnits:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the `records` that are asked about meet at `now`."""
+    """The surroundings of the `records` that are asked about at `now`."""
 
     records: Collection[BacklogRecord]
     now: datetime
@@ -103,7 +104,7 @@ class Surroundings:
 
     @cached_property
     def put_off(self) -> set[int]:
-        """Those that are to be looked at again, though not since their source was silent: they were put off."""
+        """The records that are to be looked at again, though not because their source was silent: they were put off."""
         ids = [each.pk for each in self.records if each.waiting_for == WaitingFor.RECHECK]
         last = Attempt.objects.filter(record__in=ids, number=F("record__attempt"))
         return set(last.filter(outcome=AttemptOutcome.RELEASED).values_list("record", flat=True)) if ids else set()
@@ -117,7 +118,7 @@ class Surroundings:
 
     @cached_property
     def busy(self) -> Callable[[str], BusyUnits]:
-        """How busy the units of a queue are."""
+        """The busy units of a queue."""
 
         def find(queue: str) -> BusyUnits:
             running = BacklogRecord.objects.running().filter(queue=queue).only("payload", "subject", *TIMES)
@@ -133,13 +134,14 @@ TIMES = ("started_at", "expected_seconds", "due_day")
 
 
 def title_of(record: BacklogRecord) -> str:
-    """Its name for people."""
+    """The name of a record as it is shown."""
     return str((isinstance(record.payload, dict) and record.payload.get("title")) or record.subject)
 
 
 def expected_end(record: BacklogRecord, now: datetime) -> datetime | None:
-    """When a running record ends if it takes as long as last time, not before `now`; None: that is not known. What is
-    guessed of a first backup orders it among others, and is no time."""
+    """The end of a running record if it takes as long as last time, not before `now`; None if that is not known. The
+    guess for a first backup orders it among others, and is not an end.
+    """
     if record.started_at is None or record.expected_seconds is None or record.due_day is None:
         return None
     return max(now, record.started_at + timedelta(seconds=record.expected_seconds))

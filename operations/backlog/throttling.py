@@ -1,9 +1,9 @@
-"""What the claim beside throttles takes, as a pure function: `jobs/sql/claim_beside_throttles.sql` does the same behind
-locks, and a property test holds them together.
+"""The records that the claim beside throttles takes, as a pure function: `jobs/sql/claim_beside_throttles.sql` does the
+same behind locks, and a property test compares the two.
 
-Each lane is tried once. Of the lanes that have room, a claim first tries as many of each throttle as that has room for,
-those with the first records first; takes of all their records those that rank within the room of each of their
-throttles; and goes on with the lanes that are left.
+Each lane is tried once. Among the lanes with room, a claim first tries as many for each throttle as it has room for,
+those with the first records first; takes from all their records those that rank within the room of each of their
+throttles; and continues with the lanes that are left.
 """
 
 from collections import Counter
@@ -58,8 +58,9 @@ def let_through(
 
 
 def _lanes_to_try(heads: Mapping[int, Sequence[Head]], lanes: Mapping[int, Sequence[int]], rooms: Rooms) -> set[int]:
-    """Of the lanes with room in all of their throttles, of each throttle no more than it has room for: those with the
-    first records."""
+    """The lanes with room in all of their throttles, for each throttle no more than it has room for: those with the
+    first records.
+    """
     roomy = {lane for lane, found in heads.items() if found and all(rooms.get(each, 1) > 0 for each in lanes[lane])}
     ranks, chosen = Counter[int](), set[int]()
     for lane in sorted(roomy, key=lambda lane: claim_key(heads[lane][0])):

@@ -1,4 +1,4 @@
-"""What a verb does to many records, and how that is said: for the admin, the API and the command."""
+"""The effect of a verb on many records, and its report: for the admin, the API and the command."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ def describe(result: dict[str, Any]) -> str:
 
 
 def counted(records: QuerySet[Any]) -> "Counter[Status]":
-    """How many records in each status."""
+    """The number of records in each status."""
     return Counter(map(Status, records.order_by().values_list("status", flat=True).iterator(10_000)))
 
 
