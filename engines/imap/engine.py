@@ -1,6 +1,6 @@
 """Engine imap: brings a Maildir copy of a mailbox up to date (`fetching.py`), and copies that with rclone.
 
-The copy is kept in a directory of this assignment between runs, so that a run fetches only what is new.
+The copy is kept in a directory of this assignment between runs, so that a run fetches only new messages.
 """
 
 from dataclasses import asdict, replace
@@ -25,7 +25,7 @@ DOUBT = "its server no longer lists folders that had {}"
 
 
 class ImapEngine(RcloneEngine):
-    """Copies a source of kind imap. Takes the options of rclone, which copies what was fetched."""
+    """The engine of sources of kind imap. It takes the options of rclone, which copies the fetched mail."""
 
     name = "imap"
 
@@ -34,7 +34,7 @@ class ImapEngine(RcloneEngine):
         return f"{several(number, 'folder')} of its mailbox may be read"
 
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
-        """Fetch what is new, then make a point of the copy. `read`: bytes of new messages."""
+        """Fetch new messages, then make a point of the copy. `read`: bytes of new messages."""
         with staged(task) as directory:
             fetched = self._fetch(task, directory, stop, on_progress)
             folder = replace(task.source, kind="local", path=str(directory), options={}, secret=None)
@@ -63,7 +63,7 @@ class ImapEngine(RcloneEngine):
 
 
 def _ask(run: Run, do: str, **facts: Any) -> tuple[Any, list[str]]:
-    """Let a process speak with the server. Returns its answer and its warnings. Raises: RunEnded, OSError."""
+    """Let a process talk to the server. Returns its answer and its warnings. Raises: RunEnded, OSError."""
     task, done, warnings = run.task, EngineProgress(0, 0, 0), list[str]()
 
     def take(line: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
-"""Brings the copy of a mailbox up to date: what is new is fetched, what is gone is removed, flags are renamed.
+"""Brings the copy of a mailbox up to date: new messages are fetched, deleted ones are removed, flags are renamed.
 
-Of each folder its server lists UIDs and flags, which is all that a run without new messages asks for. What is new comes
-in batches, by its size as its server announces it; a message that is larger than a chunk, or than it was announced,
-comes in chunks. One that cannot be fetched is a warning, and so is a folder; what the copy has of it stays.
+The server lists the UIDs and flags of each folder, and a run without new messages asks for nothing else. New messages
+come in batches, sized by what their server announces; a message that is larger than a chunk, or than it was announced,
+comes in chunks. A message that cannot be fetched is a warning, and so is a folder; the copy keeps what it has of them.
 
-A process of its own does it (`mail_process.py`).
+A separate process does this (`mail_process.py`).
 """
 
 import imaplib
@@ -31,9 +31,9 @@ FETCHED_AT_ONCE = 200
 BATCH_BYTES = 8 * 2**20
 CHUNK = 2**20
 LARGEST = 512 * 2**20
-"""Bytes of a message. Providers take 150 MB at the most."""
+"""The most bytes of a message. Providers take 150 MB at the most."""
 MOST_MESSAGES = 5_000_000
-"""Of a folder: a server could announce four thousand million, none of which it has."""
+"""The most messages of a folder: a server could announce four thousand million and have none of them."""
 MOST_FOLDERS = 10_000
 NUMBER = re.compile(rb"\d+ \(")
 UID = re.compile(rb"\bUID (\d+)")
@@ -45,7 +45,7 @@ EMPTY = re.compile(rb'\bBODY\[\](<0>)? (""|NIL)', re.IGNORECASE)
 
 @dataclass
 class Mail:
-    """Of one message what its server answered."""
+    """The server's answer about one message."""
 
     text: bytes
     body: bytes | None = None
@@ -53,9 +53,10 @@ class Mail:
 
 @dataclass
 class Fetched:
-    """What came of it so far: messages and their bytes. `received`: bytes, of all answers. `warnings`: the first ones,
-    and `warned`: how many there were. `lost`: messages of folders that are no longer listed, and came under no other
-    name."""
+    """The progress so far: messages and their bytes. `received`: bytes of all answers. `warnings`: the first ones;
+    `warned`: the number of all. `lost`: messages of folders that are no longer listed, and did not come again under
+    another name.
+    """
 
     received: int = 0
     messages: int = 0
@@ -79,8 +80,9 @@ class Fetched:
 
 
 def fetch(source: dict[str, Any], directory: str, connect: float, idle: float) -> dict[str, int]:
-    """Bring a directory up to date. `connect`, `idle`: seconds, for a connection and for each answer. Says how far it
-    is, and its warnings. Raises: RunEnded."""
+    """Bring a directory up to date. `connect`, `idle`: seconds, for a connection and for each answer. Reports its
+    progress and its warnings. Raises: RunEnded.
+    """
     mailbox, found = SourceSpec(**source), Fetched()
     with session_with(mailbox, connect, idle, found.receive) as session:
         bring_up_to_date(session, mailbox, Path(directory), found)
@@ -95,7 +97,7 @@ def count_folders(source: dict[str, Any], connect: float, idle: float) -> int:
 
 
 def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fetched) -> None:
-    """Let `root` hold a copy of the mailbox. Raises: RunEnded."""
+    """Make `root` hold a copy of the mailbox. Raises: RunEnded."""
     listed = listed_folders(session)
     wanted = wanted_of(listed, source)
     had = messages_by_directory(root)
@@ -121,12 +123,12 @@ def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fe
             f"the server no longer lists the folder {each}, with {several(number, 'message')}, so it leaves the copy"
         )
     remove_others(root, set(directories.values()))
-    # what was renamed comes again under another name
+    # a renamed folder comes again under another name
     found.lost = sum(gone.values()) if sum(gone.values()) > new else 0
 
 
 def listed_folders(session: Session) -> list[Folder]:
-    """All folders with messages. Raises: RunEnded where there are none."""
+    """All folders with messages. Raises: RunEnded if there are none."""
     found = folders.parse(session.folders())
     if len(found) > MOST_FOLDERS:
         raise RunEnded(Verdict.SOURCE_FAILED, f"the server lists {len(found):,} folders, and {MOST_FOLDERS:,} may be")
@@ -136,7 +138,7 @@ def listed_folders(session: Session) -> list[Folder]:
 
 
 def wanted_of(found: list[Folder], source: SourceSpec) -> list[Folder]:
-    """Those that a source is about. Raises: RunEnded where its path is none of them."""
+    """The folders that a source covers. Raises: RunEnded if its path is not one of them."""
     left_out = [each.strip() for each in str(source.options.get("leave_out", "")).split(",") if each.strip()]
     if source.path:
         found = [each for each in found if each.is_below(source.path)]
@@ -153,12 +155,12 @@ class _Copy:
         self._session, self._folder, self._maildir, self._found = session, folder, maildir, found
 
     def update(self) -> None:
-        """Raises: Refused, where the folder cannot be read."""
+        """Bring the copy up to date. Raises: Refused if the folder cannot be read."""
         if any(byte in self._folder.raw for byte in b"\r\n\0"):
             raise Refused("no command can hold its name")
         warned = self._found.warned
         number, flags = self._look()
-        if len(flags) < number:  # some have gone since, or two have one UID, or it does not show all that it has
+        if len(flags) < number:  # some were just deleted, or two share a UID, or it hides some
             number, flags = self._look()
         if len(flags) < number:
             text = f"its server announces {number:,} messages and lists {len(flags):,}: the others were not fetched"
@@ -169,13 +171,13 @@ class _Copy:
         new = [uid for uid in flags if MessageKey(self._validity, uid) not in self._maildir]
         for start in range(0, len(new), FETCHED_AT_ONCE):
             self._fetch(new[start : start + FETCHED_AT_ONCE], flags)
-        if len(flags) == number:  # else the server has not listed all, and the next run sees what has gone
-            # of a folder that was numbered anew, until all of it has come, what came under its old numbers stays
+        if len(flags) == number:  # else the server has not listed all, and the next run sees deletions
+            # messages under the old numbers of a folder that was renumbered stay until all of it has come
             old = self._maildir.of_others(self._validity) if self._found.warned > warned else set()
             self._maildir.keep_only({MessageKey(self._validity, uid) for uid in flags} | old)
 
     def _look(self) -> tuple[int, dict[int, str]]:
-        """How many messages the folder has, and the flags of those that are listed, by UID."""
+        """The number of messages in the folder, and the flags of those that are listed, by UID."""
         self._validity, number = self._session.examine(self._folder.raw)
         if number > MOST_MESSAGES:
             raise Refused(f"its server announces {number:,} messages, and {MOST_MESSAGES:,} may be")
@@ -206,7 +208,7 @@ class _Copy:
         size = 0
         for uid in uids:
             if uid not in facts:
-                if self._is_there(uid):  # else it has gone since
+                if self._is_there(uid):  # else it has just been deleted
                     self._warn(uid, "the message was not fetched: its server does not tell its size")
                 continue
             if facts[uid][0] > LARGEST:
@@ -221,7 +223,7 @@ class _Copy:
 
     def _fetch_batch(self, uids: list[int], flags: dict[int, str], facts: dict[int, tuple[int, float]]) -> None:
         bodies: dict[int, Mail] = {}
-        with suppress(Refused):  # one message may be what the server cannot read
+        with suppress(Refused):  # one message may be unreadable for the server
             bodies = self._bodies(uids)
         for uid in uids:
             try:
@@ -243,7 +245,7 @@ class _Copy:
                 self._warn(uid, f"its server announced {announced:,} bytes and sent {size:,}; these are kept")
 
     def _bodies(self, uids: list[int]) -> dict[int, Mail]:
-        """The messages' first chunks, by UID, as far as they come."""
+        """The first chunks of the messages, by UID, as far as they come."""
         if not uids:
             return {}
         answered = _mails(self._session.fetch_uids(_set_of(uids), f"(UID BODY.PEEK[]<0.{CHUNK}>)"))
@@ -251,7 +253,7 @@ class _Copy:
 
     def _pieces(self, uid: int, mail: Mail) -> Iterator[bytes]:
         piece, offset = mail.body or b"", 0
-        whole = not IS_PIECE.search(mail.text)  # a server may know no chunks
+        whole = not IS_PIECE.search(mail.text)  # a server may not support chunks
         while piece:
             offset += len(piece)
             if offset > LARGEST:
@@ -270,7 +272,7 @@ class _Copy:
 
 
 def _mails(lines: list[Any]) -> list[Mail]:
-    """The FETCH responses among the lines as imaplib has them: a literal stands between the parts of its line."""
+    """The FETCH responses among the lines as imaplib returns them: a literal comes between the parts of its line."""
     found: list[Mail] = []
     for line in lines:
         if isinstance(line, tuple):
@@ -283,12 +285,12 @@ def _mails(lines: list[Any]) -> list[Mail]:
 
 
 def _number(pattern: re.Pattern[bytes], text: bytes) -> int:
-    """0: there is none."""
+    """The number that a pattern finds; 0 if there is none."""
     return int(match[1]) if (match := pattern.search(text)) and len(match[1]) < 20 else 0
 
 
 def _received_at(text: bytes) -> float:
-    """Seconds since 1970; 0 where the server gives no time."""
+    """Seconds since 1970; 0 if the server gives no time."""
     with suppress(ValueError, OverflowError):
         if moment := imaplib.Internaldate2tuple(text):
             return max(0.0, time.mktime(moment))

@@ -1,8 +1,8 @@
-"""The folders of a mailbox, and the directory that each has below that of its copy. Pure.
+"""The folders of a mailbox, and the directory of each in the mailbox's copy. Pure.
 
-A server chooses the names, so no name is taken as it is: what is no letter, digit or harmless sign is written as in
-URLs (`%2F`), and so is the first letter of *cur*, *new* and *tmp*, which a Maildir has itself. What is too long for a
-file system, or equal to another one where case does not count, ends in a digest.
+A server chooses the names, so no name is used as it is: any character but a letter, a digit or a harmless sign is
+written as in URLs (`%2F`), and so is the first letter of *cur*, *new* and *tmp*, which a Maildir uses itself. A name
+that is too long for a file system, or equal to another one if case does not count, ends in a digest.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ class Folder:
 
     @property
     def title(self) -> str:
-        """For people, and for what they name: levels parted by /."""
+        """The name for users, and by which they name it: levels separated by /."""
         return "/".join(map(decoded, self.levels))
 
     def is_below(self, title: str) -> bool:
-        """Whether it is the folder of that title, or one in it. INBOX may be written in any case."""
+        """True if it is the folder of that title, or one in it. INBOX may be written in any case."""
         wanted, own = title.strip("/").split("/"), self.title.split("/")
         if wanted[0].upper() == own[0].upper() == "INBOX":
             wanted[0] = own[0]
@@ -45,7 +45,7 @@ class Folder:
 
 
 def parse(listed: Collection[Any]) -> list[Folder]:
-    """The folders with messages among the lines of a LIST response as imaplib has them, by raw name."""
+    """The folders with messages among the lines of a LIST response as imaplib returns them, by raw name."""
     found = {}
     for line in listed:
         text, literal = line if isinstance(line, tuple) else (line, None)
@@ -59,7 +59,7 @@ def parse(listed: Collection[Any]) -> list[Folder]:
 
 
 def decoded(raw: bytes) -> str:
-    """A level of a name: modified UTF-7 (RFC 3501, 5.1.3), or UTF-8 as some servers have it, or its bytes."""
+    """A level of a name: modified UTF-7 (RFC 3501, 5.1.3), or UTF-8 as some servers write it, or its bytes."""
     try:
         return raw.decode() if any(byte > 127 for byte in raw) else SHIFTED.sub(_unshifted, raw.decode("ascii"))
     except ValueError:
@@ -73,7 +73,9 @@ def _unshifted(found: re.Match[str]) -> str:
 
 
 def directories(folders: Collection[Folder]) -> dict[bytes, str]:
-    """The directory of each folder, a relative path, by raw name. No two are alike, nor one in a Maildir's own."""
+    """The directory of each folder, a relative path, by raw name. No two are alike, nor is one inside a directory that
+    a Maildir uses itself.
+    """
     alike = defaultdict(set)
     for folder in folders:
         for levels in _above(folder.levels):
@@ -83,8 +85,9 @@ def directories(folders: Collection[Folder]) -> dict[bytes, str]:
 
 
 def every_directory(listed: Collection[Folder], wanted: Collection[Folder]) -> set[str]:
-    """The directories that folders which a server lists have, among all of them or among those wanted: which ones are
-    left out is a decision of people."""
+    """The directories of the folders that a server lists, as named among all of them and among the wanted ones: users
+    decide which folders are left out.
+    """
     return {*directories(listed).values(), *directories(wanted).values()}
 
 
@@ -121,7 +124,7 @@ def _folded(name: str) -> str:
 
 
 def _digest(levels: tuple[bytes, ...]) -> str:
-    """No escape begins so."""
+    """A digest of the levels, with a prefix with which no escape begins."""
     return "%~" + hashlib.sha256(b"\0".join(levels)).hexdigest()[:DIGEST]
 
 

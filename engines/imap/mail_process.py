@@ -1,5 +1,5 @@
-"""The process that speaks with a mail server (`external.processes.orders`), by the orders of `fetching.py`: it can be
-ended, and has no more memory than an engine may.
+"""The process that talks to a mail server (`external.processes.orders`), by the orders of `fetching.py`: it can be
+ended, and has no more memory than an engine may have.
 """
 
 from engines.base import RunEnded

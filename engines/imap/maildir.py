@@ -2,9 +2,10 @@
 
     INBOX/cur/1700000000.42,S=2310:2,RS      UIDVALIDITY, UID, bytes (Maildir++'s S=), flags (a Maildir's)
 
-A name says all that is known of a message, so what lies there is all the state of an incremental run. With another flag
-it gets another name; what is in it never changes. Its time is when the message reached the mailbox. A file is written
-in `tmp` and renamed when whole, and one whose size is not that of its name, as after a power failure, is none.
+A file's name holds all that is known of its message, so the files are the whole state of an incremental run. With
+another flag a message gets another name; its content never changes. Its time is the time at which it reached the
+mailbox. A file is written in `tmp` and renamed when it is whole; a file whose size is not that of its name, such as
+after a power failure, does not count.
 """
 
 import os
@@ -26,14 +27,14 @@ CUR, NEW, TMP = "cur", "new", "tmp"
 
 @dataclass(frozen=True)
 class MessageKey:
-    """What never means another message of a folder again (RFC 3501, 2.3.1.1)."""
+    """An identifier that never means another message of a folder again (RFC 3501, 2.3.1.1)."""
 
     validity: int
     uid: int
 
 
 class Maildir:
-    """The copy of one folder. Raises: RunEnded, where this host cannot write it."""
+    """The copy of one folder. Raises: RunEnded if this host cannot write it."""
 
     def __init__(self, directory: Path) -> None:
         self._cur, self._tmp = directory / CUR, directory / TMP
@@ -47,7 +48,7 @@ class Maildir:
         return key in self._names
 
     def flag(self, key: MessageKey, letters: str) -> None:
-        """Let a message that is there have these flags."""
+        """Give a stored message these flags."""
         name = self._names[key]
         stem, _, before = name.rpartition(",")
         if before != letters:
@@ -56,7 +57,9 @@ class Maildir:
             self._names[key] = f"{stem},{letters}"
 
     def keep(self, key: MessageKey, letters: str, received_at: float, pieces: Iterable[bytes]) -> int:
-        """Write a message that comes in pieces. Returns its size. Raises: what `pieces` raises, and keeps nothing."""
+        """Write a message that comes in pieces. Returns its size. Raises: what `pieces` raises, and then
+        keeps nothing.
+        """
         path, size = self._tmp / f"{key.validity}.{key.uid}", 0
         try:
             with written(), path.open("wb") as file:
@@ -72,7 +75,7 @@ class Maildir:
         return size
 
     def of_others(self, validity: int) -> set[MessageKey]:
-        """The messages of any other UIDVALIDITY."""
+        """The messages with any other UIDVALIDITY."""
         return {key for key in self._names if key.validity != validity}
 
     def keep_only(self, keys: Collection[MessageKey]) -> None:
@@ -94,12 +97,12 @@ class Maildir:
 
 
 def letters_of(flags: Iterable[str]) -> str:
-    """A Maildir's letters for flags of IMAP, of which it knows these only."""
+    """The Maildir letters for flags of IMAP; a Maildir has letters for these only."""
     return "".join(sorted({LETTERS[each.lower()] for each in flags if each.lower() in LETTERS}))
 
 
 def remove_others(root: Path, directories: Collection[str]) -> None:
-    """Remove what is below `root` of folders that are not in these `directories`."""
+    """Remove the folders below `root` that are not in these `directories`."""
     with written():
         for here, below, _ in os.walk(root, topdown=False):
             path = os.path.relpath(here, root)
@@ -111,7 +114,7 @@ def remove_others(root: Path, directories: Collection[str]) -> None:
 
 
 def messages_by_directory(root: Path) -> dict[str, int]:
-    """How many messages the copy of each folder has, by its path below `root`."""
+    """The number of messages in the copy of each folder, by its path below `root`."""
     return {
         os.path.relpath(here, root): len(os.listdir(os.path.join(here, CUR)))
         for here, below, _ in os.walk(root)

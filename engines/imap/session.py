@@ -16,15 +16,17 @@ from engines.base import RunEnded, SourceSpec, Verdict
 from engines.cleartext import STARTTLS, XOAUTH2, imap_is_tls, imap_port
 
 MOST_BYTES = 32 * 2**20
-"""Of the answer to one command. A server could send without end, and imaplib holds an answer whole."""
+"""The most bytes of the answer to one command. A server could send without end, and imaplib holds an answer whole."""
 PIECE = 2**16
 SYSTEM = "system"
 DIGITS = re.compile(rb"\d{1,10}")
-"""Of a number of 32 bits, as IMAP's are."""
+"""The digits of a number of 32 bits, such as IMAP's numbers."""
 NOT_FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT)|too many|try again|temporar", re.IGNORECASE)
-"""In an answer NO: response codes of RFC 5530, and what servers without them write."""
+"""Response codes of RFC 5530 in an answer NO, and the texts of servers without such codes."""
 LASTS = re.compile(r"unexpected (tagged )?response|(TLS not supported)")
-"""In what imaplib says where it gives a connection up. The rest is a server that hung up, or said BYE."""
+"""Parts of imaplib's message when it gives a connection up. Any other message is about a server that hung up, or said
+BYE.
+"""
 NO_STARTTLS = "the server offers no STARTTLS, so no password was sent: see whether it takes TLS at port 993"
 REFUSED = "credentials: check its user and secret; Gmail and Microsoft want an app password, or OAuth"
 OAUTH_REFUSED = "access token: it lasts for an hour or so, and has to be one for IMAP and for its user"
@@ -32,11 +34,11 @@ NOT_IMAP = "what answers there does not speak IMAP: check the address, the port,
 
 
 class Refused(Exception):
-    """The server answered NO or BAD to a command about a folder or messages. The message is its own, bounded."""
+    """The server answered NO or BAD to a command about a folder or messages. The message is the server's, bounded."""
 
 
 class _Bounded(imaplib.IMAP4):
-    """Reads no more of an answer than it may."""
+    """A client that reads no more of an answer than it may."""
 
     on_bytes: Callable[[int], None] = staticmethod(lambda size: None)
     left = MOST_BYTES
@@ -80,7 +82,7 @@ class _Tls(_Bounded, imaplib.IMAP4_SSL):
 class Session:
     """A session that is logged in. Each call may raise RunEnded, and Refused.
 
-    `on_bytes` gets how many bytes came, as they come.
+    `on_bytes` gets the number of bytes that came, as they come.
     """
 
     def __init__(self, client: _Bounded, on_bytes: Callable[[int], None]) -> None:
@@ -88,11 +90,11 @@ class Session:
         self._client.on_bytes = on_bytes
 
     def folders(self) -> list[Any]:
-        """The lines of a LIST response, as imaplib has them."""
+        """The lines of a LIST response, as imaplib returns them."""
         return self._ask(self._client.list)
 
     def examine(self, raw: bytes) -> tuple[int, int]:
-        """Enter a folder to read it. Returns its UIDVALIDITY, and how many messages it has."""
+        """Enter a folder to read it. Returns its UIDVALIDITY, and the number of its messages."""
         name: Any = quoted(raw)  # imaplib takes bytes
         [number, *_] = self._ask(lambda: self._client.select(name, readonly=True))
         _, [validity, *_] = self._client.response("UIDVALIDITY")
@@ -101,7 +103,7 @@ class Session:
         return int(validity), int(number)
 
     def fetch(self, numbers: str, items: str) -> list[Any]:
-        """FETCH by sequence numbers, during which no number changes its message (RFC 3501, 7.4.1)."""
+        """Run FETCH by sequence numbers, during which no number changes its message (RFC 3501, 7.4.1)."""
         return self._ask(lambda: self._client.fetch(numbers, items))
 
     def fetch_uids(self, uids: str, items: str) -> list[Any]:
@@ -146,7 +148,7 @@ def quoted(name: bytes) -> bytes:
 
 
 def clean(lines: list[Any]) -> str:
-    """What a server sent, in one printable line."""
+    """The lines that a server sent, as one printable line."""
     text = " ".join(each.decode(errors="replace") for each in lines if isinstance(each, bytes))
     return "".join(each if each.isprintable() else " " for each in text)[:300]
 
@@ -155,7 +157,7 @@ def _context(source: SourceSpec) -> ssl.SSLContext:
     file = source.options.get("sslrootcert", SYSTEM)
     try:
         return ssl.create_default_context(cafile=None if file == SYSTEM else str(file))
-    except OSError as error:  # an SSLError is one
+    except OSError as error:  # an SSLError is one, too
         text = f"sslrootcert {file} holds no certificates that can be read: {error.strerror or error}"
         raise RunEnded(Verdict.SOURCE_FAILED, text) from None
 
@@ -181,7 +183,7 @@ def _log_in(client: _Bounded, source: SourceSpec) -> None:
             client.authenticate("XOAUTH2", lambda _: f"user={user}\1auth=Bearer {secret}\1\1".encode())
         elif (user + secret).isascii():
             client.login(quoted(user.encode()).decode(), secret)
-        else:  # LOGIN has no word for other letters (RFC 2595, 6)
+        else:  # LOGIN cannot carry other letters (RFC 2595, 6)
             client.authenticate("PLAIN", lambda _: f"\0{user}\0{secret}".encode())
     except imaplib.IMAP4.abort:
         raise
@@ -195,7 +197,9 @@ def _log_in(client: _Bounded, source: SourceSpec) -> None:
 
 @contextmanager
 def _in_ascii() -> Iterator[None]:
-    """imaplib decodes tags and some answers as ASCII, whatever a server sends."""
+    """Turn a failure of imaplib to decode into its error: it decodes tags and some answers as ASCII, whatever a server
+    sends.
+    """
     try:
         yield
     except UnicodeError:
@@ -204,7 +208,7 @@ def _in_ascii() -> Iterator[None]:
 
 @contextmanager
 def _judged() -> Iterator[None]:
-    """What an error of the connection means."""
+    """Turn an error of the connection into a verdict."""
     try:
         yield
     except ssl.SSLCertVerificationError as error:
@@ -220,8 +224,7 @@ def _judged() -> Iterator[None]:
     except imaplib.IMAP4.error as error:
         text = clean([str(error).encode()])
         if lasts := LASTS.search(text):
-            # what it is that answers is not repeated: an account that may change an address would read the banners of a
-            # network
+            # the answer is not quoted: an account that may change an address would read the banners of a network
             raise RunEnded(Verdict.SOURCE_FAILED, NO_STARTTLS if lasts[2] else NOT_IMAP) from None
         if isinstance(error, imaplib.IMAP4.abort) or " BYE " in text:
             raise RunEnded(Verdict.UNAVAILABLE, f"the source does not answer: it hung up ({text})") from None

@@ -1,8 +1,8 @@
 """The catalogue of a MariaDB or MySQL database and the grants of its account, asked before a dump and compared with it:
-mariadb-dump leaves out triggers, routines and events that its account may not see, without a word. Pure.
+mariadb-dump silently leaves out triggers, routines and events that its account may not see. Pure.
 
-A server lists an account only what it has some right to. So the grants say what may exist unseen, and the lists say
-what the dump must hold.
+A server lists for an account only objects on which it has some right. So the grants show what may exist unseen, and the
+lists show what the dump must hold.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any
 from engines.mariadb.reading import Contents
 
 FACT = "fact "
-"""Begins what a query finds, beside what a program warns of."""
+"""The beginning of a query's result, which tells it from the warnings of a program."""
 MOST_LINES = 200_000
 SHOWN = 20
 MOST_NEEDS = 100
@@ -45,18 +45,18 @@ SELECT DISTINCT CONCAT('{FACT}definer ', HEX(DEFINER)) FROM (
   UNION SELECT DEFINER FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()) d;
 SHOW GRANTS;
 """
-"""Names are in hexadecimal digits: as text a client would escape some."""
+"""Names are in hexadecimal digits: a client would escape some of them as text."""
 PROPERTIES = ("charset", "collation", "comment")
 TRANSACTIONAL = ("InnoDB", "ROCKSDB")
 VERSIONED = "system-versioned"
 UNFINISHED = "backupsched_unfinished"
-"""A table that a restore leaves in its database until that is whole."""
+"""A table that a restore leaves in its database until the database is whole."""
 IN_DUMP = {
     "base-table": "table", VERSIONED: "table", "view": "view", "sequence": "sequence", "trigger": "trigger",
     "function": "function", "procedure": "procedure", "package": "package", "package-body": "package-body",
     "event": "event",
 }  # fmt: skip
-"""How a server calls a kind of object → how `reading` does."""
+"""The server's name for a kind of object → the name that `reading` uses."""
 NEEDED = ("SELECT", "SHOW VIEW", "TRIGGER", "EVENT")
 WHY = {
     "SELECT": "tables that the account may not see",
@@ -77,8 +77,9 @@ ROUTINES = "procedures and functions that the account may not see are not kept, 
 
 @dataclass
 class Catalogue:
-    """What a server lists to the account of a source: hexadecimal names by kind, lines of grants, tables that know no
-    transactions. `cipher`: of the connection; empty: it is not encrypted."""
+    """The objects that a server lists for the account of a source: hexadecimal names by kind, lines of grants, tables
+    without transactions. `cipher`: of the connection; empty if it is not encrypted.
+    """
 
     database: str
     objects: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
@@ -91,7 +92,7 @@ class Catalogue:
     lines: int = 0
 
     def take(self, line: str) -> None:
-        """A line of the answers to `QUERIES`. Raises: ValueError when there are too many."""
+        """Take a line of the answers to `QUERIES`. Raises: ValueError when there are too many."""
         self.lines += 1
         if self.lines > MOST_LINES:
             raise ValueError("the server lists more objects than a database has")
@@ -117,7 +118,9 @@ class Catalogue:
 
     @property
     def needs(self) -> dict[str, Any]:
-        """What a server has to have for this database, so that a restore can ask for it before it fetches the dump."""
+        """The things that a server must have for this database, so that a restore can ask for them before it fetches
+        the dump.
+        """
         listed = {
             "collations": sorted(map(_shown, self.objects["needs-collation"])), "engines": sorted(self.engines),
             "definers": sorted(map(_shown, self.objects["definer"])),
@@ -128,18 +131,19 @@ class Catalogue:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a restore makes the database, or was interrupted at it."""
+        """True if a restore is making the database, or was interrupted while it did."""
         return UNFINISHED.encode() in self.objects["base-table"]
 
     @property
     def has_tables(self) -> bool:
-        """Whether it lists a table whose rows a dump has to hold."""
+        """True if it lists a table whose rows a dump must hold."""
         return bool(self.objects.get("base-table") or self.objects.get(VERSIONED))
 
     @property
     def lacking(self) -> str:
-        """Rights on the database that the account does not have, in a sentence with the cure; empty: none, or that is
-        not known."""
+        """The rights on the database that the account lacks, in a sentence with the cure; empty if it lacks none, or
+        that is not known.
+        """
         rights = [each for each in NEEDED if not self._has(each, self.database)]
         if not self.grants or not rights:
             return ""
@@ -148,7 +152,9 @@ class Catalogue:
 
     @property
     def without_routines(self) -> str:
-        """Why some procedures may not be in the dump; empty: the account may see and read all of them."""
+        """The reason why some procedures may be missing from the dump; empty if the account may see and read all of
+        them.
+        """
         reads = self._has("SELECT", "mysql") or self._has("SHOW_ROUTINE", "")
         if (
             not self.grants
@@ -160,7 +166,9 @@ class Catalogue:
         return ROUTINES.format(f"GRANT SELECT ON mysql.* TO {self.account}")
 
     def warnings(self, *, with_history: bool) -> tuple[str, ...]:
-        """What a dump will lack, or have of another moment. `with_history`: of system-versioned tables."""
+        """The things that a dump will lack, or have from another moment. `with_history`: True if it has the earlier
+        rows of system-versioned tables.
+        """
         versioned = [] if with_history else sorted(self.objects.get(VERSIONED, ()))
         found = [
             self.lacking,
@@ -171,7 +179,7 @@ class Catalogue:
         return tuple(str(each) for each in found if each)
 
     def missing_in(self, contents: Contents) -> list[str]:
-        """Objects that the server listed and a dump does not hold, as `trigger numbered`."""
+        """Objects that the server listed and a dump does not hold, such as `trigger numbered`."""
         found = list[str]()
         for kind, names in self.objects.items():
             if kind in IN_DUMP:
@@ -200,8 +208,9 @@ class Catalogue:
 
 
 def _pattern(like: str) -> re.Pattern[str]:
-    """That of a grant, whose database is a pattern of LIKE. What stands between two of its `%` is taken where it first
-    comes, and for good: else a server's pattern of many could be tried for years."""
+    """The pattern of a grant, whose database is a pattern of LIKE. The text between two `%` is matched at its first
+    occurrence, without backtracking: otherwise a server's pattern with many of them could be tried for years.
+    """
     found = [""]
     for each in re.findall(r"\\.|.", like, re.DOTALL):
         if each == "%":
@@ -220,5 +229,5 @@ def _shown(name: bytes) -> str:
 
 
 def listed(names: Collection[str]) -> str:
-    """The first of them, in a line."""
+    """The first of the names, in a line."""
     return ", ".join(list(names)[:SHOWN]) + (", …" if len(names) > SHOWN else "")

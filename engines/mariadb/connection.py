@@ -1,8 +1,8 @@
 """The connection of MariaDB's programs to a server.
 
 All of it is in an option file, which goes to the program as a descriptor, without a name: arguments can be read by
-other accounts, and so can, on some systems, an environment. No other option file is read, so none of the worker's
-account adds a plugin, a host or a password. What only some of the programs know is `loose-`.
+other accounts, and so can, on some systems, an environment. No other option file is read, so none in the worker's
+account adds a plugin, a host or a password. Options that only some of the programs know begin with `loose-`.
 """
 
 import ssl
@@ -22,21 +22,25 @@ VERIFIED = "verify-full"
 LONGEST_ROW = "--max-allowed-packet=1G"
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\b": r"\b"})
 OF_MYSQL = {"loose-set-gtid-purged": "OFF", "loose-column-statistics": "0"}
-"""What mysqldump writes otherwise needs a superuser where it is restored, or a server of its own version."""
+"""Options of mysqldump. Without them its output needs a superuser where it is restored, or a server of the same
+version.
+"""
 CLIENT = (
     "--batch", "--skip-column-names", "--binary-mode", "--local-infile=0", "--default-character-set=utf8mb4",
     LONGEST_ROW,
 )  # fmt: skip
-"""Of mariadb. In binary mode it knows no commands of its own, as `system` and `source`, in what it is given; without
-local files no server, and no dump, has it send one."""
+"""Options of mariadb. In binary mode it accepts no client commands, such as `system` and `source`, in its input;
+without local files no server, and no dump, can make it send one.
+"""
 NO_HOME = {"HOME": "/dev/null/none"}
 """MySQL's programs read `~/.mylogin.cnf`, too, whatever option file is named."""
 
 
 @contextmanager
 def option_file(source: SourceSpec) -> Iterator[tuple[str, int]]:
-    """The argument that names the option file of `source`, which has to be the first one, and its descriptor, which
-    the program inherits."""
+    """The argument that names the option file of `source`, which must be the first one, and its descriptor, which the
+    program inherits.
+    """
     with tempfile.TemporaryFile() as file:
         file.write(_options_of(source).encode())
         file.flush()
@@ -51,19 +55,19 @@ def _options_of(source: SourceSpec) -> str:
         port = source.port or PORT
         host = address_of(source.address, port, CONNECT_SECONDS)
         if _mode_of(source.address, source.options) == VERIFIED:
-            host = name_of(source.address)  # which its certificate has to have, so another server gets nothing
+            host = name_of(source.address)  # which its certificate must contain, so another server gets nothing
         given |= {"protocol": "tcp", "host": host, "port": str(port)}
     given |= _encryption(source.address, source.options) | OF_MYSQL
     return "[client]\n" + "".join(f'{name}="{value.translate(ESCAPES)}"\n' for name, value in given.items())
 
 
 def needs_encryption(source: SourceSpec) -> bool:
-    """Whether a connection without TLS is refused."""
+    """True if a connection without TLS is refused."""
     return _mode_of(source.address, source.options) not in ("disable", "prefer")
 
 
 def _mode_of(address: str, options: Mapping[str, Any]) -> str:
-    """The mode, as libpq calls it: the `sslmode` that is set, or what is usual."""
+    """The mode, by libpq's name: the `sslmode` that is set, or the usual one."""
     return str(options.get("sslmode") or ("prefer" if is_local(address) else "require"))
 
 
@@ -78,7 +82,7 @@ def _encryption(address: str, options: Mapping[str, Any]) -> dict[str, str]:
         certificates = str(options.get("sslrootcert", "system"))
         found["ssl-ca"] = (ssl.get_default_verify_paths().cafile or "") if certificates == "system" else certificates
     elif not address.startswith("/"):
-        # the one way to prove a password that all programs have built in shows it to no server; others are plugins.
-        # On loopback, too: any account may listen there while the server is down
+        # the only way to prove a password that all programs have built in shows it to no server; others are plugins.
+        # It applies on loopback, too: any account may listen there while the server is down
         found["plugin-dir"] = NO_FILE
     return found

@@ -5,7 +5,7 @@
     database.json   character set, collation and comment of the database, which its dump lacks
     globals.sql     users with the hashes of their passwords, roles and grants (`mariadb-dump --system=users`)
 
-Both go into a server by `mariadb --binary-mode NAME < database.sql`, the accounts first.
+Both SQL files go into a server by `mariadb --binary-mode NAME < database.sql`, the accounts first.
 """
 
 import json
@@ -32,7 +32,7 @@ DUMPED = (
     "--skip-add-locks",
     "--default-character-set=utf8mb4", LONGEST_ROW,
 )  # fmt: skip
-"""Of mariadb-dump: one moment of all tables that know transactions, and all that belongs to a database."""
+"""Options of mariadb-dump: one moment of all tables with transactions, and everything that belongs to a database."""
 WITHOUT_GLOBALS = (
     "the users, roles and grants of the server were not kept, which needs MariaDB's mariadb-dump and the right to "
     "read the database mysql: create them before a restore"
@@ -47,7 +47,7 @@ HISTORY = "--dump-history"
 
 
 class MariadbDumpEngine(DumpEngine):
-    """Dumps a source of kind mariadb."""
+    """The engine of sources of kind mariadb."""
 
     name = "mariadb_dump"
 
@@ -94,7 +94,9 @@ class MariadbDumpEngine(DumpEngine):
 
 
 def _look(run: Run, option: str, descriptor: int) -> Catalogue:
-    """Refuse a connection that is not as it has to be."""
+    """Read the catalogue of the database. Raises: RunEnded for a connection that is not encrypted though it must be,
+    and for a database that a restore has not finished.
+    """
     source = run.task.source
     found = Catalogue(source.path)
     timeout = f"--connect-timeout={max(1, round(run.task.connect_timeout))}"
@@ -112,7 +114,7 @@ def _look(run: Run, option: str, descriptor: int) -> Catalogue:
 
 
 def _wait_of(run: Run, option: str, descriptor: int) -> list[str]:
-    """How long the dump has been waiting for a lock, in seconds; nothing where it does not, or that is not known."""
+    """The seconds for which the dump has been waiting for a lock; empty if it does not wait, or that is not known."""
     found = list[str]()
     argv = (find_mariadb_program("mariadb"), option, *CLIENT, "--", run.task.source.path)
     with suppress(Stalled):
@@ -121,14 +123,16 @@ def _wait_of(run: Run, option: str, descriptor: int) -> list[str]:
 
 
 def _history_option(run: Run, program: str) -> tuple[str, ...]:
-    """mariadb-dump's option for earlier rows of tables with system versioning, where it has that."""
+    """The option of mariadb-dump for earlier rows of tables with system versioning, if it has one."""
     helped = list[str]()
     run.start((program, "--no-defaults", "--help"), NO_HOME, on_line=helped.append)
     return (HISTORY,) if any(HISTORY in line for line in helped) else ()
 
 
 def _compare(catalogue: Catalogue, contents: Contents, said: tuple[str, ...]) -> tuple[str, ...]:
-    """Raises: RunEnded for a dump of nothing of a database that holds something."""
+    """A warning about the objects that the dump lacks. Raises: RunEnded for an empty dump of a database that is not
+    empty.
+    """
     missing = catalogue.missing_in(contents)
     if missing and not contents.rows and catalogue.has_tables:
         raise RunEnded(Verdict.SOURCE_FAILED, f"no table is in the dump: {'; '.join(said) or listed(missing)}")
@@ -136,7 +140,7 @@ def _compare(catalogue: Catalogue, contents: Contents, said: tuple[str, ...]) ->
 
 
 def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
-    """Returns warnings. A database without its server's accounts is still a backup."""
+    """Dump the server's accounts. Returns warnings: a database without its server's accounts is still a backup."""
     file = dump.new_file(GLOBALS)
     try:
         ended = start("--system=users", "--force", f"--result-file={file}", alive=dump.size)

@@ -1,8 +1,8 @@
 """A limit for how long mariadb-dump waits for a lock, which its programs do not have.
 
-While nothing of a dump is written, its server is asked in a second session whether one of the same account waits for a
-lock in this database. A dump that waits holds no lock itself, so no application waits for it; without this limit it
-would end as a dump in which nothing moves, long after, as a failure.
+While nothing of a dump is written, a second session asks its server if a session of the same account waits for a lock
+in this database. A dump that waits holds no lock itself, so no application waits for it; without this limit it would
+end much later as a failure, as a dump in which nothing moves.
 """
 
 import time
@@ -20,7 +20,7 @@ SELECT CONCAT('{FACT}', MAX(p.TIME)) FROM information_schema.PROCESSLIST p, info
  WHERE own.ID = CONNECTION_ID() AND p.ID <> own.ID AND p.USER = own.USER AND p.DB = own.DB
    AND (p.STATE LIKE 'Waiting for%lock' OR p.STATE = 'Waiting for table flush');
 """
-"""An account sees its own sessions without any right."""
+"""An account sees its sessions without any right."""
 STAYS_LOCKED = (
     "a table stayed locked for {:g} s, as by ALTER TABLE or LOCK TABLES of another session: let the window of the "
     f"policy keep clear of migrations and upkeep{WAITS}"
@@ -28,14 +28,16 @@ STAYS_LOCKED = (
 
 
 class LockLimit:
-    """The sign of life of a dump. `size`: its bytes so far; `ask`: runs `ASK`, and returns what the server says."""
+    """The sign of life of a dump. `size`: its bytes so far; `ask`: runs `ASK`, and returns the server's answer."""
 
     def __init__(self, size: Callable[[], int], ask: Callable[[], list[str]]) -> None:
         self.size, self.ask = size, ask
         self.last, self.ask_at = -1, 0.0
 
     def __call__(self) -> int:
-        """Raises: RunEnded, as *not for now*, when the dump waits for a lock for too long; what `size` raises."""
+        """The bytes so far. Raises: RunEnded, as *not for now*, when the dump waits for a lock for too long; what
+        `size` raises.
+        """
         size, now = self.size(), time.monotonic()
         if size != self.last:
             self.last, self.ask_at = size, now + LOCK_WAIT

@@ -1,7 +1,7 @@
 """Reads a dump of mariadb-dump or mysqldump as a stream, whatever its size and however long its lines are. Pure.
 
-A statement begins at the beginning of a line, and bodies of triggers and routines stand between other delimiters. Rows
-of INSERT are in parentheses, which stand elsewhere only in strings and, before the rows, in a list of columns.
+A statement begins at the beginning of a line, and bodies of triggers and routines are enclosed by other delimiters.
+Rows of INSERT are in parentheses, which occur elsewhere only in strings and, before the rows, in a list of columns.
 """
 
 import re
@@ -21,7 +21,7 @@ DELIMITER = b"DELIMITER "
 LAST_LINE = b"-- Dump completed"
 
 ANY_NAME = rb"(`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[^\s`\"(.]+)"
-"""As whoever made a trigger has written it."""
+"""A name, as the author of a trigger has written it."""
 OBJECTS = (
     ("view", re.compile(rb"/\*!50001 VIEW (`(?:[^`]|``)+`)")),
     ("sequence", re.compile(rb"CREATE SEQUENCE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")),
@@ -43,15 +43,16 @@ BODIES = tuple(
         ),
     )
 )
-"""They stand between other delimiters."""
+"""Objects whose bodies are enclosed by other delimiters."""
 BODY = re.compile(rb"(?:/\*!\d+ )?CREATE\b")
 LONGEST_HEAD = 4_096
 
 
 @dataclass
 class Contents:
-    """`rows` by table, as SQL writes its name; `objects`: names by kind; `versioned`: tables with system versioning;
-    `is_whole`: the line that ends each dump is there."""
+    """The contents of a dump. `rows` by table, as SQL writes its name; `objects`: names by kind; `versioned`: tables
+    with system versioning; `is_whole`: True if the line that ends each dump is there.
+    """
 
     rows: dict[str, int] = field(default_factory=dict)
     objects: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
@@ -60,7 +61,7 @@ class Contents:
 
 
 def read(dump: IO[bytes], on_piece: Callable[[], object] = lambda: None) -> Contents:
-    """Count what a dump holds. `on_piece` is called for each MiB, and may raise."""
+    """Count the contents of a dump. `on_piece` is called for each MiB, and may raise."""
     found, rows, is_new = Contents(), _Rows(), True
     table: str | None = None
     size, in_body, created_table, head = 0, False, "", b""
@@ -95,7 +96,9 @@ def read(dump: IO[bytes], on_piece: Callable[[], object] = lambda: None) -> Cont
 
 
 def _begin(head: bytes, line: bytes, found: Contents) -> bytes:
-    """Note what a body makes, whose name may stand some lines below its beginning. Returns the head so far."""
+    """Note the object that a body makes, whose name may follow some lines below the body's beginning. Returns the head
+    so far.
+    """
     if not head and not BODY.match(line):
         return b""
     head += line
@@ -120,7 +123,7 @@ def _name(quoted: bytes) -> str:
 
 
 class _Rows:
-    """Counts rows in pieces of an INSERT, which may break a string."""
+    """A counter of rows in pieces of an INSERT, which may break a string."""
 
     def __init__(self) -> None:
         self.in_string = self.ended = False

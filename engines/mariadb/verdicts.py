@@ -1,5 +1,5 @@
-"""Verdicts on MariaDB's and MySQL's programs: what their errors mean. Exit codes say only that something is wrong; the
-numbers of errors are the same for both.
+"""Verdicts on MariaDB's and MySQL's programs: the meaning of their errors. Exit codes show only that something is
+wrong; the numbers of errors are the same for both.
 """
 
 import re
@@ -13,13 +13,16 @@ from external.processes.runner import Ended
 NUMBER = re.compile(r"\berror:? \(?(\d{4,5})\b|\((\d{4,5})\)$", re.IGNORECASE)
 NOISE = re.compile(r"^(Warning: |---).*")
 OWN_NOISE = re.compile(r"^(-+$|.*unknown (variable|option) .*loose).*|^[\w-]+: (?=\S)")
-"""Lines of a program that continued: its name, and options that only others of its kind know."""
+"""The parts to strike from lines of a program that continued after an error: its name, and options that only others of
+its kind know.
+"""
 NOT_WRITABLE = re.compile(r"errno \d+ on write|Can't create/write to file|No space left|Disk quota exceeded")
 LOST = re.compile(r"unexpected eof|Connection reset|Broken pipe|timed out", re.IGNORECASE)
-"""What an encrypted connection calls what is 2013 elsewhere."""
+"""Messages of an encrypted connection for the error that is 2013 elsewhere."""
 LOST_CODE = 2
-"""The code of mariadb-dump for an error of the server. It has no word for a connection that is lost as it sets what
-characters the next answer is in."""
+"""The code of mariadb-dump for an error of the server. It prints nothing for a connection that is lost while it sets
+the character set of the next answer.
+"""
 AWAY = (1040, 1053, 1077, 1079, 1203, 1226, 1927, 2002, 2003, 2005, 2006, 2013, 2055)
 """No connection left, shutting down, killed, not reached, unknown host, gone, lost."""
 NOT_LET_IN, NO_DATABASE, UNENCRYPTED = (1045, 1129, 1130, 1698), 1049, 2026
@@ -27,7 +30,7 @@ LOCKED = (1205, 1213, 1317, 1412, 1615, 1684, 1969, 3024)
 """A lock that was not obtained, a deadlock, a query that was ended; 1412: a table was altered since the dump began."""
 OF_ALL = frozenset({*AWAY, *NOT_LET_IN, *LOCKED, NO_DATABASE, UNENCRYPTED})
 NO_PLUGIN = re.compile(r"plugin .* (could not|cannot) be loaded", re.IGNORECASE)
-"""By MariaDB under the number of a lost connection, too."""
+"""MariaDB reports this under the number of a lost connection, too."""
 SHOWN = (
     "the server asks for the password in a way that would show it to another server in its place: name its socket, or "
     'its certificates, with the options "sslmode": "verify-full" and sslrootcert'
@@ -42,7 +45,7 @@ NOT_ENCRYPTED = "no encrypted connection was made: see the options sslmode and s
 
 
 def judge_dump(ended: Ended, task: BackupTask) -> None:
-    """Raises: RunEnded, unless the program is done."""
+    """Judge the exit of a program. Raises: RunEnded, unless it succeeded."""
     no_database = f"there is no database {task.source.path!r}: check the source's path"
     meanings = (
         (NOT_WRITABLE.search, Verdict.REPOSITORY_FAILED, NOT_WRITTEN),
@@ -62,8 +65,9 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
 
 
 def judge_forced(ended: Ended, task: BackupTask) -> tuple[str, ...]:
-    """As `judge_dump` of a program that continues after an error. Returns what it printed about single objects, each
-    of which is left out or damaged; what concerns all of them is raised."""
+    """Judge, like `judge_dump`, the exit of a program that continues after an error. Returns its messages about single
+    objects, each of which is left out or damaged; an error that concerns all of them is raised.
+    """
     for line in ended.last_lines:
         if number_of(line) in OF_ALL or NOT_WRITABLE.search(line) or LOST.search(line) or NO_PLUGIN.search(line):
             judge_dump(replace(ended, exit_code=ended.exit_code or LOST_CODE, last_lines=(line,)), task)

@@ -1,8 +1,8 @@
 """The catalogue of a PostgreSQL database, asked before its dump: objects that the role of the source may not read, and
-rows that pg_dump leaves out without a word.
+rows that pg_dump silently leaves out.
 
-pg_dump fails as a whole for one table without SELECT. So what may not be read is left out of the dump by name, and is a
-warning of the point, with the statement that gives the right. *Test connection* asks the same and fails for it.
+pg_dump fails as a whole for one table without SELECT. So unreadable objects are left out of the dump by name, and each
+is a warning of the point, with the statement that gives the right. *Test connection* asks the same and fails for them.
 """
 
 import json
@@ -21,7 +21,7 @@ PSQL = ("--no-psqlrc", "--no-password", "--quiet", "--no-align", "--tuples-only"
 MOST_ROWS = 1_000
 SHOWN = 5
 MOST_LEFT_OUT = 200
-"""Each is an argument of pg_dump."""
+"""The most objects that are left out: each is an argument of pg_dump."""
 UNREADABLE, HIDDEN, SEQUENCE, LARGE_OBJECT = "unreadable", "hidden", "sequence", "large_object"
 LEFT_OUT_BY = {UNREADABLE: "--exclude-table", HIDDEN: "--exclude-table-data", SEQUENCE: "--exclude-table-data"}
 LACKS = {
@@ -49,23 +49,23 @@ class Endless(Exception):
 
 @dataclass
 class Catalogue:
-    """Rows that the query has found, by `what` they are."""
+    """The rows that the query has found, by `what` they are."""
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     number: int = 0
 
     def take(self, line: str) -> None:
-        """A line of psql's. Raises: Endless."""
+        """Take a line of psql's output. Raises: Endless."""
         self.number += 1
         if self.number > MOST_ROWS:
             raise Endless
-        with suppress(ValueError, KeyError, TypeError):  # a warning of the server's
+        with suppress(ValueError, KeyError, TypeError):  # a warning of the server
             row = json.loads(line)
             self.rows[str(row["what"])].append(row)
 
     @property
     def lacking(self) -> list[str]:
-        """Rights that the dump needs and the role does not have, in sentences with their cure."""
+        """The rights that the dump needs and the role lacks, in sentences with their cure."""
         return [self._sentence(what, text) for what, text in LACKS.items() if self.rows.get(what)]
 
     @property
@@ -75,25 +75,25 @@ class Catalogue:
 
     @property
     def hides_passwords(self) -> bool:
-        """Whether the role may not read those of the server's roles."""
+        """True if the role may not read the passwords of the server's roles."""
         return bool(self.rows.get("passwords"))
 
     @property
     def in_english(self) -> dict[str, str]:
-        """What a program's environment needs for messages that can be read, where the role may ask for them."""
+        """The environment with which a program gets messages in English, if the role may ask for them; else empty."""
         asks = any(row.get("may_set") for row in self.rows.get("language", ()))
         return {"PGOPTIONS": "-c lc_messages=C"} if asks else {}
 
     @property
     def speaks(self) -> list[str]:
-        """That the server's messages cannot be read, in a sentence with its cure."""
+        """A sentence, with its cure, if the server's messages are in another language; else empty."""
         foreign = "".join(str(row["shown"]) for row in self.rows.get("language", ()) if not row.get("may_set"))
         role = "".join(str(row["shown"]) for row in self.rows.get("role", ()))
         return [SPEAKS.format(language=foreign, role=role)] if foreign else []
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """pg_dump's arguments that leave out what it could not read."""
+        """The arguments with which pg_dump leaves out the objects that it could not read."""
         return tuple(
             f"{option}={_bytes_of(row['name'])}"
             for what, option in LEFT_OUT_BY.items()
@@ -102,8 +102,9 @@ class Catalogue:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether a dump without what cannot be read is not worth the name: nothing would be in it, or large objects
-        cannot be read, which pg_dump leaves out all or none."""
+        """True if a dump without the unreadable objects would be worthless: nothing would be in it, or large objects
+        cannot be read, of which pg_dump leaves out all or none.
+        """
         readable = sum(row["number"] for row in self.rows.get("readable", ()))
         nothing = bool(self.rows.get(UNREADABLE)) and readable == 0
         return nothing or bool(self.rows.get(LARGE_OBJECT)) or len(self.left_out) > MOST_LEFT_OUT
@@ -121,7 +122,7 @@ class Catalogue:
 
 
 def _bytes_of(digits: str) -> str:
-    """As an argument: pg_dump reads it in the database's encoding, which need not be UTF-8."""
+    """The name as an argument: pg_dump reads it in the database's encoding, which need not be UTF-8."""
     return os.fsdecode(bytes.fromhex(digits))
 
 
@@ -130,8 +131,9 @@ def _listed(names: Collection[str]) -> str:
 
 
 def asked(ask: Callable[[Callable[[str], None]], Ended]) -> tuple[Catalogue, Ended | None]:
-    """The catalogue as psql returns it. `ask`: runs psql with `SQL`, a line of which goes to its argument. Returns how
-    psql ended, too; None: it was ended, since the server sends without end."""
+    """The catalogue as psql returns it. `ask`: runs psql with `SQL`, and passes each line to its argument. Also returns
+    how psql ended; None if it was ended because the server sends without end.
+    """
     found = Catalogue()
     try:
         ended = ask(found.take)

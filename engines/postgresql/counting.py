@@ -1,5 +1,6 @@
 """Counts tables and rows of a dump while pg_restore reads it whole: its SQL goes through a pipe, in chunks, and is
-searched and never split into lines."""
+searched and never split into lines.
+"""
 
 import os
 import re
@@ -11,18 +12,18 @@ READ_BYTES = 2**20
 BEGINNING = re.compile(rb"(?:\A|(?<=\n))COPY [^\n]+ FROM stdin;\n")
 END = b"\n\\.\n"
 LONGEST_BEGINNING = 2**18
-"""The names of 1,600 columns."""
+"""Bytes of a COPY line with the names of 1,600 columns."""
 
 
 class Counter:
-    """Counts in the SQL of the data of a dump (`--section=data`)."""
+    """A counter of tables and rows in the SQL of the data of a dump (`--section=data`)."""
 
     def __init__(self) -> None:
         self.tables = self.rows = 0
         self._held, self._in_rows, self._counted = b"\n", False, 0
 
     def feed(self, chunk: bytes) -> None:
-        """The next bytes."""
+        """Take the next bytes."""
         data, at = self._held + chunk, 0
         while True:
             if self._in_rows:
@@ -41,13 +42,13 @@ class Counter:
                 self._held = data[max(line - 1, 0) :]
                 return
             self.tables += 1
-            # the line end before the first row may be that of the end, too; it ends no row
+            # the line end before the first row may also begin the end marker; it ends no row
             self._in_rows, at, self._counted = True, begun.end() - 1, 1
 
 
 @contextmanager
 def counting() -> Iterator[tuple[int, Counter]]:
-    """A descriptor to write SQL to, and what counts in it: all of it once the block has ended."""
+    """A descriptor to write SQL to, and the counter of that SQL: it has counted everything once the block has ended."""
     counter, (reads, writes) = Counter(), os.pipe()
 
     def read() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from external.processes.runner import Ended
 
 MOST = 3
-"""So many tables are left out; each costs the dump another beginning."""
+"""The most tables that are left out; each makes the dump start over."""
 UNREADABLE = re.compile(
     r"invalid page in block|could not read block|page verification failed|missing chunk number|unexpected chunk|"
     r"(pglz|lz4) data is corrupt|invalid memory alloc request size|could not access status of transaction|"
@@ -21,8 +21,9 @@ NOT_KEPT = (
 
 
 def dump_what_can_be_read(dump: Callable[..., Ended]) -> tuple[Ended, list[str]]:
-    """Run pg_dump, again without the rows of each table that is damaged. `dump` takes more of its arguments. Returns
-    how it ended at last, and what was left out, in sentences."""
+    """Run pg_dump, and again without the rows of each table that is damaged. `dump` takes additional arguments. Returns
+    how its last run ended, and what was left out, in sentences.
+    """
     left_out, warnings = list[str](), list[str]()
     while True:
         ended = dump(*(f"--exclude-table-data={each}" for each in left_out))
@@ -34,7 +35,9 @@ def dump_what_can_be_read(dump: Callable[..., Ended]) -> tuple[Ended, list[str]]
 
 
 def damaged_in(ended: Ended) -> tuple[str, str]:
-    """The table at which pg_dump ended, as SQL has it, and what the server said; empty: it ended otherwise."""
+    """The table at which pg_dump ended, as SQL writes it, and the server's message; both empty if it
+    ended otherwise.
+    """
     text = "\n".join(ended.last_lines) if ended.exit_code > 0 else ""
     said, command = UNREADABLE.search(text), COMMAND.search(text)
     return (command[1], said[0]) if said and command else ("", "")

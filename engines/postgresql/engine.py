@@ -30,7 +30,7 @@ from external.processes.runner import Ended, StopSignal
 
 DATABASE, GLOBALS = "database.dump", "globals.sql"
 PASSWORDS = "pg_authid"
-"""The catalogue of roles with their passwords, which a role that is no superuser may not read."""
+"""The catalogue of roles with their passwords, which a role that is not a superuser may not read."""
 WITHOUT_PASSWORDS = (
     "the roles of the server were kept without their passwords, which only a superuser or a member of "
     "pg_read_all_data may read: set them after a restore, or back up as such a role"
@@ -47,12 +47,13 @@ NOT_WRITABLE = re.compile(
     r"could not open output file|could not (close|fsync) file|Read-only file system)",
     re.IGNORECASE,
 )
-"""The server has a disk of its own, of which it speaks in the same words."""
+"""The server has a separate disk, about which it uses the same words."""
 NOT_LET_IN = re.compile(r"authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist")
 NO_DATABASE = re.compile(r"database .* does not exist")
 LOCK_WAIT = "10s"
-"""While pg_dump waits for a lock it holds those that it has. What changes one of these tables waits for pg_dump, and
-each query of an application behind that."""
+"""The limit for a lock. While pg_dump waits for one it holds those that it has. A change to one of these tables waits
+for pg_dump, and each query of an application waits behind that.
+"""
 LOCKED = re.compile(
     r"canceling statement due to (lock|statement|user)|could not obtain lock|deadlock detected", re.IGNORECASE
 )
@@ -66,9 +67,9 @@ ENDED_BY_REPLAY = (
     "max_standby_streaming_delay there, or back up the primary server"
 )
 NOT_LOCKED = re.compile(r"^(?!.*permission denied).*query was: LOCK TABLE", re.IGNORECASE)
-"""pg_dump shows no SQLSTATE. This much it says itself, whatever the language of its server."""
+"""pg_dump shows no SQLSTATE. This much it prints itself, whatever the language of its server."""
 NO_LOCK = f"{STAYS_LOCKED}; or it was dropped in the meantime"
-# as the server writes them in English (`Catalogue.in_english`); in another language such a server counts as there
+# as the server writes them in English (`Catalogue.in_english`); in another language such a server counts as present
 NOT_FOR_NOW = re.compile(
     r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
     r"not accepting connections)|"
@@ -85,7 +86,7 @@ NO_ANSWER = re.compile(
 
 
 class PgDumpEngine(DumpEngine):
-    """Dumps a source of kind postgresql."""
+    """The engine of sources of kind postgresql."""
 
     name = "pg_dump"
 
@@ -129,8 +130,9 @@ class PgDumpEngine(DumpEngine):
 
 
 def _ask_catalogue(run: Run) -> tuple[Catalogue, list[str]]:
-    """Returns a warning, too, where it could not be read: the dump may still be made. Raises: RunEnded where there is
-    no connection."""
+    """Read the catalogue. Also returns a warning if it could not be read: the dump may still be made. Raises: RunEnded
+    if there is no connection.
+    """
     environment = connection_environment(run.task.source, run.task.connect_timeout)
     argv = (find_postgresql_program("psql"), *PSQL, _proof(run.task.source))
 
@@ -149,7 +151,7 @@ def _ask_catalogue(run: Run) -> tuple[Catalogue, list[str]]:
 
 
 def _dump_globals(dump: Dump) -> tuple[str, ...]:
-    """Returns warnings. A database without its server's roles is still a backup."""
+    """Dump the server's roles. Returns warnings: a database without its server's roles is still a backup."""
     file = dump.new_file(GLOBALS)
     for passwords in (True, False):
         arguments = globals_arguments(file, dump.task.source, passwords=passwords)
@@ -170,7 +172,7 @@ def _dump_globals(dump: Dump) -> tuple[str, ...]:
 
 
 def _keep_properties(dump: Dump) -> tuple[str, ...]:
-    """Returns warnings. A database without them is still a backup."""
+    """Store the database's properties. Returns warnings: a database without them is still a backup."""
     environment = connection_environment(dump.task.source, dump.task.connect_timeout)
     argv = (find_postgresql_program("psql"), *PSQL, _proof(dump.task.source))
 
@@ -193,22 +195,25 @@ def _start(
     inherited: tuple[int, ...] = (),
     more: Mapping[str, str] = NOTHING,
 ) -> Ended:
-    """`alive`: its sign of life; None: it shows no progress to watch. `more`: of its environment."""
+    """Run a program of PostgreSQL. `alive`: its sign of life; None if it shows no progress to watch. `more`: additions
+    to its environment.
+    """
     environment = connection_environment(run.task.source, run.task.connect_timeout) | dict(more)
     argv = (find_postgresql_program(program), *arguments)
     return run.start(argv, environment, sign_of_life=alive, stalls=alive is not None, inherited=inherited)
 
 
 def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:
-    """pg_dump's arguments: custom format, compressed, flushed to disk, never a question.
+    """The arguments of pg_dump: custom format, compressed, flushed to disk, never a question.
 
-    How it may prove itself stands here and not in the environment, where a libpq that is too old would overlook it.
+    The ways in which it may prove its identity are here and not in the environment, where a libpq that is too old would
+    overlook them.
     """
     return ("--format=custom", "--no-password", f"--lock-wait-timeout={LOCK_WAIT}", f"--file={file}", _proof(source))
 
 
 def globals_arguments(file: Path, source: SourceSpec, *, passwords: bool) -> tuple[str, ...]:
-    """pg_dumpall's arguments: roles and tablespaces of the server, looked up in the database of the source."""
+    """The arguments of pg_dumpall: roles and tablespaces of the server, looked up in the database of the source."""
     left_out = () if passwords else ("--no-role-passwords",)
     database = f"--database={_conninfo(dbname=source.path)}"
     return ("--globals-only", "--no-password", f"--file={file}", database, *left_out, _proof(source))
@@ -219,16 +224,16 @@ def _proof(source: SourceSpec) -> str:
 
 
 def _conninfo(**parameters: str) -> str:
-    # every look at a repository starts a process that imports this module: psycopg would cost it three quarters of that
+    # every look at a repository starts a process that imports this module: psycopg would cost three quarters of it
     from psycopg.conninfo import make_conninfo
 
     return make_conninfo(**parameters)
 
 
 def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[str, str]:
-    """libpq's environment for `source`. `connect_timeout` in seconds; libpq knows whole ones, from 2 on.
+    """The environment of libpq for `source`. `connect_timeout` in seconds; libpq takes whole ones, from 2 on.
 
-    Raises: RunEnded where it has no address.
+    Raises: RunEnded if the source has no address.
     """
     environment = {
         **{f"PG{name.upper()}": value for name, value in hosts_of(source).items()},
@@ -246,8 +251,9 @@ def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[s
 
 
 def hosts_of(source: SourceSpec) -> dict[str, str]:
-    """libpq's parameters for where `source` is: its name, as its certificate has it, and the addresses of that, which
-    libpq tries one after the other, looking up none. Raises: RunEnded."""
+    """The parameters of libpq for the place of `source`: its name, which its certificate contains, and the addresses of
+    that name, which libpq tries one after another without a lookup. Raises: RunEnded.
+    """
     if source.address.startswith("/"):
         return {"host": source.address}
     addresses = addresses_of(source.address)
@@ -255,7 +261,7 @@ def hosts_of(source: SourceSpec) -> dict[str, str]:
 
 
 def judge_dump(ended: Ended, task: BackupTask) -> None:
-    """Every error is exit code 1. Raises: RunEnded, unless the program is done."""
+    """Judge the exit of pg_dump; every error is exit code 1. Raises: RunEnded, unless it succeeded."""
     no_database = f"there is no database {task.source.path!r}: check the source's path"
     meanings = (
         (NOT_WRITABLE.search, Verdict.REPOSITORY_FAILED, NOT_WRITTEN),
@@ -270,7 +276,7 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
 
 
 def said(ended: Ended) -> tuple[str, ...]:
-    """What a program that is done has said on its way, each with its details: warnings of the point."""
+    """The messages of a program that succeeded, each with its details: warnings of the point."""
     return messages_of(ended, PREFIX, CONTINUED) if ended.exit_code == 0 else ()
 
 

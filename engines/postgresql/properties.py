@@ -1,5 +1,6 @@
-"""What belongs to a PostgreSQL database itself, and comes back with a dump only under its old name: asked by a query of
-ours, kept as `database.json` beside it."""
+"""The properties of a PostgreSQL database itself, which come back with a dump only under its old name: asked by a
+separate query, kept as `database.json` next to the dump.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,9 @@ WITHOUT = "owner, rights, settings and locale of the database were not kept: not
 
 
 def asked(ask: Callable[[Callable[[str], None]], Ended]) -> str:
-    """The object as psql returns it, empty where it does not. `ask`: runs psql with `SQL`, a line of which goes to its
-    argument."""
+    """The object as psql returns it, empty if it returns none. `ask`: runs psql with `SQL`, and passes each line to its
+    argument.
+    """
     found = [""]
 
     def take(line: str) -> None:

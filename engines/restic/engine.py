@@ -1,11 +1,11 @@
 """Engine restic: copies a source into a restic repository, as a snapshot that is a point (`storage.restic`).
 
-A folder of this host is read by restic itself. Whatever else a source is, the engine of its kind copies it into the
-staging directory of its assignment first, where only what has changed is fetched again, and restic reads that: one copy
-more on the disk of this host, and nothing to install on the source. A dump is verified there and removed afterwards.
+A folder of this host is read by restic itself. Any other source is first copied into the staging directory of its
+assignment by the engine of its kind, which fetches only changes again, and restic reads that: one more copy on the disk
+of this host, and nothing to install on the source. A dump is verified there and removed afterwards.
 
-restic writes the snapshot last, in one file: a run that ends anywhere before leaves none, and data that the next prune
-removes. A file that cannot be read makes a warning, and so does one that changes while it is read.
+restic writes the snapshot last, in one file: a run that ends at any earlier moment leaves no snapshot, and data that
+the next prune removes. A file that cannot be read makes a warning, and so does one that changes while it is read.
 """
 
 import os
@@ -43,7 +43,9 @@ STATUS, SUMMARY = '{"message_type":"status"', '{"message_type":"summary"'
 
 
 class ResticEngine(Engine):
-    """Copies a source of any kind. `first`: the engine of its kind, which stages what is no folder of this host."""
+    """An engine for sources of any kind. `first`: the engine of the source's kind, which stages any source that is not
+    a folder of this host.
+    """
 
     name = RESTIC
 
@@ -55,14 +57,14 @@ class ResticEngine(Engine):
         self.first.find_programs()
 
     def check_options(self, options: dict[str, Any]) -> None:
-        """Those of the engine of the kind. Raises: ValueError."""
+        """Check the options by the engine of the kind. Raises: ValueError."""
         self.first.check_options(options)
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
         return self.first.look(task, stop)
 
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
-        """Make a snapshot. `snapshot` is the name of the point, and restic's id behind a slash."""
+        """Make a snapshot. `snapshot` is the name of the point, and restic's id after a slash."""
         check_folder(task)
         run = Run(task, stop, on_progress)
         if task.source.kind == "local":
@@ -73,7 +75,7 @@ class ResticEngine(Engine):
 
     @property
     def _writer(self) -> str:
-        """What a manifest calls the engine: a drill of a dump goes by who wrote it."""
+        """The engine's name in a manifest: a drill of a dump depends on the engine that wrote it."""
         return RESTIC if self.first.name == RCLONE else self.first.name
 
     def _stage_first(self, run: Run, directory: Path) -> EngineResult:
@@ -82,14 +84,14 @@ class ResticEngine(Engine):
         except (StorageFailed, OSError) as error:
             raise RunEnded(Verdict.SOURCE_FAILED, f"it cannot be staged on this host: {error}") from None
         if fetched.verdict not in DONE:
-            # what is the repository's to the engine of the kind is the staging directory
+            # the repository of the kind's engine is the staging directory
             if fetched.verdict in (Verdict.REPOSITORY_FAILED, Verdict.FILLED):
                 raise RunEnded(Verdict.SOURCE_FAILED, f"it cannot be staged on this host: {fetched.error}")
             return fetched
         try:
             made = _snapshot(run, files, (), self._writer)
         finally:
-            if isinstance(self.first, DumpEngine):  # restic keeps it; a mirror is kept for the next run
+            if isinstance(self.first, DumpEngine):  # restic stores it; a mirror is kept for the next run
                 shutil.rmtree(directory / DUMP, ignore_errors=True)
         warnings = (*fetched.warnings, *made.warnings)
         verdict = Verdict.WARNINGS if warnings else made.verdict
@@ -102,8 +104,9 @@ class ResticEngine(Engine):
 
 
 class ResticProgress:
-    """What `restic backup --json` has printed so far. `problems`: the first of `problem_count`, each a file that it
-    could not read; `summary`: empty until its end."""
+    """The output of `restic backup --json` so far. `problems`: the first of `problem_count`, each a file that it could
+    not read; `summary`: empty until its end.
+    """
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._on_progress = on_progress
@@ -113,7 +116,7 @@ class ResticProgress:
         self.summary: dict[str, Any] = {}
         self.done = EngineProgress(0, 0, 0)
         self.growing = ""
-        """A file that it reads."""
+        """A file that restic is reading; empty if none."""
 
     def take(self, line: str) -> None:
         if line.startswith(STATUS):
@@ -135,7 +138,7 @@ class ResticProgress:
 
 
 def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
-    """Note in the repository what a point lacks: `recover` knows no warnings."""
+    """Note in the repository what a point lacks: `recover` does not know warnings."""
     if made.verdict is not Verdict.WARNINGS:
         return made
     restic = Restic(task.location, threading.Event(), MARK_SECONDS, task.program_grace)
@@ -148,7 +151,9 @@ def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
 
 
 def _snapshot(run: Run, folder: Path, options: tuple[str, ...], writer: str) -> EngineResult:
-    """Make the snapshot of a folder of this host, of which `writer` is the engine. Raises: what `result_of` takes."""
+    """Make the snapshot of a folder of this host; `writer`: the engine that wrote the folder. Raises: what `result_of`
+    takes.
+    """
     if not os.access(folder, os.R_OK | os.X_OK):
         raise RunEnded(Verdict.SOURCE_FAILED, f"{folder} cannot be read by the account of this worker")
     run.space.check_before()
@@ -177,7 +182,7 @@ def _snapshot(run: Run, folder: Path, options: tuple[str, ...], writer: str) -> 
             return _result(task, name, seen, is_partial=code == PARTIAL)
         except ResticFailed as error:
             if error.trouble is Trouble.NO_SNAPSHOT and parent:
-                parent = ()  # removed since: restic looks for one itself
+                parent = ()  # it was removed: restic looks for one itself
                 continue
             if error.trouble is Trouble.NO_SOURCE:
                 text = "; ".join([str(error), *seen.problems[:3]])
@@ -186,7 +191,7 @@ def _snapshot(run: Run, folder: Path, options: tuple[str, ...], writer: str) -> 
 
 
 def _arguments(task: BackupTask, name: str, writer: str) -> tuple[str, ...]:
-    """restic's arguments for the snapshot of the folder that it runs in."""
+    """The arguments of restic for the snapshot of the folder that it runs in."""
     tags = {"assignment": task.folder, "point": name, "source": task.source.name, "kind": task.source.kind}
     tags |= {"policy": task.policy, "record": task.record, "engine": writer}
     return (

@@ -1,4 +1,4 @@
-"""What a policy's options, which are written as rclone has them, are to restic. Pure."""
+"""The arguments of restic for a policy's options, which are written as for rclone. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -12,19 +12,20 @@ MOST_PATTERNS = 200
 
 
 def exclude_arguments(patterns: list[str], folder: str) -> tuple[str, ...]:
-    """restic's arguments for patterns of rclone, of which those that begin with / are below `folder`.
+    """The arguments of restic for patterns of rclone; patterns that begin with / are below `folder`.
 
-    Raises: ValueError for one that restic has no words for.
+    Raises: ValueError for a pattern that restic cannot express.
     """
     found = [each for pattern in patterns for each in _alternatives(pattern)]
     above = SPECIAL.sub(r"\\\1", folder.rstrip("/"))
-    # `dir/**` is all in a folder, which restic takes for the folder
+    # `dir/**` is everything in a folder, for which restic takes the folder
     plain = (each.removesuffix("/**").rstrip("/") for each in found)
     return tuple(f"--exclude={above}{each}" if each.startswith("/") else f"--exclude={each}" for each in plain if each)
 
 
 def rate_arguments(limit: str | None, *ways: str) -> tuple[str, ...]:
-    """restic's arguments for a rate, as 10M, in bytes a second, for each of the `ways`, "upload" and "download".
+    """The arguments of restic for a rate, such as 10M, in bytes a second, for each of the `ways`, "upload" and
+    "download".
 
     Raises: ValueError for a timetable.
     """
@@ -39,12 +40,12 @@ def rate_arguments(limit: str | None, *ways: str) -> tuple[str, ...]:
 
 
 def options_of(options: dict[str, Any], folder: str) -> tuple[str, ...]:
-    """The arguments for all of them. Those that speed up rclone are passed over."""
+    """The arguments for all options. Options that speed up rclone are passed over."""
     return *exclude_arguments(options.get("exclude", []), folder), *rate_arguments(options.get("bwlimit"), "upload")
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """`*.{a,b}` is `*.a` and `*.b`."""
+    """The patterns that a pattern stands for: `*.{a,b}` is `*.a` and `*.b`."""
     if "{{" in pattern:
         raise ValueError(f"option 'exclude' holds {pattern!r}: restic knows no regular expressions; use * and ?")
     waiting, number = [pattern], 0

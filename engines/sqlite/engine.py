@@ -2,7 +2,7 @@
 
     database.sqlite    read back whole: PRAGMA integrity_check, and the rows of each table
 
-The file is the backup: a restore is a copy of it. There are no roles or other globals that would belong to it.
+The file is the backup: a restore is a copy of the file. There are no roles or other globals that would belong to it.
 """
 
 import sqlite3
@@ -34,11 +34,11 @@ WHY = {
     "full": (Verdict.REPOSITORY_FAILED, "the copy cannot be written"),
     "source": (Verdict.SOURCE_FAILED, "the database cannot be read"),
 }
-"""Why `program.py` failed → what it means."""
+"""The reason why `program.py` failed → its verdict and text."""
 
 
 class DatabaseFailed(Exception):
-    """A failure of `program.py`: why, as a key of WHY, a text, and the name of SQLite's error."""
+    """A failure of `program.py`: the reason, as a key of WHY, a text, and the name of SQLite's error."""
 
     def __init__(self, why: str, text: str, name: str) -> None:
         super().__init__(text)
@@ -46,12 +46,12 @@ class DatabaseFailed(Exception):
 
 
 class SqliteEngine(DumpEngine):
-    """Copies a source of kind sqlite."""
+    """The engine of sources of kind sqlite."""
 
     name = "sqlite"
 
     def find_programs(self) -> None:
-        """Python has all of it."""
+        """Nothing to find: Python has all of it."""
 
     def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
         file, task = dump.new_file(DATABASE, is_named=True), dump.task
@@ -75,7 +75,7 @@ class SqliteEngine(DumpEngine):
 
 
 def new_order(tables: dict[str, int] | None = None) -> Order:
-    """An order that the argv of `program.py` has. `tables`: takes the rows of each table that it counts."""
+    """An order that the argv of `program.py` contains. `tables`: receives the rows of each table that it counts."""
 
     def take(line: dict[str, Any]) -> None:
         if tables is not None and "table" in line:
@@ -85,8 +85,9 @@ def new_order(tables: dict[str, int] | None = None) -> Order:
 
 
 def answer_of(order: Order, ended: Ended, path: str, *, in_its_words: bool = True) -> dict[str, Any]:
-    """What the program found in the file at `path`. `in_its_words`: what SQLite says of it may be shown, and not only
-    the name of its error. Raises: RunEnded."""
+    """The program's findings in the file at `path`. `in_its_words`: True if SQLite's message may be shown, and not only
+    the name of its error. Raises: RunEnded.
+    """
     try:
         return dict(order.answer(ended))
     except DatabaseFailed as error:

@@ -1,18 +1,18 @@
-"""Copies a SQLite database while it is used, or reads one whole: a program of its own, which can be killed.
+"""Copies a SQLite database while it is used, or reads one whole: a separate program, which can be killed.
 
     python -I -S program.py copy SOURCE TARGET SECONDS      SQLite's online backup of one file into another, empty one
-    python -I -S program.py look FILE SECONDS               whether it can be read
+    python -I -S program.py look FILE SECONDS               tries if it can be read
     python -I -S program.py check FILE [UID GID]            PRAGMA integrity_check, and the rows of each table, as that
                                                             account, which need not reach this program
 
-It prints what `external.processes.orders` reads: a line for each progress and each table, and its answer. It takes its
-order from its argv and imports nothing of ours, since it runs, for a drill, as an account that may open two files only:
-this one and the database. A database is
-opened for reading only, without extensions, and nothing that its schema says is run with the rights of this program.
+It prints the lines that `external.processes.orders` reads: one for each progress and each table, and its answer. It
+takes its order from its argv and imports nothing of the project, since it runs, for a drill, as an account that may
+open two files only: this one and the database. A database is opened for reading only, without extensions, and no code
+in its schema is run with the rights of this program.
 
-In WAL mode the copy is one read transaction, and writers go on. Else writers have the file between two steps; a change
-by one of them makes SQLite begin anew, and after three beginnings the copy keeps them out until it is done, as any
-reader does. Standard library only.
+In WAL mode the copy is one read transaction, and writers continue. In other modes writers have the file between two
+steps; a change by one of them makes SQLite start over, and after three beginnings the copy keeps them out until it is
+done, as any reader does. Standard library only.
 """
 
 import json
@@ -36,7 +36,9 @@ NAMES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '
 
 
 class Failed(Exception):
-    """`why`: away, locked, journal, damaged, full or source; a text; and the name of SQLite's error, if it is one."""
+    """A failure. `why`: away, locked, journal, damaged, full or source; a text; and the name of SQLite's error, if it
+    is one.
+    """
 
     def __init__(self, why: str, text: str, name: str = "") -> None:
         super().__init__(why, text, name)
@@ -47,7 +49,7 @@ class BegunAnew(Exception):
 
 
 def copy(source: str, target: str, seconds: str) -> dict[str, Any]:
-    """`seconds`: for which a lock is waited for."""
+    """Copy a database into a file. `seconds`: the limit for a lock."""
     database = open_to_read(source, float(seconds))
     is_wal = database.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     try:
@@ -78,7 +80,7 @@ def _copy(database: sqlite3.Connection, target: str, seconds: float, *, holds: b
         say_alive(total - remaining)
 
     size = database.execute("PRAGMA page_size").fetchone()[0]
-    if holds:  # until this connection is closed
+    if holds:  # held until this connection is closed
         database.execute("BEGIN")
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     database.backup(copied, pages=max(1, STEP_BYTES // size), progress=look, sleep=0.05)
@@ -86,13 +88,15 @@ def _copy(database: sqlite3.Connection, target: str, seconds: float, *, holds: b
 
 
 def look(file: str, seconds: str) -> dict[str, Any]:
-    """`tables`: how many it has."""
+    """Try if a database can be read. `tables`: the number of its tables."""
     with open_to_read(file, float(seconds)) as database:
         return {"tables": len(database.execute(NAMES).fetchall())}
 
 
 def check(file: str, *account: str) -> dict[str, Any]:
-    """Says of each `table` how many `rows` it has. `unread`: the first that need a module which is not here."""
+    """Read a database whole, and report the number of `rows` of each `table`. `unread`: the first tables that need a
+    module which is not installed here.
+    """
     if account:
         user, group = map(int, account)
         os.setgroups([])
@@ -116,7 +120,7 @@ def check(file: str, *account: str) -> dict[str, Any]:
 
 
 def open_to_read(file: str, seconds: float, *, immutable: bool = False) -> sqlite3.Connection:
-    """Raises: Failed, OSError for what is no file."""
+    """Open a database for reading only. Raises: Failed, OSError if it is not a file."""
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):
             raise Failed("source", "it is no file")
