@@ -55,6 +55,7 @@ REWRITTEN = (
     "storage",
     "storage/folders",
     "storage/places",
+    "storage/points",
 )
 """Folders, without those below them."""
 NAMED = (

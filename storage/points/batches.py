@@ -1,18 +1,19 @@
-"""Many things, as lists of bounded size."""
+"""Lists of bounded size, made from any number of things."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 Each = TypeVar("Each")
 OF_A_LIST = 50_000
-"""Paths that one rclone is given: it keeps them in memory."""
+"""The most paths that one rclone is given: it keeps them in memory."""
 
 
 def batches(
     things: Iterable[Each], most: int, room: float = float("inf"), size_of: Callable[[Each], int] = lambda each: 0
 ) -> Iterator[list[Each]]:
-    """In their order, at most so many at a time, whose sizes together are no more than `room`: of what is larger by
-    itself, one."""
+    """Yield the things in their order, at most `most` at a time, whose sizes together are at most `room`. A thing that
+    is larger by itself is alone in its list.
+    """
     batch: list[Each] = []
     size = 0
     for each in things:

@@ -1,22 +1,24 @@
-"""The size that a manifest may have, whoever wrote it: gzip makes a thousand bytes of one, and a path costs each of its
-folders.
+"""The size that a manifest may have, whoever wrote it: gzip packs a thousand bytes into one, and every path costs space
+for each of its folders.
 """
 
 from collections.abc import Iterator
 from typing import IO
 
 LONGEST_LINE, LONGEST_PATH, MOST_PARTS = 2**16, 4_096, 255
-"""Bytes of a line and of a path, and the names in one: no more than file systems take."""
+"""Bytes of a line and of a path, and the number of names in a path: no more than file systems take."""
 UNPACKED, AT_LEAST = 100, 64 * 2**20
-"""Times as large as it is packed, it may be, and these bytes more. Ours are five times as large."""
+"""An unpacked manifest may be this many times as large as the packed one, plus these bytes. The scheduler's own are
+five times as large.
+"""
 
 
 class OutOfBounds(ValueError):
-    """A line, or all of it, is too long. The message says what."""
+    """A line, or the whole manifest, is too long. The message says which."""
 
 
 def lines_of(unpacked: IO[bytes], packed: int) -> Iterator[bytes]:
-    """The lines of a file of so many `packed` bytes. Raises: OutOfBounds."""
+    """The lines of a file that has `packed` bytes before it is unpacked. Raises: OutOfBounds."""
     left = UNPACKED * packed + AT_LEAST
     while line := unpacked.readline(LONGEST_LINE + 1):
         left -= len(line)
@@ -28,7 +30,7 @@ def lines_of(unpacked: IO[bytes], packed: int) -> Iterator[bytes]:
 
 
 def is_nameable(path: str) -> bool:
-    """Whether a manifest may name this path."""
+    """True if a manifest may name this path."""
     if path.count("/") >= MOST_PARTS:
         return False
     return len(path) * 4 <= LONGEST_PATH or len(path.encode("utf-8", "surrogatepass")) <= LONGEST_PATH

@@ -1,16 +1,16 @@
-"""Reads what an assignment has in a repository, part by part, and compares it with its manifests.
+"""Reads an assignment's files in a repository, part by part, and compares them with its manifests.
 
-A round goes through the newest point, and then through each older one, of which only those files are read that the next
-later one does not name. So every stored file is read once a round. Where a round is: the part (`newest`, or the name of
-an older point), and the last path that was read of it. `newest` is whichever point is by then: what came since the
-round began is read by the next one.
+A round goes through the newest point, and then through each older one, where it reads only the files that the next
+later point does not name. So every stored file is read once a round. The position of a round is its part (`newest`, or
+the name of an older point) and the last path of it that was read. `newest` is whichever point is the newest at the
+time: files that came since the round began are read by the next round.
 
-A file without a digest in its manifest (encrypted, or on a remote) gets the one that was read, and is compared then, as
-far as credentials allow that a manifest is replaced.
+A file without a digest in its manifest (encrypted, or on a remote) gets the digest that was read, and is compared from
+then on, as far as credentials allow replacing a manifest.
 
-Nothing is mended here, and nothing is changed but manifests. What is damaged or missing is named with all points that
-hold it. The next backup counts it as changed (`BackupTask.damaged`), so the newest point is whole again; a copy fetches
-it again from the first repository.
+Nothing is mended here, and only manifests are changed. Every damaged or missing file is named with all points that hold
+it. The next backup counts it as changed (`BackupTask.damaged`), so the newest point is whole again; a copy fetches it
+again from the first repository.
 """
 
 import tempfile
@@ -33,20 +33,21 @@ __all__ = ["GONE", "MOST_DAMAGED", "Checked", "Damage", "check", "of_manifest"]
 
 NEWEST = "newest"
 RCLONE = "rclone"
-"""The engine whose points are files; that of any other is one dump."""
+"""The engine whose points are files; a point of any other engine is one dump."""
 BATCH_FILES, BATCH_BYTES = 2000, 256 * 2**20
-"""Read between two looks at how much is left to do."""
+"""The amount that is read between two looks at how much is left to do."""
 LEAST_BYTES = 256 * 2**20
-"""Of a run, so that what is small is read at once."""
+"""The least bytes of a run, so that a small repository is read at once."""
 MISSING = "it is missing"
 
 
 @dataclass
 class Checked:
-    """What a run has read, and where the next one begins: both empty: with a new round. `total`: bytes of the round.
+    """The result of a run and the position where the next one begins: `part` and `after` are both empty if it begins a
+    new round. `total`: bytes of the round.
 
-    `damaged`: all that is known to be, also from earlier runs. `mended`: paths. `digests`: point → that of its
-    manifest, which this run has written again.
+    `damaged`: all known damage, also from earlier runs. `mended`: paths. `digests`: point → the digest of its manifest,
+    which this run has written again.
     """
 
     part: str
@@ -71,7 +72,8 @@ def check(
     known: Sequence[Damage] = (),
     on_progress: Callable[[int, int], None] = lambda files, size: None,
 ) -> Checked:
-    """Read on for `share` of the bytes of a round (0: nothing), and what is known to be damaged before that.
+    """Read further, for `share` of the bytes of a round (nothing if it is 0). Files that are known to be damaged are
+    read first.
 
     Raises: StorageFailed, Stopped, ProgramMissing, OSError.
     """
@@ -90,7 +92,7 @@ def check(
 
 @dataclass
 class _Check:
-    """`points`: the newest one first."""
+    """A check at work. `points`: the newest one first."""
 
     store: Store
     folder: str
@@ -104,7 +106,7 @@ class _Check:
         self.files = layout.files_path(self.folder)
 
     def again(self, known: Sequence[Damage]) -> None:
-        """What was damaged may have been brought or restored again, or removed with its points."""
+        """Read damaged files again: they may have been brought or restored since, or removed with their points."""
         by_point = defaultdict[str, list[Damage]](list)
         for damage in known:
             if holds := next((each for each in self.points if damage.touches(each)), None):
@@ -138,7 +140,7 @@ class _Check:
         self.done.part = self.done.after = ""
 
     def find_oldest(self) -> None:
-        """Say of what is newly damaged how far back it is held."""
+        """Find the oldest point that holds each newly damaged file."""
         new = {each.place: each for each in self.done.damaged if not each.oldest and each.place != layout.MANIFESTS}
         oldest, asked = {place: each.point for place, each in new.items()}, set(new)
         for point in self.points:
@@ -155,7 +157,7 @@ class _Check:
         ]
 
     def _read_part(self, name: str, number: int, after: str) -> bool:
-        """Returns whether it was read to its end."""
+        """Returns True if the part was read to its end."""
         point, filled, is_whole = self.points[number], dict[str, str](), True
         try:
             if (manifest := self._manifest(point)) is None:  # retention has removed it
@@ -175,8 +177,9 @@ class _Check:
         return is_whole
 
     def _later(self, number: int) -> Path | None:
-        """The manifest of the next later point; of one that cannot be read, of that after it: what both name, it does,
-        too."""
+        """The manifest of the next later point, or of the one after it if that cannot be read: any file that both this
+        point and a later one name is named by all points between them.
+        """
         for each in self.points[:number][::-1]:
             with suppress(ManifestDamaged):
                 if found := self._manifest(each):
@@ -196,7 +199,7 @@ class _Check:
         self.on_progress(self.done.files, self.done.size)
 
     def _read_files(self, entries: Sequence[Entry]) -> tuple[dict[str, str], dict[str, str]]:
-        """Digests by place, and of others what is wrong; also of those whose size alone tells that."""
+        """Digests by place, and the problems of other files, including files whose size alone shows a problem."""
         digests, problems = self.store.read(self.files, [each.place for each in entries])
         wanted = {each.place: each.size for each in entries if each.digest is None and each.place in digests}
         found = self.store.sizes(self.files, wanted) if wanted else {}
@@ -218,7 +221,9 @@ class _Check:
                 self.store, self.folder, point, manifests.read_header(manifest), entries, again=True
             )[1]
         except StorageFailed:
-            with suppress(StorageFailed, ManifestDamaged):  # what it may be by then; both are known
+            with suppress(
+                StorageFailed, ManifestDamaged
+            ):  # the new or the old manifest may be there; both digests are known
                 manifest.unlink()
                 if self._manifest(point) and known_points.digest_of(manifest) == before:
                     self.done.digests[point] = before
@@ -230,13 +235,13 @@ class _Check:
                 self.store = replace(self.store, known={**self.store.known, point: [digest]})
 
     def _held(self, point: str, places: Collection[str]) -> dict[str, Entry]:
-        """The entries of a point of the files at these places. Raises: ManifestDamaged."""
+        """The entries of a point for the files at these places. Raises: ManifestDamaged."""
         manifest = self._manifest(point)
         entries = manifests.read(manifest) if manifest else iter(())
         return {each.place: each for each in _going_on(self.store, entries) if each.folder and each.place in places}
 
     def _manifest(self, point: str) -> Path | None:
-        """None: it is not there any more. Raises: ManifestDamaged."""
+        """The manifest of a point. None if it is gone. Raises: ManifestDamaged."""
         file = self.scratch / point
         if file.exists():
             return file
@@ -251,12 +256,12 @@ class _Check:
         return file
 
     def _forget(self, number: int) -> None:
-        """Free the disk of a manifest that is not compared with any more."""
+        """Free the disk space of manifests that are no longer compared with."""
         for each in self.points[:number]:
             (self.scratch / each).unlink(missing_ok=True)
 
     def _note(self, damage: Damage) -> None:
-        """Keep it; of what is known already, the newest point."""
+        """Record a damage. If it is known already, keep the newest point."""
         for number, each in enumerate(self.done.damaged):
             if (each.place, each.path) == (damage.place, damage.path):
                 if layout.is_later(damage.point, each.point):
@@ -267,7 +272,7 @@ class _Check:
 
 
 def _problem(entry: Entry, digest: str | None, problem: str | None) -> str | None:
-    """What is wrong with a file of that digest, which was read; None: nothing."""
+    """The problem of a file that was read and has that digest. None if it has none."""
     if problem:
         return problem
     if digest is None:

@@ -1,4 +1,4 @@
-"""What a copy of a repository is to bring, and what it comes to."""
+"""The points that a copy of a repository should bring, and its result."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ SHOWN = 20
 
 @dataclass
 class Copied:
-    """`points`: all that the copy has now; `new`: those that this run brought, with so many `files` and bytes (`size`),
-    where a file is a `unit`.
+    """The result of a copy. `points`: all points that the copy has now; `new`: the points that this run brought, with
+    `files` and bytes (`size`), where a file is a `unit`.
 
-    `wrong_files`: files that are not what their manifest says, in the first repository and so in the copy, and points
-    that are left out; `wrong`: the first of them, in words. `untried`: points that are not there either, since so many
-    others were damaged. `digests`: new point → that of the manifest which was written.
+    `wrong_files`: the number of files that are not as their manifest says, in the first repository and so in the copy,
+    and of points that are left out; `wrong`: the first of them, as text. `untried`: points that are not in the copy
+    either, because so many others were damaged. `digests`: new point → the digest of the manifest that was written.
     """
 
     points: list[str] = field(default_factory=list)
@@ -31,29 +31,31 @@ class Copied:
     digests: dict[str, str] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
-        """Keep what is wrong."""
+        """Record a wrong file or point."""
         self.wrong_files += 1
         if len(self.wrong) < SHOWN:
             self.wrong.append(text)
 
 
 def check_is_there(newest: str, found: list[str], folder: str) -> None:
-    """Raises: StorageFailed, where the first repository, with these points, has lost its `newest` one, or all."""
+    """Raises: StorageFailed if the first repository, with these points, has lost its `newest` one, or all."""
     if not found or (newest and newest not in found):
         what = f"point {newest} of {folder} is" if newest else f"there is no point of {folder}"
         raise StorageFailed(f"{what} not in the repository that is to be copied; the copy stays as it is")
 
 
 def later_than(points: list[str], found: list[str]) -> list[str]:
-    """What is to be brought to a copy with `points`: those of the first repository that are later. Earlier ones were
-    removed from the copy by its rules."""
+    """The points to bring to a copy that has `points`: those of the first repository that are later. Earlier ones were
+    removed from the copy by its rules.
+    """
     last = layout.order_of(points[-1]) if points else ("", 0)
     return [each for each in found if layout.order_of(each) > last]
 
 
 def remove_pieces(store: Store, folder: str, points: list[str], folders: Iterable[str]) -> None:
     """Delete the pieces of files that a killed copy has left, as far as these credentials may. They are in those
-    `folders` of runs that are later than its `points`."""
+    `folders` of runs that are later than its `points`.
+    """
     found = arrived.folders_among(folders)
     later = (each for each in found if not points or layout.is_later(layout.run_of(each), points[-1]))
     arrived.look(store, folder, later, lambda place, found: None)

@@ -1,19 +1,20 @@
-"""Brings what an assignment has in one repository into another one, which is then a whole repository of its own, with a
-key of its own.
+"""Brings an assignment's points from one repository into another one, which is then a whole repository by itself, with
+a separate key.
 
-Points come in the order of time: of each the stored files that it names and the copy's newest point does not, by the
-list, and then its manifest, byte for byte. Files lie in the copy where they lie in the first repository, and are never
-moved or replaced, so a copy that is killed at any step has harmed no point.
+Points come in the order of time: for each one the stored files that it names and the copy's newest point does not, by
+the list, and then its manifest, byte for byte. A file has the same place in the copy as in the first repository, and is
+never moved or replaced, so a copy that is killed at any step has harmed no point.
 
 While files come, the copy holds a mark, `manifests/<point>.unfinished`, which names them. The next copy of them takes
-what is whole over: in a plain folder of this host what has the digest that the manifest says; elsewhere what has the
-size. A folder of this host may have lost contents with a power cut, so there a size counts only where a mark says that
-the file came since this host was started. What did not, and is copied again, is *doubtful* in the new mark.
+over whole files: in a plain folder of this host those with the digest in the manifest; elsewhere those with the right
+size. A folder of this host may have lost contents in a power cut, so there a size counts only where a mark shows that
+the file came since this host was started. A file that did not, and is copied again, is *doubtful* in the new mark.
 
-Credentials that may neither delete nor overwrite are enough, but for a file that a check found damaged in the copy: it
-is fetched again over the damaged one, which is the only time that a stored file is written twice.
+Credentials that may neither delete nor overwrite are enough, except for a file that a check found damaged in the copy:
+it is fetched again over the damaged one, and only then is a stored file written twice.
 
-Nothing that a point holds is deleted here. What the copy need not keep is removed as everywhere (`removal.py`).
+Nothing that a point holds is deleted here. Points that the copy need not keep are removed in the same way as elsewhere
+(`removal.py`).
 """
 
 import re
@@ -39,9 +40,9 @@ from storage.points.store import PARTIAL_SUFFIX, StorageFailed, Store
 from storage.points.sweeping import sweep_left
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}
-"""How the two streams of a copy between folders are compared; MD5 would take most of the time."""
+"""The comparison of the two streams of a copy between folders; MD5 would take most of the time."""
 OF_A_FILE = re.compile(r"not an encrypted file|bad magic|truncated|input/output error", re.IGNORECASE)
-"""What is said of a file whose content in the first repository is lost."""
+"""Messages about a file whose content in the first repository is lost."""
 NOT_AGAIN = (
     "{} that a check found damaged in the copy did not come again: {} (its credentials have to allow that a file is "
     "overwritten)"
@@ -50,7 +51,7 @@ NOT_AS_WRITTEN = "{!r:.200} is not as its manifest says in the repository that i
 
 OnProgress = Callable[[int, int], None]
 Found = tuple[Entry, bool]
-"""A file that is to be in the copy, and whether it is there already."""
+"""A file that should be in the copy, and True if it is there already."""
 
 
 def copy(
@@ -65,9 +66,9 @@ def copy(
 ) -> Copied:
     """Bring the points of an assignment that are later than those of `target` there. Both stores reach both places.
 
-    `newest`: a point that has to be in the first one: where it is not, something is wrong there, and nothing is done.
+    `newest`: a point that must be in the first repository: if it is not, something is wrong there, and nothing is done.
     `damaged`: point of the copy → the places of its files that a check found damaged there: they are copied once more.
-    `options`: of rclone, for what is transferred. Raises: StorageFailed, Stopped, ProgramMissing, OSError.
+    `options`: of rclone, for the transfers. Raises: StorageFailed, Stopped, ProgramMissing, OSError.
     """
     check_inside(target.location, folder)
     with tempfile.TemporaryDirectory() as scratch:
@@ -117,7 +118,7 @@ class _Copying:
                 before.unlink()
             before = manifest
         if self.marks:
-            with suppress(StorageFailed):  # as of credentials that may not delete
+            with suppress(StorageFailed):  # such as by credentials that may not delete
                 ours = {each: [digest] for each, digest in self.done.digests.items()}
                 known_now = None if self.target.known is None else {**self.target.known, **ours}
                 sweep_left(replace(self.target, known=known_now), self.folder)
@@ -126,7 +127,7 @@ class _Copying:
         """Copy files of a point of the copy once more, as far as the first repository has them whole."""
         if point not in self.done.points:
             return
-        with suppress(ManifestDamaged):  # a check says so
+        with suppress(ManifestDamaged):  # a check reports it
             manifest = self._fetched(self.target, point)
             entries = {each.place: each for each in manifests.read(manifest) if each.folder and each.place in places}
             try:
@@ -135,7 +136,9 @@ class _Copying:
                 self.done.note(NOT_AGAIN.format(several(len(entries), "file"), error))
 
     def _newest(self, points: list[str], found: list[str]) -> Path | None:
-        """The manifest of the newest point of the copy that can be read. One behind it comes once more."""
+        """The manifest of the newest point of the copy that can be read. A newer unreadable point is brought again, if
+        it is the last one.
+        """
         for point in points[::-1]:
             try:
                 return self._fetched(self.target, point)
@@ -147,7 +150,7 @@ class _Copying:
         return None
 
     def _bring_point(self, point: str, manifest: Path, before: Path | None) -> None:
-        """Make a point of the copy. Raises: ManifestDamaged, before anything."""
+        """Make a point of the copy. Raises: ManifestDamaged, before it does anything."""
         packed = ((*entry, is_there) for entry, is_there in self._looked_for(named_by_one_alone(manifest, before)))
         with sorting.written(packed) as found:
             header = replace(manifests.read_header(manifest), boot=runs.boot())
@@ -164,7 +167,7 @@ class _Copying:
         if self.target.location.directory:
             runs.mark(self.target, self.folder, point, header, entries)
             return
-        with suppress(StorageFailed):  # one of a killed copy is there, and may not be replaced; a size is enough
+        with suppress(StorageFailed):  # a killed copy has left one that may not be replaced; a size is enough
             runs.mark(self.target, self.folder, point, header, entries)
 
     def _missing(self, found: IO[bytes]) -> Iterator[Entry]:
@@ -173,7 +176,7 @@ class _Copying:
                 yield entry
 
     def _looked_for(self, entries: Iterable[Entry]) -> Iterator[Found]:
-        """Those that are to be in the copy, and whether a killed copy has brought them whole."""
+        """Yield the files that should be in the copy, each with True if a killed copy has brought it whole."""
         for batch in batches(entries, OF_A_LIST):
             self.target.go_on()
             left = [each for each in batch if each.folder in self.there]
@@ -185,7 +188,9 @@ class _Copying:
                 yield each._replace(doubtful=each.place in doubtful), each.place in whole
 
     def _whole_of_left(self, left: Sequence[Entry]) -> list[Entry]:
-        """Those of the files that are there with the right size whose content is right, as far as that is known."""
+        """The files among `left`, which are there with the right size, whose content is right as far as
+        that is known.
+        """
         location = self.target.location
         if location.directory is None or not left:
             return list(left)
@@ -203,8 +208,9 @@ class _Copying:
         return found
 
     def _whole(self, store: Store, entries: Sequence[Entry]) -> list[Entry]:
-        """Those of these files that have the digests which the manifest says; their sizes, where it says none, or where
-        they cannot be read back here."""
+        """The files that have the digest in the manifest, or the size where the manifest has no digest or the file
+        cannot be read back here.
+        """
         can_be_read = store.location.is_plain or store is self.source
         read = [each.place for each in entries if each.digest and can_be_read]
         if store.location.is_plain:
@@ -221,7 +227,9 @@ class _Copying:
         ]
 
     def _transfer(self, entries: Sequence[Entry], over: str) -> None:
-        """Copy files to where they lie in the first repository. `over`: rclone's option for what is there already."""
+        """Copy files to the places that they have in the first repository. `over`: rclone's option for
+        existing files.
+        """
         if not entries:
             return
         before, problems = (self.done.files, self.done.size), dict[str, str]()
@@ -250,7 +258,9 @@ class _Copying:
         if not file.exists() and not store.manifest(self.folder, point, file):
             raise StorageFailed(f"point {point} of {self.folder} went while it was copied; it is tried again")
         try:
-            for _ in manifests.read(file) if store.known is None else ():  # else it is what we wrote, by its digest
+            for _ in (
+                manifests.read(file) if store.known is None else ()
+            ):  # otherwise its digest shows that the scheduler wrote it
                 store.go_on()
         except ManifestDamaged:
             file.unlink()
@@ -258,8 +268,9 @@ class _Copying:
         return file
 
     def _write_last(self, manifest: Path, point: str, found: IO[bytes]) -> None:
-        """Make the point. What its disk did not take of its files is whole in memory alone, where the next copy would
-        take it for copied: they go again."""
+        """Make the point. Files that the disk did not take are whole in memory alone, where the next copy would
+        consider them copied: they are deleted again.
+        """
         self.done.digests[point] = digest = known.digest_of(manifest)
         known.keep(self.target.known, point, digest)
         try:

@@ -1,17 +1,17 @@
-"""Paths of which the same is to be said: a sentence for each kind, which counts them and names the first ones."""
+"""Paths that share a message: one sentence for each kind, which counts them and names the first ones."""
 
 SHOWN, KINDS = 3, 100
 
 
 class Counted:
-    """At most `KINDS` sentences."""
+    """Counts paths by kind, in at most `KINDS` sentences."""
 
     def __init__(self) -> None:
         self._named: dict[str, list[str]] = {}
         self._more: dict[str, int] = {}
 
     def add(self, what: str, path: str) -> None:
-        """`what`: as `modes were not set: Operation not permitted`."""
+        """`what`: such as `modes were not set: Operation not permitted`."""
         if what in self._named or len(self._named) < KINDS:
             named = self._named.setdefault(what, [])
             if len(named) < SHOWN:

@@ -1,4 +1,4 @@
-"""Deletes files below `files` of an assignment, and the folders that become empty by that."""
+"""Deletes files below `files` of an assignment, and the folders that this leaves empty."""
 
 import os
 from collections import Counter
@@ -14,19 +14,19 @@ from storage.points.files import relative
 from storage.points.store import StorageFailed, Store
 
 BATCH = 50_000
-"""Paths an rclone."""
+"""The most paths for one rclone."""
 WORTH = 10
-"""Files that are listed for each one that was deleted, to see which folders are empty now, at the most."""
+"""The most files that are listed for each deleted file, to see which folders are empty now."""
 LITTLE = 1_000
 MANY = 20
-"""Folders of runs that are asked for by name at once."""
+"""Folders of runs that are requested by name at once."""
 
 OnProgress = Callable[[int, int], None]
 
 
 @dataclass
 class Deletion:
-    """Files that are deleted of one assignment. `on_progress` gets how many, and their bytes."""
+    """A deletion of files of one assignment. `on_progress` gets their number and their bytes."""
 
     store: Store
     assignment: str
@@ -39,7 +39,7 @@ class Deletion:
         return layout.files_path(self.assignment)
 
     def delete(self, sizes: Mapping[str, int]) -> None:
-        """Delete these files, by where they lie below `files`. Raises: StorageFailed, Stopped."""
+        """Delete these files, by their places below `files`. Raises: StorageFailed, Stopped."""
         for places in batches(sizes, BATCH):
             self.store.delete(self.top, places)
             self.files += len(places)
@@ -47,9 +47,10 @@ class Deletion:
             self.on_progress(self.files, self.freed)
 
     def remove_empty(self, places: Collection[str], left: Mapping[str, int]) -> None:
-        """Remove the folders that deleted files have left empty. `left`: how many files, as far as is known, still lie
-        in each folder of a run. On a remote, where all of such a folder is listed for that, only where that is worth
-        it: an empty folder does no harm."""
+        """Remove the folders that deleted files have left empty. `left`: the number of files, as far as is known, that
+        are still in each folder of a run. On a remote, which has to list all of such a folder for that, only where it
+        is worth it: an empty folder does no harm.
+        """
         if self.store.location.is_plain:
             _remove_empty_here(Path(self.store.location.at(self.top)), places)
             return

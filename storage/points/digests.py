@@ -1,4 +1,4 @@
-"""Digests of a copy on this host, read back by threads: hashing leaves other threads their turn."""
+"""Digests of a copy on this host, read back by threads: hashing lets other threads run."""
 
 import threading
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ TOGETHER = 100
 def digests_of_copy(
     folder: Path, paths: Sequence[str], stop: StopSignal
 ) -> tuple[dict[str, str], list[tuple[str, OSError]]]:
-    """SHA-256 in hex, by path, of those files in `folder` that are there; and which of them cannot be read.
+    """SHA-256 in hex, by path, of the files that exist in `folder`; and the files that cannot be read, with their
+    errors.
 
     Raises: Stopped.
     """

@@ -1,4 +1,4 @@
-"""What a manifest says of one file, link or folder."""
+"""Entries of a manifest: the facts about one file, link or folder."""
 
 import json
 import re
@@ -12,25 +12,25 @@ LARGEST, MODES = 2**63, 0o7777
 LARGEST_INODE = 2**64
 LEADS_ELSEWHERE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\0\ud800-\udfff]")
 STORED_ELSEWHERE = re.compile(r"(?:^|/)\.{1,2}(?:/|$)|^/|/$|//|[\0\ud800-\udfff]|^$")
-"""A half of a surrogate pair is in no name either: no system has a byte for it."""
-# characters as they are: `RECOVER.txt` reads paths out of it
+"""Half of a surrogate pair is not allowed in a name either: no system has a byte for it."""
+# not escaped: `RECOVER.txt` reads paths out of it
 ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 class Entry(NamedTuple):
     """A file, link or folder. `kind`: file, link or folder; `size` in bytes; `modified`: ISO 8601, or empty; `mode`:
-    permission bits, None where they are not known; `target`: of a link; `told`: the digest that the source offers for
-    itself, as `md5:0cc1…`, where that was asked for. A tuple is made in half of a dataclass's time.
+    permission bits, None if they are not known; `target`: of a link; `told`: the digest that the source offers for
+    itself, such as `md5:0cc1…`, where it was asked for. A tuple is made in half of a dataclass's time.
 
-    `digest`: SHA-256 in hex, or None; `digest_from`: *source* as the source's side told it, *copy* read back from the
-    repository when it was made, *check* read back later.
+    `digest`: SHA-256 in hex, or None; `digest_from`: *source* as reported by the source's side, *copy* read back from
+    the repository when it was made, *check* read back later.
 
-    `folder`: that of `files` in which the file lies, empty where none does; `stored`: the name that it has there, if
-    that is another one than its path. `why`: why the run did not bring it; then `as_of` names the point whose file it
-    still is, and where that is empty, too, the point has no file of this path. `doubtful`: it changed as it was copied,
+    `folder`: the folder of `files` that stores the file, empty if none does; `stored`: the name that it has there, if
+    that differs from its path. `why`: the reason why the run did not bring it; then `as_of` names the point whose file
+    it still is, and if that is empty, too, the point has no file of this path. `doubtful`: it changed as it was copied,
     or right before, so that the next run brings it again.
 
-    Of a folder of this host alone: `uid`, `gid`; `changed`: nanoseconds since 1970 (ctime); `inode`; `linked`: the
+    Only for a folder of this host: `uid`, `gid`; `changed`: nanoseconds since 1970 (ctime); `inode`; `linked`: the
     first path, by name, of those that are one file (hard links), and `attributes`: extended ones, in base64, by name.
     """
 
@@ -57,8 +57,9 @@ class Entry(NamedTuple):
 
     @property
     def line(self) -> str:
-        """JSON without what is not known, by hand: an encoder of dictionaries takes four times as long. It begins with
-        what the source says, so that a file that has not changed is seen without being parsed."""
+        """JSON without unknown fields, built by hand: an encoder of dictionaries takes four times as long. It begins
+        with the source's facts, so that an unchanged file is recognized without being parsed.
+        """
         known = head_of(*self.of_the_source)
         if self.digest:
             known += (
@@ -76,22 +77,25 @@ class Entry(NamedTuple):
 
     @property
     def of_the_source(self) -> tuple[Any, ...]:
-        """Those of its fields that the source says, as `head_of` takes them."""
+        """The fields that come from the source, as `head_of` takes them."""
         return self[:OF_THE_SOURCE]
 
     @property
     def is_kept(self) -> bool:
-        """Whether the point has it: a file lies in the repository, a link is here, and so is any folder."""
+        """True if the point has it: a file if the repository stores it, a link if it is in the manifest, and any
+        folder.
+        """
         return bool(self.folder) if self.kind == "file" else self.kind == "folder" or not self.why or bool(self.as_of)
 
     @property
     def place(self) -> str:
-        """Where the file lies, in `files` of its assignment."""
+        """The path of the file in `files` of its assignment."""
         return f"{self.folder}/{self.stored or self.path}"
 
     def is_same(self, other: "Entry") -> bool:
-        """Whether both are known to be the same content: by where it lies, by digest, else by kind, size and time. A
-        file without a time changed as its run copied it: two of them may be of one size, and differ."""
+        """True if both are known to have the same content: by their place, by digest, else by kind, size and time. A
+        file without a time changed as its run copied it: two of them may have one size and differ.
+        """
         if self.folder and (self.folder, self.stored or self.path) == (other.folder, other.stored or other.path):
             return True
         if self.digest and other.digest:
@@ -121,7 +125,7 @@ def head_of(
     attributes: dict[str, str] | None = None,
     told: str = "",
 ) -> str:
-    """The beginning of an entry's line: what the source says of it."""
+    """The beginning of an entry's line: the facts from the source."""
     known = f'{{"path":{ENCODER.encode(path)},"kind":"{kind}","size":{size}'
     if modified:
         known += f',"modified":{ENCODER.encode(modified)}'
@@ -145,8 +149,9 @@ def head_of(
 
 
 def entry_of(row: dict[str, Any]) -> Entry | None:
-    """Of what each reader may trust: types, numbers that databases take, a path that stays in its folder. None for what
-    is none."""
+    """The entry of a row, if it has everything that readers rely on: types, numbers that databases take, a path that
+    stays in its folder. Otherwise None.
+    """
     try:
         entry = Entry(**row)
         return entry if is_sound(entry) else None
@@ -155,7 +160,7 @@ def entry_of(row: dict[str, Any]) -> Entry | None:
 
 
 def is_sound(entry: Entry) -> bool:
-    """Whether readers take an entry; so nothing else may be written."""
+    """True if readers accept an entry; so no other may be written."""
     return (
         str is type(entry.path) is type(entry.modified) is type(entry.target) is type(entry.digest_from)
         and (entry.digest is None or type(entry.digest) is str)
@@ -194,5 +199,5 @@ def _are_texts(found: object) -> bool:
 
 
 def is_readable(entry: Entry) -> bool:
-    """Whether readers take the line of an entry, which is sound by itself."""
+    """True if readers accept the line of an entry, which is sound by itself."""
     return len(entry.line.encode("utf-8", "surrogatepass")) < LONGEST_LINE

@@ -1,4 +1,4 @@
-"""What a point has as of an earlier one, and what it lacks, in words."""
+"""Exceptions of a point, as text: the files that it has as of an earlier point, and those that it lacks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ SHOWN, KEPT_TEXTS = 3, 100
 
 @dataclass
 class Exceptions:
-    """Of a point, or of some paths of it: as in a `restoring.base.Report`."""
+    """The exceptions of a point, or of some of its paths, as in a `restoring.base.Report`."""
 
     old_files: int = 0
     old: list[str] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Exceptions:
 
 
 def exceptions_of(tree: Tree, tops: Sequence[str] = ("",)) -> Exceptions:
-    """Those of a point at these paths, and below them."""
+    """The exceptions of a point at these paths, and below them."""
     found, old, counts = Exceptions(), dict[str, list[str]](), Counter[str]()
     for entry in tree.exceptions():
         if not any(entry.path == top or is_inside(entry.path, top) for top in tops):
@@ -48,7 +48,7 @@ def exceptions_of(tree: Tree, tops: Sequence[str] = ("",)) -> Exceptions:
 
 
 def when(point: str) -> str:
-    """As 2026-11-20 06:00 UTC."""
+    """The time of a point, such as 2026-11-20 06:00 UTC."""
     with suppress(ValueError):
         return f"{layout.instant_of(point):%Y-%m-%d %H:%M UTC}"
     return point

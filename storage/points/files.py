@@ -1,5 +1,6 @@
-"""A file of a manifest beside one of this host: its name there, whether it is the same, its times; and what
-lies in a folder of this host, as rclone lists it: 10,000 files take 0.06 s here, and 0.2 s there."""
+"""Comparison of a manifest's file with one of this host: its name there, its content, its times; and the contents of a
+folder of this host, as rclone lists them: 10,000 files take 0.06 s here, and 0.2 s there.
+"""
 
 import hashlib
 import os
@@ -21,19 +22,22 @@ COARSE = 2 * 10**9
 """Nanoseconds: some protocols and file systems have times of whole seconds, or of two."""
 READ_BYTES = 2**20
 PERMISSIONS = 0o777
-"""What is restored of a mode where owners are not: a program that runs as another account would run as ours."""
+"""The bits of a mode that are restored where owners are not: a setuid program would otherwise run as the account of the
+restore.
+"""
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
 SHOWN = re.compile("\u201b(?:([89A-F][0-9A-F])|([\u201b\u2400-\u241f\u2421]))|([\u2401-\u241f])|(\u2421)")
 """Bytes that are not UTF-8, quoted characters, and control characters, in the names that rclone shows
-(https://rclone.org/overview/#restricted-filenames)."""
+(https://rclone.org/overview/#restricted-filenames).
+"""
 RAW = re.compile("([\u201b\u2401-\u241f\u2421])|([\x01-\x1f])|(\x7f)|([\udc80-\udcff])")
 BYTES = 0xDC00
-"""Where Python has the bytes of names that are not UTF-8."""
+"""The start of the code points that Python uses for bytes of names that are not UTF-8."""
 
 
 class Kept(Enum):
-    """What there is in the place of an entry."""
+    """The result of a comparison: the file that is in the place of an entry."""
 
     MISSING = "nothing"
     SAME = "the same"
@@ -42,30 +46,30 @@ class Kept(Enum):
 
 
 def path_in(folder: Path, path: str) -> bytes:
-    """Where rclone puts a path of a manifest below a folder of this host."""
+    """The path where rclone puts a path of a manifest below a folder of this host."""
     return os.path.join(os.fsencode(folder), relative(path))
 
 
 def relative(path: str) -> bytes:
-    """The same, from that folder on."""
+    """The same path, relative to that folder."""
     return os.fsencode(raw(path))
 
 
 def raw(path: str) -> str:
-    """A path of a manifest as file systems have it."""
+    """A path of a manifest in the form that file systems have."""
     return path if path.isascii() else SHOWN.sub(_raw, path)
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path of a manifest lies strictly below another one; "" is the top."""
+    """True if a path of a manifest is strictly below another one; "" is the top."""
     return path != folder and (not folder or path.startswith(folder + "/"))
 
 
 def differs(entry: Entry, folder: Beneath, *, thorough: bool = False, alive: Callable[[], None] = lambda: None) -> Kept:
-    """What there is of a file or link below `folder`. What is behind a link is not there.
+    """Compare a file or link with the one below `folder`. A file behind a link counts as missing.
 
-    A file is read where its time does not speak for it, if its digest is known; when `thorough`, in any case. `alive`
-    is called now and then meanwhile.
+    If its digest is known, a file is read where its time differs, or always if `thorough`. `alive` is called now and
+    then in the meantime.
     """
     try:
         name, above = folder.at(relative(entry.path))
@@ -84,8 +88,9 @@ def differs(entry: Entry, folder: Beneath, *, thorough: bool = False, alive: Cal
 
 
 def digest_of(path: bytes, alive: Callable[[], None] = lambda: None, folder: int | None = None) -> str:
-    """SHA-256 in hex of a regular file; `folder`: the descriptor of the one that holds it. A link in its place is
-    refused; a pipe is taken for empty, not waited for."""
+    """SHA-256 in hex of a regular file; `folder`: the descriptor of the folder that holds it. A link in its place is
+    refused; a pipe counts as empty and is not waited for.
+    """
     digest = hashlib.sha256()
     with open(os.open(path, READ, dir_fd=folder), "rb", buffering=0) as file:
         while chunk := file.read(READ_BYTES):
@@ -95,20 +100,20 @@ def digest_of(path: bytes, alive: Callable[[], None] = lambda: None, folder: int
 
 
 def is_same_time(found: int, wanted: int) -> bool:
-    """Whether two times since 1970, in nanoseconds, are the same, as far as one of them tells."""
+    """True if two times since 1970, in nanoseconds, are the same, as far as the coarser one shows."""
     is_whole = not found % 10**9 or not wanted % 10**9
     return found == wanted or (is_whole and abs(found - wanted) < COARSE)
 
 
 def is_time_of(entry: Entry, found: int) -> bool:
-    """Whether an entry has this time, in nanoseconds since 1970. One that no calendar has is no other's."""
+    """True if an entry has this time, in nanoseconds since 1970. A time that no calendar has equals no other."""
     with suppress(ValueError, OverflowError):
         return bool(entry.modified) and is_same_time(found, nanoseconds(entry.modified))
     return False
 
 
 def nanoseconds(written: str) -> int:
-    """A time of a manifest since 1970. Raises: ValueError."""
+    """A time of a manifest in nanoseconds since 1970. Raises: ValueError."""
     if not (found := TIME.fullmatch(written)):
         raise ValueError(f"{written!r} is no time")
     whole, fraction, zone = found.groups()
@@ -117,7 +122,7 @@ def nanoseconds(written: str) -> int:
 
 
 def target_of(entry: Entry) -> bytes:
-    """Where a link leads."""
+    """The target of a link."""
     with suppress(UnicodeEncodeError):
         return os.fsencode(entry.target)
     return entry.target.encode("utf-8", "surrogatepass")
@@ -131,8 +136,10 @@ def _raw(found: re.Match[str]) -> str:
 
 
 def rows_below(top: Path, called: str = "", *, files_only: bool = False) -> Iterator[dict[str, Any]]:
-    """All that lies below `top`, as rows of rclone's lsjson: Path (from `called` on), Size, ModTime, IsDir. No links,
-    sockets, pipes and devices; nothing where `top` is missing, or of a folder that vanishes meanwhile."""
+    """All files and folders below `top`, as rows of rclone's lsjson: Path (beginning with `called`), Size, ModTime,
+    IsDir. Without links, sockets, pipes and devices. Nothing if `top` is missing, and nothing from a folder that
+    vanishes in the meantime.
+    """
     waiting = [(str(top), called)]
     while waiting:
         folder, parent = waiting.pop()
@@ -157,15 +164,16 @@ def rows_below(top: Path, called: str = "", *, files_only: bool = False) -> Iter
 
 
 def shown(name: str) -> str:
-    """How rclone shows a name of this host: the way back of `path_in`. It shows bytes that are not UTF-8 as U+FFFD in
-    its lists, and here they are quoted as in its other names, `caf\u201bE9`: no two names become one."""
+    """A name of this host as rclone shows it: the inverse of `path_in`. rclone shows bytes that are not UTF-8 as U+FFFD
+    in its lists; here they are quoted as in its other names, `caf\u201bE9`, so that no two names become one.
+    """
     if name.isascii() and name.isprintable():
         return name
     return RAW.sub(_shown, os.fsencode(name).decode("utf-8", "surrogateescape"))
 
 
 def written(time_ns: int) -> str:
-    """The way back of `nanoseconds`, as rclone writes it; empty for a time that no calendar has."""
+    """The inverse of `nanoseconds`, as rclone writes it; empty for a time that no calendar has."""
     seconds, fraction = divmod(time_ns, 10**9)
     minutes, second = divmod(seconds, 60)
     minute = _written(minutes)

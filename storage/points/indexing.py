@@ -14,13 +14,13 @@ from storage.points.moving import check_room
 from storage.points.store import Store
 
 VERSION = "3"
-"""Of such a file."""
+"""The version of such a file."""
 BATCH = 20_000
 COLUMNS = tuple(each for each in Entry._fields if each not in ("path", "changed", "inode", "told"))
 INSERT = f"INTO entries (parent, name, {', '.join(COLUMNS)}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
 _known = attrgetter(*COLUMNS)
 MOST_ID = 2**32 - 1
-"""Above it no system has users and groups."""
+"""The highest id of users and groups: no system has any above it."""
 
 SCHEMA = """
 CREATE TABLE header (name TEXT, value);
@@ -36,13 +36,15 @@ CREATE INDEX excepted ON entries (parent, name) WHERE why <> '';
 CREATE INDEX hard_links ON entries (folder, stored) WHERE linked <> '';
 """
 TOP = 1
-"""The id of the topmost folder. Folders name their parents by ids: their paths would grow with the square of the
-depth."""
+"""The id of the topmost folder. Folders name their parents by ids: with paths instead, the size would grow with the
+square of the depth.
+"""
 
 
 def index(manifest: Path, file: Path, store: Store) -> None:
-    """Write the entries of a manifest as a database, with folders that only their contents name. What lies in one
-    folder, however deep, follows one another in a manifest: so only the folders above an entry are in memory."""
+    """Write the entries of a manifest as a database, including folders that only their contents name. All entries in
+    one folder, however deep, follow one another in a manifest: so only the folders above an entry are in memory.
+    """
     rows = sqlite3.connect(file)
     with contextlib.closing(rows):
         rows.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + SCHEMA)
@@ -66,7 +68,7 @@ def index(manifest: Path, file: Path, store: Store) -> None:
             check_room(file.parent, file.stat().st_size)
 
         def end_folders(path: str) -> None:
-            """Those of which nothing more comes before what has this path."""
+            """End the folders that have no entries left, now that the entry with this path has come."""
             while above[1:] and not path.startswith(above[-1].path + "/"):
                 last = above.pop()
                 ended.append(last.row)
@@ -92,7 +94,7 @@ def index(manifest: Path, file: Path, store: Store) -> None:
 
 @dataclass
 class _Folder:
-    """One that entries lie in, with its files so far."""
+    """A folder that holds entries, with its files so far."""
 
     number: int
     parent: int
@@ -107,7 +109,7 @@ class _Folder:
 
 
 def _values(entry: Entry) -> tuple[object, ...]:
-    """As COLUMNS has them."""
+    """The values of COLUMNS."""
     if entry.uid is not None or entry.gid is not None or entry.attributes:
         uid, gid = (None if each is None or not 0 <= each < MOST_ID else each for each in (entry.uid, entry.gid))
         facts = entry._asdict() | {"uid": uid, "gid": gid}

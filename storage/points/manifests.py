@@ -1,9 +1,9 @@
-"""The manifest of a point: what it holds, file by file, and where that came from.
+"""The manifest of a point: its contents, file by file, and their origin.
 
-A gzip file of JSON lines: the header; an entry for each file, link and folder, sorted by path, and for each that could
-not be read, with the reason; the trailer, whose digest shows that nothing is missing. Paths are those that rclone shows
-(characters that a file system cannot hold, and line breaks, in rclone's own form). Times are ISO 8601 in UTC. A million
-files take some 60 MB.
+A gzip file of JSON lines: the header; an entry for each file, link and folder, sorted by path, and for each one that
+could not be read, with the reason; the trailer, whose digest shows that nothing is missing. Paths are as rclone shows
+them (characters that a file system cannot hold, and line breaks, in rclone's special form). Times are ISO 8601 in UTC.
+A million files take some 60 MB.
 """
 
 import contextlib
@@ -37,11 +37,11 @@ NO_TEXTS = ("format", "complete", "users", "groups", "not_kept")
 DECODER = json.JSONDecoder()
 BEGINS = b'{"path":"'
 BUFFERED = 2**16
-"""Bytes. gzip's own handling of a single line takes longer than to compress it."""
+"""Bytes of a buffer. gzip takes longer to handle a single line than to compress it."""
 
 
 class ManifestDamaged(Exception):
-    """A manifest cannot be read whole. The message says what is wrong with which file."""
+    """A manifest that cannot be read whole. The message says which file is wrong, and how."""
 
 
 Pair = tuple[Entry | None, Entry | None]
@@ -51,12 +51,14 @@ Right = TypeVar("Right", bound=tuple[Any, ...])
 
 @dataclass(frozen=True)
 class Header:
-    """Whose point it is. `started_at`, `ended_at`: ISO 8601. `complete`: nothing was left out; else see its entries
-    with a reason, and the warnings of its backup. `source_kind`: as `sftp`; `engine_version`: as its program says.
+    """The origin of a point. `started_at`, `ended_at`: ISO 8601. `complete`: True if nothing was left out; otherwise
+    see its entries with a reason, and the warnings of its backup. `source_kind`: such as `sftp`; `engine_version`: as
+    its program reports it.
 
-    `base`: the point whose entries it took over; empty: none. `users`, `groups`: number → name, as its host has them.
-    `not_kept`: what the source had and no backup of its kind keeps, in sentences. `boot`: of a mark, the start of the
-    host that writes (`runs.py`)."""
+    `base`: the point whose entries it took over, empty if none. `users`, `groups`: number → name, as on its host.
+    `not_kept`: features of the source that no backup of its kind keeps, in sentences. `boot`: in a mark, the start of
+    the host that writes it (`runs.py`).
+    """
 
     source: str
     source_kind: str
@@ -76,8 +78,9 @@ class Header:
 
 @dataclass(frozen=True)
 class Totals:
-    """Of a manifest: files and links, their bytes, and folders. `exceptions`: entries with a reason; `missing`: those
-    of them that the point does not have."""
+    """The totals of a manifest: files and links, their bytes, and folders. `exceptions`: entries with a reason;
+    `missing`: those among them that the point does not have.
+    """
 
     files: int = 0
     size: int = 0
@@ -87,7 +90,7 @@ class Totals:
 
 
 class Line(NamedTuple):
-    """An entry as it stands in a manifest, of a path that has its file, link or folder (`Entry.is_kept`)."""
+    """An entry as a line of a manifest, for a path that has its file, link or folder (`Entry.is_kept`)."""
 
     path: str
     line: bytes
@@ -123,7 +126,7 @@ def write(file: Path, header: Header, entries: Iterable[Entry | Line]) -> Totals
 
 
 def _said(header: Header) -> dict[str, Any]:
-    """Its fields, without a list of what was not kept that is empty: readers before it do not know that."""
+    """The header's fields, without `not_kept` if that is empty: older readers do not know it."""
     fields = dataclasses.asdict(header)
     return fields if header.not_kept else {name: value for name, value in fields.items() if name != "not_kept"}
 
@@ -133,7 +136,7 @@ def _line(text: str) -> bytes:
 
 
 def read_header(file: Path) -> Header:
-    """Whose point a manifest is of. Raises: ManifestDamaged, OSError."""
+    """The header of a manifest. Raises: ManifestDamaged, OSError."""
     with _opened(file) as lines:
         return _header(next(lines, b""), file)
 
@@ -167,8 +170,9 @@ def read(file: Path) -> Iterator[Entry]:
 
 
 def lines(file: Path) -> Iterator[tuple[str, bytes]]:
-    """Path and line of each entry, of a manifest that was read once, or is known to be ours: a third of what `read`
-    takes. `parsed` makes entries of them. Raises: ManifestDamaged, OSError."""
+    """The path and line of each entry, for a manifest that was read once, or is known to be the scheduler's: it takes a
+    third of the time of `read`. `parsed` makes entries from lines. Raises: ManifestDamaged, OSError.
+    """
     with _opened(file) as found:
         _header(next(found, b""), file)
         for line in found:
@@ -189,7 +193,7 @@ def parsed(line: bytes, file: Path) -> Entry:
 
 
 def find(file: Path, path: str) -> Entry | None:
-    """One entry, without a look at what comes after it; None: there is none. Raises: ManifestDamaged, OSError."""
+    """One entry, without reading the entries after it. None if there is none. Raises: ManifestDamaged, OSError."""
     begins = f'{{"path":{ENCODER.encode(path)}'.encode("utf-8", "surrogatepass")
     with _opened(file) as lines:
         for line in lines:
@@ -199,7 +203,7 @@ def find(file: Path, path: str) -> Entry | None:
 
 
 def side_by_side(left: Iterable[Left], right: Iterable[Right]) -> Iterator[tuple[Left | None, Right | None]]:
-    """Those of both by path, which is the first of each, None where one of them has none. Both are sorted by path."""
+    """Pairs from both by path, the first item of each, with None where one side lacks it. Both are sorted by path."""
     lefts, rights = iter(left), iter(right)
     one, other = next(lefts, None), next(rights, None)
     while one is not None or other is not None:
@@ -216,7 +220,7 @@ def side_by_side(left: Iterable[Left], right: Iterable[Right]) -> Iterator[tuple
 
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[Iterator[bytes]]:
-    """The lines of a manifest. What gzip finds wrong is raised as ManifestDamaged."""
+    """The lines of a manifest. Errors of gzip are raised as ManifestDamaged."""
     with gzip.open(file, "rb") as packed, io.BufferedReader(packed, BUFFERED) as unpacked:
         try:
             yield lines_of(cast(IO[bytes], unpacked), file.stat().st_size)

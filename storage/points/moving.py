@@ -1,7 +1,7 @@
-"""A transfer out of a repository, watched while rclone is at work: what its server sends is not believed.
+"""A transfer out of a repository, watched while rclone is at work: the data that its server sends is not trusted.
 
-It may not fill the file system that it is written to, and it may not drip: a byte now and then would be a sign of life
-for ever. How much may come at all, rclone itself counts (`Rclone.run`).
+It must not fill the file system that it is written to, and it must not drip: a byte now and then would otherwise be an
+endless sign of life. rclone itself enforces the limit on all of it (`Rclone.run`).
 """
 
 import errno
@@ -22,11 +22,13 @@ from storage.places.rclone import STATS, StorageFailed, TargetFailed
 from storage.points.files import relative
 
 WINDOW_SECONDS = 300.0
-"""Over which the rate is taken. A link that stands still for a minute or two is nothing to end a restore for."""
+"""The window of the rate. A link that is idle for a minute or two is not a reason to end a restore."""
 LEAST_RATE, FOR_A_FILE = 1_000, 20_000
-"""Bytes a second; and the bytes for which a file counts that was moved, compared or listed: small ones take as long."""
+"""Bytes a second; and the bytes that count for a file that was moved, compared or listed: small ones take as long."""
 SMALLEST_RESERVE = 1e-9
-"""Percent: what stays free where people restore to is the least that a reserve can be, 1 GiB or a tenth."""
+"""Percent: the space that stays free in the target of a restore is the least that a reserve can be, 1
+GiB or a tenth.
+"""
 LITTLE = 2**24
 LOOK_EVERY_SECONDS = 0.1
 PIECE = 2**24
@@ -34,8 +36,9 @@ COUNTED = ("bytes", "transfers", "checks", "listed")
 
 
 class Moved:
-    """How much has been moved so far, by rclone's statistics. As a sign of life it changes while that goes on. `into`:
-    the folder of this host that it is written to; None: none is. `clock`: in seconds."""
+    """The amount moved so far, by rclone's statistics. As a sign of life it changes as long as the transfer continues.
+    `into`: the folder of this host that is written to, None if there is none. `clock`: in seconds.
+    """
 
     def __init__(self, into: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._into, self._clock = into, clock
@@ -51,15 +54,15 @@ class Moved:
         return self._done[1]
 
     def take(self, line: str) -> bool:
-        """Returns whether it was a line of statistics."""
+        """Returns True if it was a line of statistics."""
         stats = (row_of(line) or {}).get("stats") if STATS in line else None
-        if not isinstance(stats, dict):  # a file may be called like that
+        if not isinstance(stats, dict):  # a file may have such a name
             return False
         self._done = tuple(number(stats, each) for each in COUNTED)
         return True
 
     def __call__(self) -> tuple[int, ...]:
-        """Raises: StorageFailed, where it is too slow; TargetFailed, where too little room is left."""
+        """Raises: StorageFailed if it is too slow; TargetFailed if too little room is left."""
         self._check_pace(self._clock())
         self._check_room()
         return self._done
@@ -83,15 +86,17 @@ class Moved:
 
 
 def check_room(folder: Path, written: float) -> None:
-    """Raises: TargetFailed, when so much was `written` to a folder of this host that too little is left there. A LITTLE
-    is not what fills a disk: where another one has, backups and restores go on with theirs."""
+    """Raises: TargetFailed if so much was `written` to a folder of this host that too little is left there. A LITTLE
+    does not fill a disk: where other writes have, backups and restores continue with theirs.
+    """
     if written > LITTLE and serving.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
         raise TargetFailed(f"it was ended because what comes from the repository fills the disk: {lack}")
 
 
 def fetch_here(found: Path, file: Path, most: int) -> bool:
-    """As `Store.fetch`, of a folder of this host. Where a link or a device lies, whose bytes may have no end, or are of
-    another file, nothing is read."""
+    """As `Store.fetch`, for a folder of this host. A link or a device, whose bytes may be endless or belong to another
+    file, is not read.
+    """
     try:
         descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -113,9 +118,10 @@ def fetch_here(found: Path, file: Path, most: int) -> bool:
 
 
 def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path | None]:
-    """What a copy out of a repository in a folder of this host may read from, and write to; as `Rclone.run` has it.
-    Raises: StorageFailed for a place that links lead out of there: who can write to it could have any file of this
-    host restored."""
+    """The folders that a copy out of a repository in a folder of this host may read and write, in the form of
+    `Rclone.run`. Raises: StorageFailed for a place that links lead out of there: anyone who can write to it could have
+    any file of this host restored.
+    """
     real = Path(os.path.realpath(repository))
     if not Path(os.path.realpath(place)).is_relative_to(real):
         raise StorageFailed(f"{place} is where a link leads out of the repository, and that is not followed")
@@ -126,8 +132,9 @@ def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path 
 
 
 def check_inside(location: Location, folder: str) -> None:
-    """Raises: StorageFailed where the folder of an assignment, in a folder of this host, is not all in the repository:
-    through a link that somebody put there, a backup would write, and a removal delete, files of this host."""
+    """Raises: StorageFailed if the folder of an assignment, in a folder of this host, is not entirely in the
+    repository: through a link placed there, a backup would write, and a removal delete, files of this host.
+    """
     if not location.is_plain:
         return
     real = Path(os.path.realpath(location.root))
@@ -141,8 +148,9 @@ def check_inside(location: Location, folder: str) -> None:
 
 
 def files_of(place: Path, paths: Collection[str]) -> list[str]:
-    """Those that are files in a folder of a repository here, or are not there. rclone would wait for a pipe until it is
-    ended, and go through a link to a folder."""
+    """The paths that are files in a folder of a repository here, or are missing. rclone would wait for a pipe until it
+    is ended, and would follow a link to a folder.
+    """
 
     def may_be_one(path: str) -> bool:
         try:
@@ -150,7 +158,7 @@ def files_of(place: Path, paths: Collection[str]) -> list[str]:
         except NotADirectoryError:
             return False
         except OSError:
-            return True  # rclone will say what is wrong
+            return True  # rclone will report the error
 
     try:
         folder = Beneath.opened(Path(os.path.realpath(place)))

@@ -1,4 +1,4 @@
-"""Which files the points of an assignment name, by their manifests, each fetched once and read as a stream."""
+"""The files that the points of an assignment name, from their manifests, each fetched once and read as a stream."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -12,13 +12,13 @@ from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.store import StorageFailed, Store
 
 FOLDER, STORED = b',"folder":"', b',"stored":"'
-"""In a line: no text of it has them, in which quotes are escaped."""
+"""Parts of a line that no text in it can contain, since quotes are escaped in texts."""
 BETWEEN_LOOKS = 1_000
-"""Entries, before a stop is noticed."""
+"""The number of entries before a stop is noticed."""
 
 
 class UnreadablePoint(Exception):
-    """What a point names is not known: its manifest is damaged or lost."""
+    """The files of a point are not known: its manifest is damaged or lost."""
 
     def __init__(self, point: str) -> None:
         super().__init__(point)
@@ -27,8 +27,9 @@ class UnreadablePoint(Exception):
 
 @dataclass
 class Named:
-    """The files that points name. `lost`: points whose manifests are known not to be there. `scratch`: a folder for
-    manifests that were fetched."""
+    """The files that points name. `lost`: points whose manifests are known to be missing. `scratch`: a folder for
+    fetched manifests.
+    """
 
     store: Store
     folder: str
@@ -39,8 +40,9 @@ class Named:
     _damaged: set[str] = field(default_factory=set, init=False)
 
     def by(self, point: str) -> Iterator[Entry]:
-        """The entries of files of one of our points, sorted by path. Raises: UnreadablePoint, at the latest after the
-        last one; StorageFailed, Stopped."""
+        """The entries of files of a known point, sorted by path. Raises: UnreadablePoint, at the latest after the last
+        one; StorageFailed, Stopped.
+        """
         file = self._fetched(point)
         try:
             for number, entry in enumerate(manifests.read(file)):
@@ -52,7 +54,7 @@ class Named:
             raise UnreadablePoint(point) from None
 
     def ends(self, point: str, following: str | None) -> Iterator[Entry]:
-        """The files that a point names, and the `following` one does not under the same path. Raises: as `by`."""
+        """The files that a point names and the `following` one does not under the same path. Raises: as `by`."""
         pairs = manifests.side_by_side(self._lines(point), self._lines(following) if following else ())
         for old, new in pairs:
             if old and old != new:
@@ -61,8 +63,9 @@ class Named:
                     yield entry
 
     def among(self, point: str, places: Collection[str], count: Counter[str]) -> Iterator[str]:
-        """Those of these places that a point names, some of them twice. `count` counts its files, by folder. Raises: as
-        `by`."""
+        """The places among these that a point names, some of them twice. `count` counts its files, by folder. Raises:
+        as `by`.
+        """
         paths = {each.partition("/")[2] for each in places}
         for path, line in self._lines(point):
             if (at := line.find(FOLDER)) >= 0:
@@ -88,7 +91,7 @@ class Named:
             raise UnreadablePoint(point) from None
 
     def by_foreign(self, point: str) -> Iterator[Entry]:
-        """The same of a foreign point, as far as that can be read: a person may take it for ours one day."""
+        """The same for a foreign point, as far as it can be read: a user may accept it later."""
         file = self.scratch / f"foreign-{point}"
         try:
             with suppress(ManifestDamaged):
@@ -98,7 +101,7 @@ class Named:
             file.unlink(missing_ok=True)
 
     def base(self, point: str) -> str:
-        """The point whose entries a point took over; empty: none. Raises: as `by`."""
+        """The point whose entries a point took over, empty if none. Raises: as `by`."""
         if point not in self._bases:
             self._fetched(point)
         return self._bases[point]
@@ -111,7 +114,7 @@ class Named:
             return False
 
     def forget(self, *points: str) -> None:
-        """Free the disk of manifests that are not read again soon."""
+        """Free the disk space of manifests that are not read again soon."""
         for each in points:
             if file := self._files.pop(each, None):
                 file.unlink(missing_ok=True)
@@ -127,7 +130,7 @@ class Named:
                 raise StorageFailed(
                     f"the manifest of point {point} of {self.folder} went while points were removed; it is tried again"
                 )
-            if self.store.known is None:  # else it is what we wrote, by its digest
+            if self.store.known is None:  # otherwise its digest shows that the scheduler wrote it
                 for _ in manifests.read(file):
                     self.store.go_on()
             self._bases[point] = manifests.read_header(file).base
@@ -139,6 +142,8 @@ class Named:
 
 
 def key_of(place: str) -> int:
-    """What two spellings of a path have in common that a disk may take for one: each of its names in NFC, with case
-    folded. A number instead of a text, since there may be a million; two that have one by accident are both kept."""
+    """A number that is equal for two spellings of a path that a disk may confuse: a hash of the path in NFC, with case
+    folded. A number instead of a text, since there may be a million; if two have the same one by accident, both are
+    kept.
+    """
     return hash(place.lower() if place.isascii() else normalize("NFC", normalize("NFC", place).casefold()))

@@ -9,11 +9,11 @@ from storage.points.manifests import Entry, Pair
 
 def named_by_one_alone(manifest: Path, other: Path | None) -> Iterator[Entry]:
     """The entries of files that a point names and the `other` one does not, sorted by path: one for each stored file,
-    though it may have several paths (hard links). Both manifests are read whole before the first one comes.
+    though it may have several paths (hard links). Both manifests are read whole before the first entry is yielded.
 
     Raises: ManifestDamaged, OSError.
     """
-    # what is stored under another name than its path may have another path in the other point
+    # a file that is stored under another name than its path may have another path in the other point
     elsewhere = {new.place for _, new in _differing(manifest, other) if new.stored}
     if elsewhere:
         for old, new in _pairs(manifest, other):

@@ -1,23 +1,25 @@
-"""Removes points in time of one assignment, and the files that they alone name.
+"""Removes points in time of one assignment, and the files that only they name.
 
-The points that name a stored file follow one another (`storage/layout.py`). So of points that go between two kept ones,
-`before` and `after`, a file goes with them if neither of these two names it: their manifests, and those of the points
-that go, are all that is read. Then:
+The points that name a stored file follow one another (`storage/layout.py`). So if points between two kept ones,
+`before` and `after`, are removed, a file goes with them if neither of these two names it: only their manifests and
+those of the removed points are read. Then:
 
-1. `manifests/<point>.removing` is put for each that goes.
-2. Their manifests are deleted. From then on these points are not there. On this host, the disk has that before
+1. `manifests/<point>.removing` is put for each removed point.
+2. Their manifests are deleted. From then on these points do not exist. On this host, the disk has that before
 3. the files are deleted, in lists of thousands, and folders that are empty then; at last
 4. the marks.
 
-What is killed has left files that no point names, and marks, by which the next removal looks for them (`sweeping.py`).
+A removal that is killed leaves files that no point names, and marks, by which the next removal looks for them
+(`sweeping.py`).
 
-*A neighbour that cannot be read*: what it needs is not known. It is named, and the point next to it stays as well, and
-takes its place. So it is with one that is to stay and is lost: put back, as from a copy, it finds all that it names.
+*A neighbour that cannot be read*: the files that it needs are not known. It is named, and the point next to it stays as
+well, and takes its place. The same holds for a point that should stay and is lost: once it is put back, such as from a
+copy, it finds all the files that it names.
 
-*A point that came between*, as one that a person has taken for ours: those after it took over nothing from it, but from
-an earlier one, their `base`. Where that shows, or `is_chained` says it, no file goes before all manifests are read; and
-the point whose base shows it stays as long as what came between. A foreign point (`known.py`) counts for nothing: none
-stays or goes for it. What it names, if it can be read and lies between, stays.
+*A point that came between*, such as one that a user has accepted: the points after it took over nothing from it, but
+from an earlier one, their `base`. Where that shows, or `is_chained` says it, no file goes before all manifests are
+read; and the point whose base shows it stays as long as the one that came between. A foreign point (`known.py`) counts
+for nothing: none stays or goes because of it. The files that it names stay, if it can be read and is between them.
 """
 
 import tempfile
@@ -40,8 +42,9 @@ NEIGHBOURS = 2
 
 @dataclass(frozen=True)
 class Removed:
-    """`points` that were removed, those that are still there, and the bytes of files that were deleted. `damaged`:
-    points whose manifests cannot be read, so that a point next to each stays."""
+    """The result of a removal: the `points` that were removed, those that are still there, and the bytes of deleted
+    files. `damaged`: points whose manifests cannot be read, so that a point next to each stays.
+    """
 
     points: tuple[str, ...]
     present: tuple[str, ...]
@@ -59,12 +62,12 @@ def remove(
     is_chained: bool = True,
     on_progress: OnProgress = lambda files, freed: None,
 ) -> Removed:
-    """Remove these points, as far as they are there, and finish what an earlier removal left. None of them goes where
-    one that is to `stay` is not there: it was counted among what is kept, and the others are fewer than was meant.
-    `lost`: those that are to stay, too, and are known not to be there. `is_chained`: False where a point may have come
+    """Remove these points, as far as they exist, and finish the work that an earlier removal left. None of them goes if
+    a point that must `stay` is missing: it was counted among the kept points, so fewer would remain than was meant.
+    `lost`: points that must stay as well and are known to be missing. `is_chained`: False if a point may have come
     between others later.
 
-    `on_progress` gets how many files were deleted, and their bytes. Raises: StorageFailed, also before anything when no
+    `on_progress` gets the number of deleted files, and their bytes. Raises: StorageFailed, also before any change if no
     point would stay; Stopped; ProgramMissing; OSError.
     """
     check_inside(store.location, assignment)
@@ -80,7 +83,7 @@ def remove(
         foreign = [each for each in there if each not in set(found)]
         work = _Removal(deletion, named, found, foreign, points, is_chained)
         work.remove()
-    # lost, or removed by one that was killed: what they alone named may be there
+    # lost, or removed by a killed removal: files that only they named may be there
     put_marks(store, assignment, layout.by_time(set(points).difference(found)))
     sweep_left(store, assignment, lost=missing, and_removed=True, deletion=deletion)
     present = [name for name in found if name not in work.removed]
@@ -88,8 +91,8 @@ def remove(
 
 
 def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambda files, freed: None) -> Removed:
-    """Remove all points of an assignment with everything in its folder: the manifests first, so that none names what is
-    gone. What was killed in the middle is finished by the next one. Missing is fine.
+    """Remove all points of an assignment with everything in its folder: the manifests first, so that none names deleted
+    files. The next removal finishes a killed one. A missing folder is fine.
 
     `on_progress` as in `remove`. Raises: StorageFailed; Stopped; ProgramMissing; OSError.
     """
@@ -107,7 +110,9 @@ def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambd
 
 @dataclass
 class _Removal:
-    """`found`: our points that are there; `foreign`: the others; `points`: those that go, as far as they can."""
+    """A removal at work. `found`: the known points that are there; `foreign`: the others; `points`: those to remove, as
+    far as possible.
+    """
 
     deletion: Deletion
     named: Named
@@ -134,8 +139,9 @@ class _Removal:
         self._delete()
 
     def _remove_between(self, before: str | None, gone: list[str], after: str | None) -> None:
-        """Note what goes with points between two that stay; None: there is none. Those next to one that cannot be read
-        stay."""
+        """Note the points to remove between two that stay (None if there is none), and their files. Points next to an
+        unreadable one stay.
+        """
         while gone:
             if before and self._came_between(before, gone[0]):
                 before, *gone = gone
@@ -159,14 +165,14 @@ class _Removal:
             self._delete()
 
     def _came_between(self, before: str, point: str) -> bool:
-        """Whether `before` came between a point and the one that it took over from."""
+        """True if `before` came between a point and the one that it took over from."""
         return self.named.is_readable(point) and _is_earlier(self.named.base(point), before)
 
     def _only_in(self, before: str | None, gone: list[str], after: str | None) -> dict[str, int]:
-        """The sizes of files that these points alone name, by place. Raises: UnreadablePoint, of one that stays."""
+        """The sizes of files that only these points name, by place. Raises: UnreadablePoint for one that stays."""
         only, read = dict[str, int](), list[str]()
         for each in gone:
-            # one that goes and cannot be read goes all the same, and what it alone named is swept
+            # an unreadable point goes all the same, and files that only it named are swept
             if not self.named.is_readable(each):
                 self.unread.add(each)
                 continue
@@ -193,8 +199,9 @@ class _Removal:
             yield from (entry.place for entry in self.named.by_foreign(each))
 
     def _is_chain(self, before: str | None, gone: list[str], after: str | None) -> bool:
-        """Whether each of these took over from the one before it, or from one that was between them; so the one that
-        follows them, if it can be read."""
+        """True if each of these took over from the one before it, or from one that was between them; and likewise the
+        point that follows them, if it can be read.
+        """
         following = next((each for each in self.found if after and layout.is_later(each, after)), None)
         chain = [each for each in (before, *gone, after) if each]
         if following and self.named.is_readable(following):
@@ -202,7 +209,7 @@ class _Removal:
         return self.is_chained and not any(_is_earlier(self.named.base(each), one) for one, each in pairwise(chain))
 
     def _delete(self) -> None:
-        """Remove what is noted to go."""
+        """Remove the points and files that are noted."""
         store, assignment = self.deletion.store, self.deletion.assignment
         if self.going:
             put_marks(store, assignment, self.going)
@@ -220,7 +227,7 @@ class _Removal:
 
 
 def _is_earlier(base: str, point: str) -> bool:
-    """Whether a base is earlier than a point; so is what names no point."""
+    """True if a base is earlier than a point, or is not the name of a point."""
     try:
         return base != "" and layout.is_later(point, base)
     except ValueError:

@@ -1,12 +1,12 @@
-"""One run of an engine in the folder of its assignment: what it finds, and the point that it leaves.
+"""One run of an engine in the folder of its assignment: the state that it finds, and the point that it leaves.
 
-`begin` names the run. `mark` says what it is about to bring, in `manifests/<run>.unfinished`, which is made like a
-manifest; `write_point` comes last and makes the point; `end` removes the mark. So the mark of a run without a point
-tells what a killed run may have left in `files/<run>`: the next one takes over what is whole there, and removes nothing
-but what a dump left.
+`begin` names the run. `mark` records the files that it is about to bring, in `manifests/<run>.unfinished`, which is
+made like a manifest; `write_point` comes last and makes the point; `end` removes the mark. So the mark of a run without
+a point shows which files a killed run may have left in `files/<run>`: the next one takes over the whole ones, and
+removes nothing except the remains of a dump.
 
-Credentials that may neither delete nor overwrite are enough: a mark that cannot be removed stays, and says nothing
-once the point is there.
+Credentials that may neither delete nor overwrite are enough: a mark that cannot be removed stays, and means nothing
+once the point exists.
 """
 
 import tempfile
@@ -25,14 +25,15 @@ from storage.points.store import MANIFEST, StorageFailed, Store
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 FLUSHED = ".flushed"
-"""Beside a mark: the disk has all that the run brought before it ended."""
+"""The ending of a file next to a mark: the disk has everything that the run brought before it ended."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A run under way. `name`: its own, and that of its point; `newest`: the point before it; None: it is the first.
-    `lost`: a later one that has a row and is not there; empty: none. `left`: the runs since the later of these two that
-    made no point, the last one first; `marks`: all that had one."""
+    """A run under way. `name`: of the run and of its point; `newest`: the point before it, None if it is the first.
+    `lost`: a later point that has a row and is missing, empty if there is none. `left`: the runs since the later of
+    these two that made no point, the last one first; `marks`: all that had a mark.
+    """
 
     name: str
     newest: str | None
@@ -42,7 +43,7 @@ class Begun:
 
 
 class BaseGone(StorageFailed):
-    """The point before a run is not there any more."""
+    """The point before a run is gone."""
 
 
 def points(store: Store, folder: str) -> list[str]:
@@ -51,12 +52,12 @@ def points(store: Store, folder: str) -> list[str]:
 
 
 def all_points(store: Store, folder: str) -> list[str]:
-    """The same with foreign ones."""
+    """The same names, including foreign points."""
     return points_among(store.names(f"{folder}/{layout.MANIFESTS}"))
 
 
 def foreign(store: Store, folder: str) -> list[str]:
-    """The names of points that our database does not know, the first one first; a known one may be foreign, too."""
+    """The names of points that the database does not know, the first one first; a known one may be foreign, too."""
     found = all_points(store, folder)
     ours = set(store.ours(found))
     return [each for each in found if each not in ours]
@@ -68,21 +69,22 @@ def points_among(files: Iterable[str]) -> list[str]:
 
 
 def named_among(files: Iterable[str], ending: str) -> list[str]:
-    """The names of the runs whose files of that ending are among these, the first one first."""
+    """The names of the runs whose files with that ending are among these, the first one first."""
     return layout.by_time({each.removesuffix(ending) for each in files if each.endswith(ending)})
 
 
 def runs_with_files(store: Store, folder: str) -> set[str]:
-    """The names of all runs that have brought files which are there."""
+    """The names of all runs whose files are there."""
     names = store.names(layout.files_path(folder), folders=True)
     found = {layout.run_of(each) for each in names if layout.FOLDER.fullmatch(each)}
     return set(layout.by_time(found))
 
 
 def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -> Begun:
-    """Name a run: later than all before it, whatever the clock says. `recorded`: the newest point by our rows. Where
-    that is lost, the run takes over nothing: the points that name a file follow one another, also once it is put
-    back."""
+    """Name a run: later than all before it, whatever the clock shows. `recorded`: the newest point according to the
+    database. If that point is lost, the run takes over nothing: the points that name a file follow one another, also
+    once it is put back.
+    """
     check_inside(store.location, folder)
     files = store.names(f"{folder}/{layout.MANIFESTS}")
     there, marks = points_among(files), named_among(files, layout.UNFINISHED)
@@ -97,7 +99,7 @@ def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -
 
 
 def mark(store: Store, folder: str, run: str, header: Header, entries: Iterable[Entry] = ()) -> None:
-    """Say what a run is about to bring, sorted by path, before it does."""
+    """Record the files that a run is about to bring, sorted by path, before it does."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / run
         manifests.write(file, header, entries)
@@ -111,7 +113,7 @@ def mark_path(folder: str, run: str) -> str:
 
 @contextmanager
 def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Iterator[Entry]] | None]:
-    """What a run was about to bring, as its mark says; None: that cannot be read."""
+    """The header and files that a run was about to bring, from its mark. None if that cannot be read."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / run
         found = None
@@ -125,21 +127,22 @@ def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Iterat
 
 
 def note_flushed(store: Store, folder: str, run: str) -> None:
-    """Wait until the disk has what a run has brought that makes no point, and note it: it counts after a power cut."""
+    """Wait until the disk has the files of a run that makes no point, and note that: they count after a power cut."""
     with tempfile.NamedTemporaryFile() as nothing:
         store.put_last(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{run}{FLUSHED}")
 
 
 def boot() -> str:
-    """Names the time since this host was started; empty where that is not known."""
+    """The name of the time since this host was started. Empty if it is not known."""
     with suppress(OSError):
         return BOOT.read_text().strip()
     return ""
 
 
 def check_base(store: Store, folder: str, begun: Begun) -> None:
-    """Right before a run makes its point. Raises: BaseGone, where the point that it took over from is not there any
-    more; StorageFailed, where another run has come meanwhile, as its machine was frozen."""
+    """Check the base of a run, right before it makes its point. Raises: BaseGone if the point that it took over from is
+    gone; StorageFailed if another run has come in the meantime, while its machine was frozen.
+    """
     files = store.names(f"{folder}/{layout.MANIFESTS}")
     there = store.ours(points_among(files))
     marks = set(named_among(files, layout.UNFINISHED)) - begun.marks
@@ -159,8 +162,9 @@ def end(store: Store, folder: str, run: str) -> None:
 
 
 def unrecorded(store: Store, folder: str, recorded: Collection[str]) -> list[dict[str, Any]]:
-    """The points of an assignment that are ours and not among `recorded`, as of backups whose result was lost: as
-    `facts_of`. Those that cannot be read are left out."""
+    """The points of an assignment that are known and not among `recorded`, such as those of backups whose result was
+    lost, as in `facts_of`. Unreadable ones are left out.
+    """
     found = []
     for point in points(store, folder):
         if point not in recorded:
@@ -170,8 +174,9 @@ def unrecorded(store: Store, folder: str, recorded: Collection[str]) -> list[dic
 
 
 def facts_of(store: Store, folder: str, point: str) -> list[dict[str, Any]]:
-    """What a point says of itself, none if it is not there: `name`, the `digest` of its manifest, and from that
-    `files`, `size`, `complete`, `engine` and `ended_at`. Raises: ManifestDamaged."""
+    """The facts of a point, as a list of one, or an empty one if it is missing: `name`, the `digest` of its manifest,
+    and from the manifest `files`, `size`, `complete`, `engine` and `ended_at`. Raises: ManifestDamaged.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / point
         if not store.manifest(folder, point, file):
@@ -187,9 +192,10 @@ def facts_of(store: Store, folder: str, point: str) -> list[dict[str, Any]]:
 def write_point(
     store: Store, folder: str, point: str, header: Header, entries: Iterable[Entry | Line], *, again: bool = False
 ) -> tuple[Totals, str]:
-    """Write the manifest of a point, and so make it. `entries` are sorted by path. `again`: it is there; where the
-    database does not keep the digest of the new one, it stays as it was. Returns its totals and its digest; empty: it
-    stayed."""
+    """Write the manifest of a point, and so make it. `entries` are sorted by path. `again`: it exists already; if the
+    database does not keep the digest of the new manifest, the old one stays. Returns its totals and its digest, which
+    is empty if the old one stayed.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / point
         totals = manifests.write(file, header, entries)

@@ -1,4 +1,4 @@
-"""Many entries sorted by path, in bounded memory: what does not fit waits in files without names."""
+"""Entries sorted by path, any number of them in bounded memory: the rest is kept in files without names."""
 
 import heapq
 import marshal
@@ -17,12 +17,13 @@ MOST = 100_000
 PIECE = 1_000
 """Items that are read at once."""
 LENGTH = 8
-"""Bytes before a piece that say how long it is."""
+"""The number of bytes before a piece that state its length."""
 
 
 class Sorted(Generic[Item]):
-    """Plain tuples of what `marshal` takes, sorted by their first field: `with Sorted() as found`, then `add` them all,
-    and iterate, as often as wanted. Raises: OSError where the disk of temporary files is full."""
+    """Plain tuples of types that `marshal` takes, sorted by their first field: `with Sorted() as found`, then `add`
+    them all, and iterate, any number of times. Raises: OSError if the disk of temporary files is full.
+    """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -54,7 +55,7 @@ class Sorted(Generic[Item]):
 
 def written(items: Iterable[Item]) -> IO[bytes]:
     """A file without a name that holds these plain tuples, to be `read` as often as wanted, one reader at a time."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - who called closes it
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     try:
         for piece in batches(items, PIECE):
             packed = marshal.dumps(piece)
@@ -66,8 +67,8 @@ def written(items: Iterable[Item]) -> IO[bytes]:
 
 
 def read(file: IO[bytes]) -> Iterator[Item]:
-    """What `written` wrote. The file is ours alone: it has no name, and nobody else ever wrote to it."""
+    """The tuples that `written` wrote. Only this program has ever written to the file, since it has no name."""
     file.seek(0)
     while length := file.read(LENGTH):
-        # a piece at once: of a file, marshal reads each of its small values by a call
+        # a piece at once: from a file, marshal reads each of its small values by a call
         yield from marshal.loads(file.read(int.from_bytes(length)))  # noqa: S302 - see above

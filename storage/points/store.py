@@ -1,4 +1,4 @@
-"""Reads and changes what lies in a repository, by rclone. Paths are relative to the folder of all assignments."""
+"""Reads and changes the contents of a repository, by rclone. Paths are relative to the folder of all assignments."""
 
 import os
 import re
@@ -26,32 +26,36 @@ from storage.points.moving import Moved, fetch_here, files_of, stay_within
 __all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
 
 PARTIAL_SUFFIX = ".rclone-partial"
-"""Ends the name of a file that is being fetched. Not more than 16 characters."""
+"""The end of the name of a file that is being fetched. Not more than 16 characters."""
 PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
 SMALL, MANIFEST = 2**20, 2**30
-"""Bytes of a file of ours in a repository, and of a manifest, which has them of some 30 million files."""
+"""The most bytes of a file of the scheduler in a repository, and of a manifest, which holds some 30
+million files then.
+"""
 DIGEST = re.compile(r"([0-9a-f]{32,64})  ")
 BETWEEN_LOOKS = 100
-"""Files, before a stop is noticed."""
+"""The number of files before a stop is noticed."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
-"""What rclone says of a file on a remote whose content is wrong; the rest may be the way there."""
+"""Messages of rclone about a file on a remote whose content is wrong; any other error may be one of the connection."""
 
 
 @dataclass(frozen=True)
 class Store(Rclone):
-    """A repository at work. Each call blocks, and may raise what `Rclone` does. `known`: the points of the assignment
-    that is worked on, as our database has them; None: whatever lies there is taken."""
+    """A repository at work. Each call blocks, and may raise the errors of `Rclone`. `known`: the points of the
+    assignment in question, as the database has them; None if all points found are accepted.
+    """
 
     known: Known | None = None
 
     def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
-        """Make what the format needs before the first backup: here nothing, in a subclass a repository of restic with
-        the parameters of `like`. Returns None if nothing was made, else in which way it differs from `like`, empty if
-        in none."""
+        """Make everything that the format needs before the first backup: here nothing, in a subclass a repository of
+        restic with the parameters of `like`. Returns None if nothing was made, otherwise the way in which it differs
+        from `like`, empty if it does not.
+        """
         return None
 
     def names(self, path: str, *, folders: bool = False) -> list[str]:
-        """Names of the files, or of the folders, right in a folder. Empty where it is missing."""
+        """Names of the files, or of the folders, directly in a folder. Empty if it is missing."""
         if (here := self._here(path)) is not None:
             try:
                 return [each.name for each in os.scandir(here) if each.is_dir(follow_symlinks=False) is folders]
@@ -78,9 +82,10 @@ class Store(Rclone):
         files_only: bool = False,
         times: bool = False,
     ) -> None:
-        """All that lies below a folder, as rclone's lsjson has it (Path, Size, ModTime, IsDir, …), in no order, each
-        handed over as it comes: a million of them take a gigabyte. `among`: only what lies in these folders below it.
-        `files_only`: without folders, and without times unless these are wanted (`times`)."""
+        """Pass all files and folders below a folder to `take`, as rclone's lsjson lists them (Path, Size, ModTime,
+        IsDir, …), in no order, each as it comes: a million of them take a gigabyte. `among`: only those in these
+        folders below it. `files_only`: without folders, and without times unless these are wanted (`times`).
+        """
         if (here := self._here(path)) is not None:
             for folder in among or ("",):
                 for row in rows_below(here / folder, folder, files_only=files_only):
@@ -91,8 +96,10 @@ class Store(Rclone):
         self._list(path, take, "--recursive", *only_in(among), *kinds)
 
     def read(self, path: str, paths: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Read files in a folder whole. Returns SHA-256 in hex by path, and of others why they cannot be read, by path.
-        What is in neither is not there. Raises: StorageFailed also for what may be well and was out of reach."""
+        """Read files in a folder whole. Returns SHA-256 in hex by path, and the reasons why others cannot be read, by
+        path. A file in neither is missing. Raises: StorageFailed, also for a file that may be whole and was out of
+        reach.
+        """
         digests, problems = self._hashed(path, paths, "sha256", "--download")
         for name, problem in problems.items():
             if not (self.location.directory or UNREADABLE.search(problem)):
@@ -100,8 +107,9 @@ class Store(Rclone):
         return digests, problems
 
     def digests(self, path: str, paths: Collection[str], kind: str) -> dict[str, str]:
-        """Digests of this kind (sha256, sha1, md5) in hex by path: on this host files are read, elsewhere its server is
-        asked for those that it has."""
+        """Digests of this kind (sha256, sha1, md5) in hex by path: on this host files are read, elsewhere the server is
+        asked for those that it has.
+        """
         with suppress(StorageFailed):
             return self._hashed(path, paths, kind, *(("--download",) if self.location.directory else ()))[0]
         return {}
@@ -122,7 +130,7 @@ class Store(Rclone):
         return digests, problems
 
     def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
-        """The files below a folder, and their sizes in bytes; `paths`: only these. Empty where it is missing."""
+        """The files below a folder, and their sizes in bytes; `paths`: only these. Empty if it is missing."""
         found: dict[str, int] = {}
 
         def take(row: dict[str, Any]) -> None:
@@ -136,7 +144,7 @@ class Store(Rclone):
         return found
 
     def present(self, paths: Collection[str]) -> set[str]:
-        """Those of these files that are there, each asked for by its name: nothing is listed."""
+        """The files among `paths` that exist, each looked up by its name: nothing is listed."""
         if self.location.is_plain:
             found = set[str]()
             for number, path in enumerate(paths):
@@ -154,12 +162,14 @@ class Store(Rclone):
         return set(lines)
 
     def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
-        """Copy a file of `most` bytes out of the repository. Returns whether it was there. Raises: StorageFailed, too,
-        for a larger one, and for what is no file; TargetFailed, where it fills this host's disk."""
+        """Copy a file of at most `most` bytes out of the repository. Returns True if it was there. Raises:
+        StorageFailed, also for a larger one and for anything that is not a file; TargetFailed if it fills this host's
+        disk.
+        """
         if (here := self._here(path)) is not None:
             return fetch_here(here, file, most)
         moved = Moved(file.parent)
-        # of a bucket, a file that is missing is copied like a folder that is empty: with success
+        # for a bucket, a missing file is copied like an empty folder: with success
         is_there = self.run(
             "copyto", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path), str(file),
             missing_ok=True, most=most, on_line=moved.take, sign_of_life=moved,
@@ -167,19 +177,20 @@ class Store(Rclone):
         return is_there and file.is_file()
 
     def ours(self, points: Iterable[str]) -> list[str]:
-        """Those of these points that are known, by their names."""
+        """The points that are known, by their names."""
         return [each for each in points if self.known is None or each in self.known]
 
     def manifest(self, assignment: str, point: str, file: Path) -> bool:
-        """Copy the manifest of a point out of the repository. Returns whether it was there. Raises, besides the rest:
-        Foreign, where it is not the one that is known."""
+        """Copy the manifest of a point out of the repository. Returns True if it was there. Raises, in addition to the
+        rest: Foreign if it is not the one that is known.
+        """
         if not self.fetch(layout.manifest_path(assignment, point), file, MANIFEST):
             return False
         known.compare(file, point, self.known)
         return True
 
     def header(self, assignment: str, point: str) -> Header | None:
-        """What a point says of itself; None: it is not there. Raises: ManifestDamaged, StorageFailed, Stopped."""
+        """The header of a point. None if it is missing. Raises: ManifestDamaged, StorageFailed, Stopped."""
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch) / point
             return read_header(file) if self.manifest(assignment, point, file) else None
@@ -188,7 +199,7 @@ class Store(Rclone):
         """Copy a file into the repository, where it is seen whole or not at all."""
         if (here := self._here(path)) is not None:
             here.parent.mkdir(parents=True, exist_ok=True)
-            # a name of its own: the first backups of two sources write RECOVER.txt at the same time
+            # a unique name: the first backups of two sources write RECOVER.txt at the same time
             new = here.with_name(f".{here.name}.{secrets.token_hex(4)}.new")
             try:
                 with file.open("rb") as read, new.open("xb") as written:
@@ -204,14 +215,15 @@ class Store(Rclone):
         self.run("copyto", "--ignore-times", "--copy-links", str(file), self.location.at(path))
 
     def put_last(self, file: Path, path: str) -> None:
-        """`put` what says that other files are there, once these are on the disk of this host: after a power cut it
-        would name files that are empty. It is on the disk, too, then. Of a server nothing is known."""
+        """`put` a file that names other files, once these are on the disk of this host: after a power cut it would
+        otherwise name empty files. Afterwards it is on the disk, too. The disk of a server is not known.
+        """
         self.flush()
         self.put(file, path)
         self.flush()
 
     def put_all(self, folder: Path, path: str) -> None:
-        """`put` all files that are right in a folder into one of the repository."""
+        """`put` all files that are directly in a folder into a folder of the repository."""
         if self._here(path) is not None:
             for each in sorted(folder.iterdir()):
                 self.put(each, f"{path}/{each.name}")
@@ -219,7 +231,7 @@ class Store(Rclone):
             self.run("copy", "--ignore-times", str(folder), self.location.at(path))
 
     def remove(self, path: str) -> None:
-        """Delete a file that `put` made. Missing is fine."""
+        """Delete a file that `put` made. A missing file is fine."""
         if (here := self._here(path)) is not None:
             here.unlink(missing_ok=True)
         else:
@@ -239,9 +251,9 @@ class Store(Rclone):
     ) -> None:
         """Copy files out of a folder, as far as they exist, into `target`, an argument of rclone.
 
-        `on_progress` gets how many files and bytes were copied, twice a second. `environment`: more of rclone's.
-        `tops`: what holds all of `paths`. `most`: bytes that may come. `problems`: takes what is wrong with single
-        files, as `Rclone.run` has it. Raises: TargetFailed, too, where they fill the disk of a target on this host.
+        `on_progress` gets the number of copied files and bytes, twice a second. `environment`: more of rclone's
+        variables. `tops`: folders that hold all of `paths`. `most`: bytes that may come. `problems`: collects errors of
+        single files, as in `Rclone.run`. Raises: TargetFailed, too, if they fill the disk of a target on this host.
         """
         moved = Moved(Path(target) if target.startswith("/") else None)
 
@@ -258,34 +270,42 @@ class Store(Rclone):
         self.with_paths(paths, *arguments, self.location.at(path), target, **watched)
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
-        """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
-        at, done = self.location.at(path), Moved()  # a deleted file counts as one that was checked
+        """Delete files in a folder; `paths`: only these, otherwise the folder with all its contents. Missing files are
+        fine.
+        """
+        at, done = self.location.at(path), Moved()  # a deleted file counts as a checked one
         watched: dict[str, Any] = {"missing_ok": True, "on_line": done.take, "sign_of_life": done}
         how = ("delete", "--stats=5s", "--stats-log-level=ERROR", at)
         if paths is not None:
             if (here := self._here(path)) is not None:
                 paths = files_of(here, paths)
             self.with_paths(paths, *how, **watched)
-        # a purge of a folder that is not there is an error like any other
+        # a purge of a missing folder is an error like any other
         elif self.run("lsf", at, missing_ok=True):
             try:
                 self.run("purge", at, missing_ok=True)
-            except StorageFailed:  # of a bucket it deletes earlier versions, too, which may be locked
+            except StorageFailed:  # in a bucket it deletes earlier versions, too, which may be locked
                 self.run(*how, **watched)
 
     def remove_empty_folders(self, path: str, *, leave_root: bool = True, among: Collection[str] = ()) -> None:
-        """Below a folder. `leave_root`: the folder itself stays. `among`: only what lies in these folders below it."""
+        """Remove empty folders below a folder. `leave_root`: the folder itself stays. `among`: only within these
+        folders below it.
+        """
         at, kept = self.location.at(path), ("--leave-root",) if leave_root else ()
         if leave_root or self.run("lsf", at, missing_ok=True):
             self.run("rmdirs", *kept, *only_in(among), at, missing_ok=True)
 
     def flush(self) -> None:
-        """Wait until the disk of this host has all that was written and deleted. Of a server nothing is known."""
+        """Wait until the disk of this host has everything that was written and deleted. The disk of a server is not
+        known.
+        """
         if self.location.directory:
-            flush(self.location.directory, self.stop, self.inherited)  # among them the lock, held from the beginning
+            flush(self.location.directory, self.stop, self.inherited)  # including the lock, held from the beginning
 
     def _here(self, path: str) -> Path | None:
-        """The same on this host, for files whose names this program chose: too small to start a program for."""
+        """The same path on this host, for files whose names this program chose: they are too small to start a program
+        for.
+        """
         return Path(self.location.at(path)) if self.location.is_plain else None
 
     def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
@@ -294,5 +314,5 @@ class Store(Rclone):
 
 
 def only_in(folders: Collection[str]) -> tuple[str, ...]:
-    """Options of rclone: nothing but what lies in these folders; none: all."""
+    """Options of rclone that limit it to these folders, or none if there are no folders."""
     return (*(f"--filter=+ /{each}/**" for each in folders), "--filter=- **") if folders else ()

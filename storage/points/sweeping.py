@@ -1,11 +1,11 @@
-"""Deletes files that no point of an assignment names: what runs that made no point left, and killed removals.
+"""Deletes files that no point of an assignment names: the remains of runs that made no point, and of killed removals.
 
-A run that made no point leaves its mark, `manifests/<run>.unfinished`; the next point takes over from it what is whole,
-and what that does not name, no later one will. A removal that was killed leaves `manifests/<point>.removing`, and files
-anywhere. Marks only say that it is worth a look, and where: whoever can write to a repository can put one there. What
-goes is decided by manifests alone.
+A run that made no point leaves its mark, `manifests/<run>.unfinished`; the next point takes over its whole files, and a
+file that this point does not name, no later one will name. A removal that was killed leaves
+`manifests/<point>.removing`, and files anywhere. Marks only show that a look is worthwhile, and where: anyone who can
+write to a repository can put one there. Manifests alone decide which files go.
 
-Files of a run may be named by points since then, so these are read, and foreign ones that can be. Where one of ours
+Files of a run may be named by points since then, so these are read, and foreign ones that can be. Where a known one
 cannot be read or is lost, runs up to it are left alone; so are runs later than the newest point: one may be under way,
 and the next one takes over from those that were killed.
 """
@@ -36,10 +36,11 @@ def sweep_left(
     and_removed: bool = False,
     deletion: Deletion | None = None,
 ) -> None:
-    """Delete what runs before the newest point left that made none, and `and_removed`, what killed removals left: for
-    that all is listed, and all manifests are read. Then their marks go, and those of runs that made their point.
+    """Delete the files of runs before the newest point that made no point, and, if `and_removed`, the remains of killed
+    removals: for that everything is listed, and all manifests are read. Then their marks go, and those of runs that
+    made their point.
 
-    `lost`: points that are to stay and are not there. `deletion` counts. Raises: StorageFailed, Stopped, OSError.
+    `lost`: points that must stay and are missing. `deletion` counts. Raises: StorageFailed, Stopped, OSError.
     """
     names = store.names(f"{assignment}/{layout.MANIFESTS}")
     there = runs.points_among(names)
@@ -68,7 +69,7 @@ def _gone(marked: Iterable[str], there: Collection[str], newest: str) -> set[str
 
 
 def put_marks(store: Store, assignment: str, points: Collection[str]) -> None:
-    """Say that these points are being removed, as far as that can be said: a disk that is full is to be emptied."""
+    """Mark these points as being removed, as far as possible: the removal may be there to empty a full disk."""
     if points:
         with tempfile.TemporaryDirectory() as scratch, suppress(OSError, StorageFailed):
             for each in points:
@@ -78,7 +79,7 @@ def put_marks(store: Store, assignment: str, points: Collection[str]) -> None:
 
 
 def remove_marks(store: Store, assignment: str, names: Collection[str]) -> None:
-    """Delete marks, once the disk of this host has what they stand for. Missing is fine."""
+    """Delete marks, once the disk of this host has the changes that they stand for. Missing marks are fine."""
     if names:
         store.flush()
         store.delete(f"{assignment}/{layout.MANIFESTS}", sorted(names))
@@ -86,7 +87,9 @@ def remove_marks(store: Store, assignment: str, names: Collection[str]) -> None:
 
 @dataclass
 class _Sweep:
-    """`newest`: the newest of our points. `blocked`: the last one that cannot be read: what it names is not known."""
+    """A sweep at work. `newest`: the newest known point. `blocked`: the last one that cannot be read: the files that it
+    names are not known.
+    """
 
     deletion: Deletion
     named: Named
@@ -96,11 +99,11 @@ class _Sweep:
     keys: set[int] = field(default_factory=set, init=False)
 
     def look(self, ours: Sequence[str], foreign: Collection[str], absent: Collection[str], of: set[str] | None) -> None:
-        """Learn what is named of these runs; None: of all."""
+        """Collect the named files of these runs, or of all if None."""
         self.wanted = of
         first = min(of, key=layout.order_of) if of else ""
         for each in layout.by_time({*ours, *absent}):
-            if not first or not layout.is_later(first, each):  # one of these may be a point that is lost
+            if not first or not layout.is_later(first, each):  # one of these may be a lost point
                 try:
                     if each in absent:
                         raise UnreadablePoint(each)
@@ -115,7 +118,7 @@ class _Sweep:
         self.keys.update(key_of(each.place) for each in entries if self.may_go(layout.run_of(each.folder)))
 
     def may_go(self, run: str) -> bool:
-        """Whether what no point names of a run may be deleted."""
+        """True if a run's files that no point names may be deleted."""
         if layout.is_later(run, self.newest) or (self.wanted is not None and run not in self.wanted):
             return False
         return self.blocked is None or layout.is_later(run, self.blocked)

@@ -1,8 +1,8 @@
-"""What a point holds, to be browsed: its manifest as an SQLite file in a cache, which may be deleted at any time.
+"""The tree of a point, for browsing: its manifest as an SQLite file in a cache, which may be deleted at any time.
 
-Made at the first look (a million files: some seconds), then any folder is listed in milliseconds. The cache is bounded:
-what was not looked at for longest goes first. For the versions of one file, manifests that are in no cache are searched
-as they come.
+It is made at the first look (a million files: some seconds), then any folder is listed in milliseconds. The cache is
+bounded: the least recently used files go first. For the versions of one file, manifests that are in no cache are
+searched as they come.
 """
 
 import contextlib
@@ -34,12 +34,12 @@ ATTRIBUTES = Entry._fields.index("attributes") - 1
 
 
 class NotThere(ValueError):
-    """What was asked for is in no point, or not in this one. The message is for people, with what there is instead."""
+    """A path or point that does not exist, or not in this point. The message is for users, and names existing ones."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A row of a folder. Of a folder, `files` and `size` are those of all that lies below it."""
+    """A row of a folder. In the row of a folder, `files` and `size` count everything below it."""
 
     name: str
     entry: Entry
@@ -60,7 +60,7 @@ class Tree:
         self._rows.close()
 
     def folder(self, path: str = "", *, after: str = "", limit: int = 1000) -> list[Listed]:
-        """What lies right in a folder, by name, from behind `after` on."""
+        """The rows directly in a folder, by name, beginning behind `after`."""
         found = self._rows.execute(
             f"SELECT entries.name, {VALUES}, below.files, below.size FROM entries LEFT JOIN folders below "
             "ON kind = 'folder' AND below.parent = entries.parent AND below.name = entries.name "
@@ -76,7 +76,7 @@ class Tree:
         return rows
 
     def entry(self, path: str) -> Entry | None:
-        """What has this path; None: nothing. The top is a folder of the empty path."""
+        """The entry with this path. None if there is none. The top is a folder with an empty path."""
         if path == "":
             return Entry("", "folder")
         parent, _, name = path.rpartition("/")
@@ -86,10 +86,10 @@ class Tree:
         return _entry(parent, name, found) if found else None
 
     def below(self, path: str) -> Iterator[Entry]:
-        """The entry of a path, with all that lies below it: a folder before what is in it."""
+        """The entry of a path, and all entries below it: a folder before its contents."""
         if path and (entry := self.entry(path)):
             yield entry
-        # one open question for each folder above: the folders of one may be a million
+        # one open query for each folder above: a folder may hold a million folders
         waiting = [iter([(path, self._id(path))])]
         while waiting:
             if (following := next(waiting[-1], None)) is None:
@@ -107,14 +107,14 @@ class Tree:
         return ((f"{folder}/{name}" if folder else name, each) for name, each in inner)
 
     def exceptions(self) -> Iterator[Entry]:
-        """The entries with a reason: what the run could not bring."""
+        """The entries with a reason: files that the run could not bring."""
         for parent, name, *values in self._rows.execute(
             f"SELECT entries.parent, name, {VALUES} FROM entries WHERE why <> '' ORDER BY entries.parent, name"
         ):
             yield _entry(self._path(parent), name, values)
 
     def is_shared(self, entry: Entry) -> bool:
-        """Whether a file has several names (hard links)."""
+        """True if a file has several names (hard links)."""
         if entry.linked or not self._has_hard_links:
             return bool(entry.linked)
         shared = "SELECT 1 FROM entries WHERE folder = ? AND stored = ? AND linked <> '' LIMIT 1"
@@ -129,7 +129,7 @@ class Tree:
         return (1, entry.size) if entry and entry.kind != "folder" and entry.is_kept else (0, 0)
 
     def _path(self, number: int) -> str:
-        """Of the folder of that id."""
+        """The path of the folder with that id."""
         names = list[str]()
         while number != TOP:
             number, name = self._rows.execute("SELECT parent, name FROM folders WHERE id = ?", (number,)).fetchone()
@@ -137,7 +137,7 @@ class Tree:
         return "/".join(reversed(names))
 
     def _id(self, path: str) -> int:
-        """Of the folder of that path; 0: it holds nothing, or there is none."""
+        """The id of the folder with that path. 0 if it is empty or does not exist."""
         number = TOP
         for name in path.split("/") if path else ():
             found = self._rows.execute(
@@ -171,7 +171,7 @@ class Tree:
 def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[Tree]:
     """The tree of a point, read from its manifest unless it is in `cache`, a folder that is made if it is missing.
 
-    Raises: NotThere; ManifestDamaged; OSError; and what the store does.
+    Raises: NotThere; ManifestDamaged; OSError; and the errors of the store.
     """
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = _file_of(store.location, assignment, point, cache, store.known)
@@ -192,13 +192,14 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
 
 
 def is_cached(location: Location, assignment: str, point: str, cache: Path, known: Known | None) -> bool:
-    """Whether the next look at this point reads nothing of the repository."""
+    """True if the next look at this point reads nothing from the repository."""
     return _file_of(location, assignment, point, cache, known).exists()
 
 
 def versions_of(store: Store, assignment: str, points: Sequence[str], path: str, cache: Path) -> list[dict[str, Any]]:
     """Each version with those of `points`, the newest first, that hold it: `points`, `kind`, `size`, `modified`. A
-    manifest of a million files takes a second."""
+    manifest of a million files takes a second.
+    """
     found: list[dict[str, Any]] = []
     before: Entry | None = None
     for point in points:
@@ -226,7 +227,9 @@ def _entry_at(store: Store, assignment: str, point: str, path: str, cache: Path)
 
 
 def _file_of(location: Location, assignment: str, point: str, cache: Path, known: Known | None) -> Path:
-    """What was read of a manifest is not shown for that of another one: of a foreign point, or one written again."""
+    """The cached file of a point: entries of one manifest are not shown for another, such as that of a foreign point or
+    one written again.
+    """
     digests = "foreign" if known is None else " ".join(sorted(known.get(point, ())))
     key = f"{VERSION}\0{location.outside}\0{assignment}\0{point}\0{digests}"
     return cache / f"{hashlib.sha256(key.encode()).hexdigest()}.sqlite3"
