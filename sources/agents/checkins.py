@@ -49,7 +49,7 @@ READ = (
     "clock_skew",
     "used_bytes",
 )
-"""What is read of a source that checks in as usual, in the order of its fields."""
+"""The fields of a source that are read at a usual check-in, in the order of the model's."""
 
 
 class SourceGone(LookupError):
@@ -58,7 +58,9 @@ class SourceGone(LookupError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What an agent says of its source. None: it did not say. `sent_at` (aware) is by its own clock."""
+    """An agent's report of its source. None for a fact that it did not report. `sent_at` (aware) is by
+    its own clock.
+    """
 
     hostname: str | None = None
     addresses: tuple[str, ...] = ()
@@ -72,7 +74,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class CheckedIn:
-    """What became of a check-in: the source and its assignments as they are now, and how many records were moved."""
+    """The result of a check-in: the source and its assignments as they are now, and how many records were moved."""
 
     source: Source
     moved: int
@@ -83,13 +85,13 @@ class CheckedIn:
 def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> CheckedIn:
     """Store what the agent of `source` reports, log it, and move the records that waited for it.
 
-    What an agent says every few minutes is a line of the log only if it is news, or moved something: a fleet of 5,000
-    would fill the log within a day.
+    A report that an agent repeats every few minutes is a line of the log only if it is news, or moved something: a
+    fleet of 5,000 would fill the log within a day.
 
-    `remote`: the address that the request came from. `now`: the database's clock. A paused source is written down, and
-    nothing moves.
+    `remote`: the address that the request came from. `now`: the database's clock. The report of a paused source is
+    stored, and nothing moves.
 
-    Raises: SourceGone. ValueError for an address that is none.
+    Raises: SourceGone. ValueError for an address that is not one.
     """
     known = _known(source)
     standings = _store(source, facts, remote, now)
@@ -107,8 +109,8 @@ def _moved(
 
 
 # The token by the unique index of its digest. Two columns are written, neither of them indexed. The commit does not
-# wait for the disk: a crash of the database loses what agents repeat within minutes. What is moved is committed after
-# that, and does wait.
+# wait for the disk: a crash of the database loses what agents repeat within minutes. Moved records are committed after
+# that, and that commit does wait.
 AS_USUAL = f"""
 WITH stored AS (
     UPDATE sources_source s
@@ -136,9 +138,9 @@ SELECT set_config('synchronous_commit', 'off', TRUE), stored.*, standing.*
 
 
 def check_in_as_usual(token: str, facts: Facts, remote: str) -> CheckedIn | None:
-    """`check_in` of an agent that has a valid `token` and reports what it did last time: one statement with its token.
+    """`check_in` of an agent that has a valid `token` and reports the same as last time: one statement with its token.
 
-    None, and nothing is written: there is more to it, as a first use, an address that is new, or a wrong token.
+    None if there is more to it, such as a first use, an address that is new, or a wrong token. Then nothing is written.
     """
     if facts.reason not in UNEVENTFUL or facts.sent_at is None:
         return None
@@ -188,8 +190,8 @@ SELECT standing.*
 
 
 def _store(source: Source, facts: Facts, remote: str, now: datetime) -> list[planning.Standing]:
-    """Store the facts, also in `source`. What was not reported is unknown from now on, but for the host name. Returns
-    how its assignments stand.
+    """Store the facts, also in `source`. Facts that were not reported are unknown from now on, except the host name.
+    Returns the standings of its assignments.
 
     Raises: SourceGone, ValueError.
     """
@@ -217,13 +219,13 @@ def _store(source: Source, facts: Facts, remote: str, now: datetime) -> list[pla
 
 
 def reachable_at(reported: Iterable[str], remote: str) -> list[str]:
-    """Where a source may be reached: the address its request came from, then those that its agent named.
+    """The addresses at which a source may be reached: the one its request came from, then those that its agent named.
 
-    Each once, in its usual spelling, at most 20. Left out is what names no single other host: multicast, link-local,
-    unspecified and reserved addresses; and loopback, unless the request came from there itself (or DEBUG is on). A
-    loopback address that a request came from may be a proxy's, so it stands last.
+    Each once, in its usual spelling, at most 20. Addresses that name no single other host are left out: multicast,
+    link-local, unspecified and reserved ones; and loopback, unless the request came from there itself (or DEBUG is on).
+    A loopback address that a request came from may be a proxy's, so it comes last.
 
-    Raises: ValueError for text that is no IP address.
+    Raises: ValueError for text that is not an IP address.
     """
     sender = _address(remote) if contact.is_address(remote) else None
     named = [_address(text) for text in reported]

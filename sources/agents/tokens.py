@@ -1,12 +1,12 @@
-"""What an agent proves itself with: enrolment codes and tokens. Only their digests are stored.
+"""Proofs of an agent: enrolment codes and tokens. Only their digests are stored.
 
-A person makes a **code** for a source (`make_code`) and types it on its machine. The agent exchanges it, once, for a
+An operator makes a **code** for a source (`make_code`) and types it on its machine. The agent exchanges it, once, for a
 **token** (`redeem`), and shows that with every request (`authenticate`). A source may have several tokens: a new one
 from `redeem` or `rotate` leaves the older ones valid, and its *first use* revokes them. So an answer that was lost on
 the way locks no agent out, and a token that was copied ends when the agent takes the next one.
 
-Everything that makes or ends a token of a source first locks the source's row: what `revoke` does not see yet waits for
-it, and then finds that it has been revoked.
+Every function that makes or ends a token of a source first locks the source's row: one that `revoke` does not see yet
+waits for it, and then finds that it has been revoked.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from jobs.prepared import execute
 from sources.models import AgentToken, EnrolmentCode, Source
 
 PREFIX = "bsa_"
-"""So that a token which turned up in a log or a repository is known for what it is."""
+"""A prefix by which a token that turns up in a log or a repository is recognised."""
 
 USED_AT_PRECISION = timedelta(hours=1)
 """`used_at` is written at most this often: agents come every few minutes, and a write is half of what one costs."""
@@ -36,7 +36,7 @@ CODE_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Digits and letters without I, L, O and U, so that what is read aloud or copied by hand arrives."""
 
 CODE_LENGTH = 16
-"""Of 32 letters: 80 bits."""
+"""The number of letters, out of 32: 80 bits."""
 
 CODE_GROUP = 4
 MISREAD = str.maketrans("OIL", "011")
@@ -54,12 +54,12 @@ SELECT clock_timestamp(), {columns}
 
 
 class Refused(Exception):
-    """A code or token is unknown, used, expired or revoked. Which of them stays open."""
+    """A code or token is unknown, used, expired or revoked. It does not tell which."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Whose token was accepted: the row of the token, its source, and the database's clock at that moment."""
+    """The agent whose token was accepted: the row of the token, its source, and the database's clock at that moment."""
 
     token: AgentToken
     source: Source
@@ -70,7 +70,7 @@ class Agent:
 def issue(source: Source) -> str:
     """Make a token for the agent of `source`. It is returned this once: it cannot be read again.
 
-    Raises: Refused when the source has been deleted meanwhile.
+    Raises: Refused when the source has been deleted in the meantime.
     """
     return _issue(_locked(source.pk))
 
@@ -85,7 +85,7 @@ def _issue(source: Source) -> str:
 def rotate(token: AgentToken) -> str:
     """Make the token that follows `token`, which stays valid until the new one is first used.
 
-    Raises: Refused when `token` has been revoked meanwhile.
+    Raises: Refused when `token` has been revoked in the meantime.
     """
     source = _locked(token.source_id)
     if not AgentToken.objects.filter(pk=token.pk, revoked_at=None).exists():
@@ -97,7 +97,7 @@ def rotate(token: AgentToken) -> str:
 def revoke(source: Source) -> int:
     """End all tokens and open codes of `source`. Returns how many tokens were valid until now.
 
-    Raises: Refused when the source has been deleted meanwhile.
+    Raises: Refused when the source has been deleted in the meantime.
     """
     _locked(source.pk)
     EnrolmentCode.objects.filter(source=source).delete()
@@ -105,7 +105,7 @@ def revoke(source: Source) -> int:
 
 
 def authenticate(text: str, now: datetime | None = None) -> Agent | None:
-    """Whose token `text` is; None when it is unknown, revoked or no token at all.
+    """The agent whose token `text` is. None if it is unknown, revoked or not a token at all.
 
     One lookup by digest, whatever the text looks like, so the three take the same time. An accepted token costs a write
     at most once an hour; at its first use the older ones of its source are revoked.
@@ -147,11 +147,11 @@ def _first_use(token: AgentToken, now: datetime) -> None:
 
 @transaction.atomic
 def make_code(source: Source, valid_for: float = VALID_FOR_SECONDS, now: datetime | None = None) -> str:
-    """Make a one-time code for the agent of `source`, as `K7QP-2M4X-…`. It expires after `valid_for` seconds.
+    """Make a one-time code for the agent of `source`, such as `K7QP-2M4X-…`. It expires after `valid_for` seconds.
 
     Codes of the source that were used or have expired are deleted; open ones stay.
 
-    Raises: Refused when the source has been deleted meanwhile.
+    Raises: Refused when the source has been deleted in the meantime.
     """
     instant = now or database_clock()
     _locked(source.pk)
@@ -163,7 +163,7 @@ def make_code(source: Source, valid_for: float = VALID_FOR_SECONDS, now: datetim
 
 
 def enrol_command(url: str, code: str) -> str:
-    """What to type on the machine of a source whose agent shall use `code` at the server `url`."""
+    """The command to type on the machine of a source whose agent is to use `code` at the server `url`."""
     return f"python3 backupsched-agent enrol {url} {code}"
 
 
@@ -206,7 +206,7 @@ def _locked(source_id: int) -> Source:
 
 
 def first_group(code: str) -> str:
-    """What tells codes apart where tries are counted, without keeping them."""
+    """The part of a code by which its tries are counted, without keeping the code."""
     return _plain(code)[:CODE_GROUP]
 
 

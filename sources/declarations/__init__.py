@@ -1,1 +1,3 @@
-"""What a repository, a policy and a source may be, and which paths and servers an editor may name."""
+"""Rules for the values of a repository, a policy and a source, and for the paths and servers that an
+editor may name.
+"""

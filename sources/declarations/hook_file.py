@@ -8,7 +8,7 @@
     environment = ["ORDERS_PASSWORD_FILE"]
     exit_codes = {3 = "unavailable"}
 
-It is read at each use. A worker runs what stands there with its own rights, so a file that others than root and the
+It is read at each use. A worker runs these commands with its own rights, so a file that others than root and the
 worker's account could have written is refused, and so is one that is reached by a link.
 """
 

@@ -1,6 +1,6 @@
-"""Folders that must not lie one in the other: what is backed up, where to, and what this program itself lives on.
+"""Folders that must not be inside each other: what is backed up, where to, and where this program itself lives.
 
-Paths are compared as they are written, and the one that is being saved also as its links lead: the others may lie on a
+Paths are compared as they are written, and the one that is being saved also as its links lead: the others may be on a
 share that does not answer.
 """
 
@@ -17,17 +17,17 @@ from sources.models import Repository, Source
 from sources.models.source import ON_THIS_HOST, SourceKind
 
 OURS = ("postgres", "secrets", "secret_key", "staging")
-"""In `settings.VAR_DIR`: the database, passwords and keys, copies of sources."""
+"""Folders of this program in `settings.VAR_DIR`: the database, passwords and keys, copies of sources."""
 NAMES_A_SERVER = ("host", "port", "url", "endpoint", "account")
 """Settings of a remote."""
 WITH_PLACES = (*ON_THIS_HOST, SourceKind.S3, SourceKind.RCLONE)
-"""Kinds of sources that may lie where a repository does."""
+"""Kinds of sources that may be in the same place as a repository."""
 OURS_IS_THERE = "which holds this program's database, passwords or keys"
 SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
 class OurPlaces(NamedTuple):
-    """Where this program itself lives: what is in it, and the directories that are left out of what is backed up."""
+    """The places where this program itself lives: what is in each, and the directories that are left out of backups."""
 
     inside: list[str]
     homes: list[str]
@@ -40,8 +40,9 @@ class OurPlaces(NamedTuple):
 
 
 def check_source(source: Source, repositories: Iterable[Repository], ours: OurPlaces | None = None) -> None:
-    """Raises: ValidationError on `path`, for what overlaps what it must not, as these repositories. `ours`: where they
-    have been looked up for many sources."""
+    """Check that a source overlaps nothing that it must not, such as these repositories. `ours`: this program's places,
+    if they have been looked up for many sources. Raises: ValidationError on `path`.
+    """
     if source.kind not in WITH_PLACES:
         return
     forms = _forms(source.path, is_here := source.kind in ON_THIS_HOST)
@@ -73,8 +74,9 @@ def check_repository(repository: Repository) -> None:
 
 
 def _are_together(source: Source, repository: Repository) -> bool:
-    """Whether what is backed up and where backups go are both folders of this host, or lie on one server of S3, or in
-    one remote."""
+    """True if the source and the repository are both folders of this host, or are on one server of S3, or in one
+    remote.
+    """
     if source.kind == SourceKind.S3:
         remote = repository.remote
         return remote.get("type") == "s3" and _s3(source.address) == _s3(remote.get("endpoint", ""))
@@ -105,12 +107,16 @@ def _path_in(repository: Repository) -> str:
 
 
 def _rooted(path: str) -> str:
-    """Where an account begins is not known, so an absolute path and one that is not are the same."""
+    """The path as an absolute one. The folder in which an account begins is not known, so both forms are treated as the
+    same.
+    """
     return os.path.normpath("/" + path.lstrip("/"))
 
 
 def left_out_of(source: Source) -> list[str]:
-    """Patterns, for rclone, of what is never copied from a local folder: our own files, when they lie below it."""
+    """Patterns, for rclone, of files that are never copied from a local folder: this program's own, when they are below
+    it.
+    """
     if source.kind != SourceKind.LOCAL:
         return []
     folder = os.path.realpath(source.path)
@@ -119,7 +125,7 @@ def left_out_of(source: Source) -> list[str]:
 
 
 def _left_out(forms: Iterable[str], ours: OurPlaces) -> list[str]:
-    """Our directories that lie strictly below one of `forms`."""
+    """This program's directories that are strictly below one of `forms`."""
     return [home for home in ours.homes if any(home != form and _is_inside(home, [form]) for form in forms)]
 
 
@@ -128,8 +134,9 @@ def _forms(path: str, is_here: bool) -> list[str]:
 
 
 def _is_inside(path: str, directories: Iterable[str]) -> bool:
-    """Whether `path` is one of these directories or below one; all of them are normalized. Compared as text: a file of
-    a large fleet has some millions of pairs."""
+    """True if `path` is one of these directories or below one; all of them are normalized. Compared as text: a file of
+    a large fleet has some millions of pairs.
+    """
     return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in directories)
 
 

@@ -1,4 +1,4 @@
-"""What a policy may be, as far as no table is needed to say so."""
+"""Rules for the values of a policy, as far as no table is needed for them."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -34,7 +34,7 @@ MOST_ROWS = 200
 
 
 def _checked(check: Callable[[Any], object], *, may_be_empty: bool = False) -> AfterValidator:
-    """For a value of which `check` says by a ValueError what is wrong."""
+    """A validator by `check`, which raises a ValueError that names what is wrong with the value."""
 
     def checked(value: Any) -> Any:
         if value or not may_be_empty:
@@ -92,13 +92,14 @@ ENGINE_OPTIONS = Parts(
     ),
     "How the engine works",
 )  # fmt: skip
-"""What forms have in place of JSON."""
+"""The parts that forms have in place of JSON."""
 
 
 class Policy(BaseModel):
-    """How often its sources are backed up, in which window, to where, and how. Durations are seconds, or as `15m`.
+    """A policy: how often its sources are backed up, in which window, to where, and how. Durations are seconds, or text
+    such as `15m`.
 
-    Whether its window ever opens is checked, too.
+    It is also checked that its window opens at some time.
     """
 
     model_config = STRICT

@@ -1,10 +1,10 @@
-"""What an account that edits sources and repositories may let the workers reach.
+"""Reach of the workers that an account which edits sources and repositories may use.
 
-The workers read and write as their own account, which may more than the person who edits. So a person needs a
-permission of its own to say where a password is found, and to name a folder outside `settings.FOLDERS`. The first one
-is needed, too, for what is reached with the worker's own accounts, and for addresses of `external.guarded`. A source
-that is pointed elsewhere by an account without the first one loses its password: it would be sent to a server of that
-account's choice.
+The workers read and write with their own account, which may do more than the user who edits. So a user needs a separate
+permission to name the place of a password, and another to name a folder outside `settings.FOLDERS`. The first one is
+needed, too, for sources that are reached with the worker's own accounts, and for addresses of `external.guarded`. A
+source that is pointed elsewhere by an account without the first one loses its password: it would be sent to a server of
+that account's choice.
 """
 
 import os
@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 5.0
 looks = BoundedThreads("look-at-path", 4)
 
 POINTS_AT = ("kind", "address", "port", "host_key", "options")
-"""Who gets the password of a source, and as whose."""
+"""The fields that decide who gets the password of a source, and under which name."""
 
 CLEARED = (
     "Its secret was cleared: its address, port, kind, host key or options were changed by an account that may not set "
@@ -46,8 +46,9 @@ CLEARED_OF_REPOSITORY = (
 
 
 def check_answers(row: Source) -> None:
-    """Raises: ValidationError for a path of this host that does not answer: what looks at a share that has died waits
-    until it is back, and a web server has few threads."""
+    """Raises: ValidationError for a path of this host that does not answer: a look at a share that has died waits until
+    it is back, and a web server has few threads.
+    """
     if row.kind in ON_THIS_HOST:
         try:
             looks.call_now(row.path, partial(os.path.realpath, row.path), PATIENCE_SECONDS)
@@ -57,9 +58,9 @@ def check_answers(row: Source) -> None:
 
 
 def check_source(account: Any, row: Source) -> list[str]:
-    """Check what `account` made of a source that is valid, before it is saved; clear its secret if need be.
+    """Check the changes that `account` made to a source that is valid, before it is saved; clear its secret if need be.
 
-    Returns notices for the person. Raises: ValidationError naming the field.
+    Returns notices for the user. Raises: ValidationError naming the field.
     """
     stored = Source.objects.filter(pk=row.pk).first() if row.pk else None
     if row.kind in ON_THIS_HOST and not _is_same(stored, row, ("kind", "path", "options", "real_path")):
@@ -95,7 +96,7 @@ def _check_socket(stored: Source | None, row: Source) -> None:
 def check_repository(account: Any, row: Repository) -> list[str]:
     """Check where `account` lets the workers write, and with what; clear its secrets if need be.
 
-    Returns notices for the person. Raises: ValidationError naming the field.
+    Returns notices for the user. Raises: ValidationError naming the field.
     """
     stored = Repository.objects.filter(pk=row.pk).first() if row.pk else None
     if not row.remote and not _is_same(stored, row, ("location", "remote")):
@@ -138,9 +139,10 @@ def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
 
 
 def place_of(account: Any, row: Source) -> str:
-    """Where the path of a source leads, for `account` (None: any) to save. Empty: it is on no folder of this host, or
-    that cannot be told here and the first run is to look; an account that may not name any folder means where it leads
-    as far as it is there."""
+    """The place to which the path of a source leads, for `account` (None: any) to save. Empty if it is on no folder of
+    this host, or if that cannot be found out here and the first run is to look; for an account that may not name any
+    folder, the place to which it leads as far as it is there.
+    """
     if row.kind not in ON_THIS_HOST:
         return ""
     means_any = account is None or account.has_perm(ANY_FOLDER)

@@ -1,4 +1,4 @@
-"""What a repository, a policy and a source may be, as far as no table is needed to say so."""
+"""Rules for the values of a repository, a source and a restore, as far as no table is needed for them."""
 
 from typing import Annotated, Any
 
@@ -22,15 +22,16 @@ from sources.models import Format, To
 from sources.models.source import SourceKind
 
 MOST_PATHS = 1000
-"""Of a restore: who wants more names a folder."""
+"""The most paths of a restore: for more, name a folder."""
 
 Secrets = Annotated[dict[str, Annotated[str, Field(max_length=500), STORABLE]], Field(max_length=20)]
 KindOfSource = Annotated[SourceKind, Choice()]
 
 
 class Repository(BaseModel):
-    """Where backups go: a directory, or a folder of any remote that rclone has, as they are or encrypted. What is
-    missing there is made; writing, reading and deleting are tried before it is saved."""
+    """A place for backups: a directory, or a folder of any remote that rclone has, with its files as they are or
+    encrypted. A folder that is missing there is made; writing, reading and deleting are tried before it is saved.
+    """
 
     model_config = STRICT
 
@@ -158,7 +159,9 @@ class Source(BaseModel):
 
 
 class Restore(BaseModel):
-    """What to restore, of which point, and where to. It never writes over what differs unless that is asked for."""
+    """A restore: of what, from which point, and where to. It never writes over a file that differs unless that is asked
+    for.
+    """
 
     model_config = STRICT
 

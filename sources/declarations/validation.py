@@ -1,5 +1,6 @@
-"""What the fields of a source may hold, by its kind (`engines.kinds`), and those of a repository. Each check raises
-ValueError; those of a repository get the fields before their own."""
+"""Rules for the fields of a source, by its kind (`engines.kinds`), and for those of a repository. Each check raises
+ValueError; those of a repository get the fields before their own.
+"""
 
 import ipaddress
 import re
@@ -244,7 +245,9 @@ def _check_rest_server(remote: dict[str, Any], format: str) -> None:
 
 
 def not_a_folder(location: str) -> str:
-    """Why what looks like a path of this host means something else, as `s3://bucket`; empty: it may be a path."""
+    """The reason why a text that looks like a path of this host means something else, such as `s3://bucket`. Empty if
+    it may be a path.
+    """
     if location.startswith("file:"):
         return "write the path alone, as /srv/backups"
     if found := ELSEWHERE.match(location):

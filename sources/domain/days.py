@@ -1,8 +1,8 @@
-"""What became of one day of an assignment: the cells of the matrix. Pure: `now` is always an argument.
+"""Days of an assignment, and the outcome of each: the cells of the matrix. Pure: `now` is always an argument.
 
 A day is a local date in the zone of the policy. It is judged by the periods that begin on it, from the first trigger of
 that date to the first one after it: a night from 22:00 to 06:00 counts for the evening on which it began. A date
-without a trigger belongs to the period in which it lies, so each day of a weekly policy shows what became of its week.
+without a trigger belongs to the period that contains it, so each day of a weekly policy shows the outcome of its week.
 """
 
 from collections.abc import Collection, Sequence
@@ -44,15 +44,16 @@ SIGNS = {
     Day.PRESENT: ("m", "!"), Day.UNASKED: ("u", "?"), Day.ABSENT: ("a", "–"), Day.OPEN: ("o", "…"),
     Day.PROTECTED: ("p", "✓"), Day.PAUSED: ("h", "||"), Day.EXCLUDED: ("x", "×"), Day.RETIRED: ("r", "·"),
 }  # fmt: skip
-"""The class of a cell, and what stands in it: a colour is never all that tells two days apart."""
+"""The class of a cell, and its sign: two days never differ by colour alone."""
 
 RANK = {day: rank for rank, day in enumerate(Day)}
 
 
 @dataclass(frozen=True)
 class DayStretch:
-    """What a day is judged by: `begins` ≤ t < `ends`, aware UTC. `closes`: the end of its last opening; None: it has
-    none."""
+    """The stretch by which a day is judged: `begins` ≤ t < `ends`, aware UTC. `closes`: the end of its last opening, or
+    None if it has none.
+    """
 
     begins: datetime
     ends: datetime
@@ -61,7 +62,7 @@ class DayStretch:
 
 @dataclass(frozen=True)
 class DayFacts:
-    """What the attempts of an assignment say about a stretch."""
+    """The facts of a stretch that the attempts of an assignment give."""
 
     succeeded: bool = False
     answered: bool = False
@@ -71,12 +72,14 @@ class DayFacts:
 NOTHING = DayFacts()
 
 Pauses = Collection[tuple[datetime, datetime | None]]
-"""From when until when no backups were wanted; None: it has not ended."""
+"""The beginning and the end of each time in which no backups were wanted. The end is None if it has not ended."""
 
 
 @lru_cache(maxsize=5000)
 def stretches(period: Period, window: Window, first: date, last: date) -> tuple[DayStretch, ...]:
-    """That of each local date from `first` to `last`. Raises: ValueError when the period or window cannot be read."""
+    """The stretch of each local date from `first` to `last`. Raises: ValueError when the period or window cannot be
+    read.
+    """
     days = [first + timedelta(days=number) for number in range((last - first).days + 2)]
     midnights = [instant_of(datetime.combine(day, time(0)), period.tzinfo) for day in days]
     coming, triggers = period.after(midnights[0] - SMALLEST), list[datetime]()
@@ -107,7 +110,7 @@ def judge(
     pauses: Pauses,
     now: datetime,
 ) -> Day:
-    """What became of an assignment in a stretch. `assigned_at`: when the source came under the policy."""
+    """The outcome of a stretch for an assignment. `assigned_at`: when the source came under the policy."""
     over = min(stretch.ends, now)
     if found.succeeded:
         return Day.PROTECTED
@@ -128,5 +131,5 @@ def judge(
 
 
 def worst(days: Sequence[Day]) -> Day:
-    """Of one day under several policies."""
+    """The worst outcome of one day under several policies."""
     return min(days, key=RANK.__getitem__, default=Day.NONE)

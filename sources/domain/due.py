@@ -16,5 +16,5 @@ def next_backup_at(period: Period, started_at: datetime, now: datetime) -> datet
 
 
 def due_day(next_backup_at: datetime | None, zone: str) -> date | None:
-    """The local date of a next-backup date in the policy's zone; None: never backed up, which comes first."""
+    """The local date of a next-backup date in the policy's zone. None if never backed up, which comes first."""
     return in_zone(next_backup_at, zone_of(zone)).date() if next_backup_at else None

@@ -1,13 +1,13 @@
-"""Between which limits an assignment is overdue. Pure: `now` is always an argument.
+"""Limits between which an assignment is overdue. Pure: `now` is always an argument.
 
-An assignment is overdue when its last success (or, without one, its insertion) lies too far back: `alert_after`
-seconds, or, where the policy names none, a whole period missed: the trigger after its next-backup date has passed, too.
-A period in which the window never opens, as on a holiday or at night, is none that was missed.
-It stays overdue until a success that lies clearly nearer (0.8 × `alert_after`, or in the current period), so what
-wobbles about the limit raises one alert and not one each day.
+An assignment is overdue when its last success (or, without one, its insertion) is too long ago: `alert_after` seconds,
+or, if the policy names none, a whole missed period: the trigger after its next-backup date has passed, too. A period in
+which the window never opens, such as on a holiday or at night, does not count as missed. It stays overdue until a
+success that is clearly more recent (0.8 × `alert_after`, or in the current period), so an age that wobbles about the
+limit raises one alert and not one each day.
 
-The age counts from the last success, or from its next-backup date if that is earlier (a start that lies after it was a
-wrong clock's). Both limits are the same for all assignments of a policy, so one statement looks at all of them
+The age counts from the last success, or from its next-backup date if that is earlier (a start after that date was dated
+by a wrong clock). Both limits are the same for all assignments of a policy, so one statement looks at all of them
 (`sources/protection/overdue_assignments.py`).
 """
 
@@ -19,10 +19,10 @@ from schedules.cron import Period
 from sources.domain.windows import LOOKED_BACK_DAYS, Window
 
 CLEARED_BELOW = 0.8
-"""Of `alert_after`: how old the last success may be for an alert to end."""
+"""A factor of `alert_after`: the age of the last success below which an alert ends."""
 
 SMALLEST_STEP = timedelta(microseconds=1)
-"""Of PostgreSQL's timestamps and of Python's: what makes `<` of `≤`."""
+"""The smallest step of PostgreSQL's timestamps and of Python's: it turns `≤` into `<`."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Thresholds:
 
 
 def thresholds(period: Period, alert_after: float | None, now: datetime, window: Window | None = None) -> Thresholds:
-    """The limits of all assignments of a policy at `now`. `alert_after` in seconds; None: a whole period missed.
-    `window`: of the policy; None: always open."""
+    """The limits of all assignments of a policy at `now`. `alert_after` in seconds; None means a whole missed period.
+    `window`: the policy's; None means always open.
+    """
     if alert_after is not None:
         clear_after = now - timedelta(seconds=CLEARED_BELOW * alert_after)
         return Thresholds(now - timedelta(seconds=alert_after) + SMALLEST_STEP, clear_after)

@@ -11,16 +11,18 @@ from schedules.time_limits import GoOn, for_ever
 from sources.domain.windows import Opening, Window
 
 CHECKED_PERIODS = 10
-"""So many coming periods are looked at when a policy is saved: as many as a preview shows."""
+"""The number of coming periods that are looked at when a policy is saved: as many as a preview shows."""
 MOST_OPENINGS = 10_000
-"""Of all periods of a preview. A window of 200 ranges has 292,000 in a period from one 29 February to the next."""
+"""The most openings of all periods of a preview. A window of 200 ranges has 292,000 in a period from one 29 February to
+the next.
+"""
 
 
 @dataclass(frozen=True)
 class PreviewedPeriod:
     """A period `begins_at` ≤ t < `ends_at` (aware UTC), and the openings in it, cut at its ends.
 
-    `warning` says why there is no opening; empty if there is one.
+    `warning` is the reason why there is no opening, empty if there is one.
     """
 
     begins_at: datetime

@@ -1,4 +1,4 @@
-"""Public holidays of a country, or of a part of it, as the library `holidays` knows them. Pure: no network is asked."""
+"""Public holidays of a country, or of a part of one, by the library `holidays`. Pure: no network is asked."""
 
 import difflib
 import re
@@ -12,7 +12,9 @@ EXAMPLE = '{"holidays": "DE"} or {"holidays": "DE", "subdivision": "BY"}'
 SHOWN_SUBDIVISIONS = 30
 
 Place = tuple[str, str]
-"""Code of a country by ISO 3166, and of a subdivision of it (empty: what holds in all of it)."""
+"""The code of a country by ISO 3166, and that of one of its subdivisions (empty for the holidays of the
+whole country).
+"""
 
 
 def parse_place(entry: Mapping[str, Any], where: str) -> Place:

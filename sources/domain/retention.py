@@ -1,9 +1,9 @@
-"""Which points in time are kept: the last ones, the newest of each hour, day, week, month and year, and all within a
-time of the newest. Pure.
+"""Choice of the points in time that are kept: the last ones, the newest of each hour, day, week, month and year, and
+all within a time of the newest. Pure.
 
-As restic and Borg count: an hour, day or week without a point takes up none of its number. Nothing goes because time
-passes: every number and time counts back from the newest point, so a source that is not backed up any more loses none,
-unless it is retired (`Keep.gone_on`).
+Counted as restic and Borg do: an hour, day or week without a point takes up none of its number. No point goes because
+time passes: every number and time counts back from the newest point, so a source that is not backed up any more loses
+none, unless it is retired (`Keep.gone_on`).
 """
 
 from collections.abc import Callable, Iterable
@@ -37,14 +37,15 @@ DAMAGED = "damaged"
 
 
 def usual() -> dict[str, Any]:
-    """What a policy keeps that says nothing of it."""
+    """The rules of a policy that names none."""
     return dict(USUAL)
 
 
 @dataclass(frozen=True)
 class Point:
     """A point in time of one assignment. `started_at` is aware; `complete`: nothing was left out of it, and it holds
-    something; `repository`: where it lies."""
+    something; `repository`: the one that holds it.
+    """
 
     name: str
     started_at: datetime
@@ -76,7 +77,7 @@ def _end_of(local: datetime, *, hourly: bool) -> datetime:
 
 @dataclass(frozen=True)
 class Keep:
-    """What to keep. Nothing given at all: everything. `within` in seconds."""
+    """Rules of retention. If no rule is given at all, everything is kept. `within` in seconds."""
 
     last: int = 0
     hourly: int = 0
@@ -88,7 +89,7 @@ class Keep:
 
     @classmethod
     def parse(cls, rules: Any) -> "Keep":
-        """Of a JSON object. Raises: ValueError saying what is wrong, and what is right."""
+        """Read the rules from a JSON object. Raises: ValueError naming what is wrong, and what is right."""
         if not isinstance(rules, dict):
             raise ValueError(f"what to keep is an object; {EXAMPLE}")
         found: dict[str, Any] = {}
@@ -104,11 +105,11 @@ class Keep:
         return cls(**found)
 
     def gone_on(self, since: datetime, now: datetime, zone: str, next_after: NextAfter) -> "Keep | None":
-        """What is left of these rules at `now`, had a point been made by each trigger after `since`: a number is less
-        by those points, or by the hours, days, … in which one was made, and `within` by the time. None: nothing is
-        left, so no point is kept any more.
+        """The rest of these rules at `now`, had a point been made by each trigger after `since`: a number is less by
+        those points, or by the hours, days, … in which one was made, and `within` by the time. None if nothing is left,
+        so no point is kept any more.
 
-        `next_after`: the first trigger after an instant. As few are asked for as the rules need.
+        `next_after`: the first trigger after an instant. It is called only as often as the rules need.
         """
         if self == Keep():
             return self
@@ -126,10 +127,10 @@ class Keep:
         return rest if rest != Keep() else None
 
     def apply(self, points: Iterable[Point], zone: str) -> list[KeptPoint]:
-        """What becomes of each point. `points`: as they were made, the newest first, which is not the order of their
-        times where the clock was put back. `zone`: IANA, in which days begin.
+        """The decision about each point. `points`: as they were made, the newest first, which differs from the order of
+        their times if the clock was put back. `zone`: IANA, in which days begin.
 
-        The newest point and the newest complete one always stay, and of each repository the newest one: it holds the
+        The newest point and the newest complete one always stay, and the newest one of each repository: it holds the
         files that older ones share with it.
         """
         ordered = list(points)

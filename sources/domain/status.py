@@ -1,5 +1,6 @@
-"""How well a source or an assignment is protected, in one word: the same in the admin, the API, commands, agents and
-metrics. `fleet/status.py` finds it of rows."""
+"""How well a source or an assignment is protected, as one word: the same in the admin, the API, commands, agents and
+metrics. `fleet/status.py` finds it from rows.
+"""
 
 from enum import StrEnum
 
@@ -23,15 +24,15 @@ class Status(StrEnum):
     WAITING = "waiting"
     """It is due, and its record waits: for its window, a throttle, a breaker."""
     DUE = "due"
-    """Its next-backup date has come, or a person asked for a backup now."""
+    """Its next-backup date has come, or an operator asked for a backup now."""
     RUNNING = "running"
     """It is being copied."""
     PROTECTED = "protected"
-    """Its next-backup date lies ahead."""
+    """Its next-backup date is in the future."""
     PAUSED = "paused"
-    """A person wants no backups of it for now."""
+    """An operator or its user wants no backups of it at present."""
     RETIRED = "retired"
-    """A person wants no backups of it any more; it is in no count."""
+    """An operator wants no more backups of it; it is in no count."""
 
     @property
     def rank(self) -> int:
@@ -53,7 +54,7 @@ PRECEDENCE = (
     Status.DUE,
     Status.PROTECTED,
 )
-"""Of an assignment that is active, and of a source over those: the first that holds."""
+"""The statuses of an active assignment, and of a source over its assignments: the first that holds counts."""
 
 NEEDS_A_PERSON = frozenset({Status.FAILING, Status.OVERDUE, Status.NEVER, Status.DOUBTFUL, Status.UNPROTECTED})
 

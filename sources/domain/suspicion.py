@@ -1,7 +1,8 @@
-"""Whether a backup looks wrong beside the ones before it: a sudden shrink or a mass change, as ransomware leaves. Pure.
+"""Judgement of a backup that looks wrong next to the ones before it: a sudden shrink or a mass change, such as
+ransomware leaves. Pure.
 
-Sudden is what none of the last runs was like. So what changes as a whole every day is not suspicious for it, nor is the
-run after one that a person has accepted.
+A change is sudden if none of the last runs was like it. So a source that changes as a whole every day is not suspicious
+for it, nor is the run after one that an operator has accepted.
 """
 
 from collections.abc import Sequence
@@ -9,17 +10,18 @@ from typing import NamedTuple
 
 LAST_RUNS = 5
 SHRUNK_BELOW = 0.5
-"""Of the files or bytes that each of the last runs had at the least."""
+"""A factor of the least files or bytes that any of the last runs had."""
 CHANGED_ABOVE = 0.5
-"""Of the files of the run before."""
+"""A share of the files of the run before."""
 LEAST_FILES, LEAST_BYTES, LEAST_ROWS = 10, 10 * 2**20, 100
-"""What has less may halve by the deletion of one file or two. A fall to zero is suspicious at any size."""
+"""Sizes below which the deletion of a file or two may halve a run. A fall to zero is suspicious at any size."""
 LEAST_CHANGED_FILES = 100
 
 
 class Counts(NamedTuple):
-    """Of a run: its files and their bytes; files against the run before it, and tables and rows of a database; None
-    where that is not known."""
+    """The counts of a run: its files and their bytes; files against the run before it, and tables and rows of a
+    database. None if a count is not known.
+    """
 
     files: int
     size: int
@@ -31,7 +33,7 @@ class Counts(NamedTuple):
 
 
 def suspicion(run: Counts, before: Sequence[Counts]) -> str:
-    """Why a run looks wrong beside those `before` it; empty: it does not, or it is the first one."""
+    """The reason why a run looks wrong next to those `before` it. Empty if it does not, or if it is the first one."""
     if not before:
         return ""
     reasons = []

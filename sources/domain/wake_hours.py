@@ -1,7 +1,7 @@
 """The hours of the day in which a source was ever there: outside them a magic packet has nothing to wake.
 
-A set of hours is a number: bit n stands for the hour from n o'clock UTC on. Summer time moves a habit by one hour, and
-an hour on either side of each counts as well.
+A set of hours is a number: bit n is the hour from n o'clock UTC on. Summer time moves a habit by one hour, and an hour
+on either side of each counts as well.
 """
 
 from datetime import datetime, timedelta
@@ -22,7 +22,9 @@ def seen(since: datetime, until: datetime) -> int:
 
 
 def allow(hours: int, last_woken_at: datetime | None, now: datetime) -> bool:
-    """Whether a packet may be sent at `now` to a source that was there in `hours`; 0: none is known, any will do."""
+    """True if a packet may be sent at `now` to a source that was there in `hours`. 0 if none is known,
+    and any will do.
+    """
     if not hours or last_woken_at is None or abs(now - last_woken_at) >= OUTSIDE_THEM_EACH:
         return True
     return any(hours >> (now.hour + step) % 24 & 1 for step in (-1, 0, 1))

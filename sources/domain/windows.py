@@ -1,8 +1,8 @@
 """Weekly windows: when a policy's backups may run. Pure: `now` is always an argument.
 
 A window is a list of ranges in the policy's zone, less excluded dates. A range is half-open, belongs to the date of its
-start (on an excluded date none begins; one that began the evening before goes on), may cross midnight, and lasts
-24 hours when start and end are equal. Local times are turned into UTC before any arithmetic, since same-zone aware
+start (on an excluded date none begins; one that began the evening before continues), may cross midnight, and lasts 24
+hours when start and end are equal. Local times are turned into UTC before any arithmetic, since same-zone aware
 datetimes compare by wall clock: a start in a gap is the end of the gap, one in a fold is the first of the two.
 """
 
@@ -24,7 +24,7 @@ SEARCHED_DAYS = 731
 """Two years. No opening is looked for farther away, and none is followed for longer."""
 
 LOOKED_BACK_DAYS = (4, 40, SEARCHED_DAYS)
-"""How far back the beginning of an opening is looked for: nearly always four days are enough."""
+"""The number of days to look back for the beginning of an opening: nearly always four are enough."""
 
 TOUCHED_DAYS = 2
 """A range lasts less than two days; so openings that begin two days after the first day looked at are whole."""
@@ -32,7 +32,7 @@ TOUCHED_DAYS = 2
 
 @dataclass(frozen=True)
 class Range:
-    """From `start` to `end` (local wall clock) on each of `days` (0 = Monday)."""
+    """A range from `start` to `end` (local wall clock) on each of `days` (0 = Monday)."""
 
     days: frozenset[int]
     start: time
@@ -73,12 +73,14 @@ class Window:
 
     @property
     def always_open(self) -> bool:
-        """Whether it never closes."""
+        """True if it never closes."""
         return not self.excluded and (not self.ranges or _covers_the_week(self.ranges))
 
     @property
     def doubts(self) -> list[str]:
-        """What may not be meant: a range that ends when it begins, but for one from midnight, which is a whole day."""
+        """Ranges that may not be meant so: those that end when they begin, except one from midnight, which is a whole
+        day.
+        """
         found = [each for each in self.ranges if each.start == each.end != time(0)]
         return [
             f"its range {each.start:%H:%M}–{each.end:%H:%M} lasts 24 hours; write another end if it is to close, or "
@@ -87,10 +89,10 @@ class Window:
         ]
 
     def current_or_next(self, now: datetime) -> Opening | None:
-        """The opening that `now` lies in, else the next one; None when always open.
+        """The opening that contains `now`, else the next one. None if always open.
 
-        Ranges that touch or overlap are one opening. One that lasts for more than two years may come in parts.
-        Raises: ValueError when no opening exists in the two years after `now`.
+        Ranges that touch or overlap are one opening. One that lasts for more than two years may come in parts. Raises:
+        ValueError when no opening exists in the two years after `now`.
         """
         if self.always_open:
             return None
@@ -100,8 +102,9 @@ class Window:
         raise ValueError("the window has no opening within two years; change its ranges or its excluded dates")
 
     def openings(self, start: datetime, end: datetime) -> Iterator[Opening]:
-        """The openings that overlap [start, end), whole, in order. Always open: one from `start` to `end`. There may be
-        any number of them."""
+        """The openings that overlap [start, end), whole, in order. A window that is always open has one, from `start`
+        to `end`. There may be any number of them.
+        """
         if self.always_open and start < end:
             yield Opening(start, end)
             return
@@ -118,7 +121,7 @@ class Window:
                 now = found.closes_at
 
     def last_opening(self, start: datetime, end: datetime) -> Opening | None:
-        """The last of `openings`, found by halves; None: there is none."""
+        """The last of `openings`, found by bisection. None if there is none."""
         while end - start > 2 * DAY:
             middle = start + (end - start) / 2
             start, end = (middle, end) if any(self.openings(middle, end)) else (start, middle)
@@ -129,7 +132,7 @@ class Window:
 
     @lru_cache(maxsize=64)  # noqa: B019 - each day is asked for with those before and after it
     def _begun_on(self, day: date) -> list[Opening]:
-        """What its ranges make of one local date, in order; what lies in a gap is nothing."""
+        """The openings that its ranges make of one local date, in order. A range within a gap makes none."""
         if day in self.excluded:
             return []
         zone = ZoneInfo(self.zone)
@@ -146,7 +149,7 @@ class Window:
 
 @lru_cache(maxsize=4096)
 def _openings_from(window: Window, today: date) -> tuple[Opening, ...]:
-    """The openings that lie in the local date `today`, whole, and the first one after it if there is any.
+    """The openings within the local date `today`, whole, and the first one after it if there is any.
 
     The emission asks for each policy: within one day it is answered from here.
     """
@@ -181,7 +184,9 @@ def _joined(window: Window, first: date, today: date) -> Iterator[Opening]:
 
 @lru_cache(maxsize=1024)
 def _covers_the_week(ranges: tuple[Range, ...]) -> bool:
-    """Whether no minute of the week is left out. A change of clocks opens no hole: what touches by the wall touches."""
+    """True if no minute of the week is left out. A change of clocks opens no hole: ranges that touch by the wall clock
+    touch.
+    """
     spans = sorted(
         (begins + week, begins + week + _length(span))
         for span in ranges
@@ -197,7 +202,7 @@ def _covers_the_week(ranges: tuple[Range, ...]) -> bool:
 
 
 def _length(span: Range) -> timedelta:
-    """By the wall clock."""
+    """The length of a range by the wall clock."""
     since_midnight = [timedelta(hours=wall.hour, minutes=wall.minute) for wall in (span.start, span.end)]
     return since_midnight[1] - since_midnight[0] + (DAY if span.end <= span.start else timedelta(0))
 

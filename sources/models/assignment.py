@@ -21,7 +21,7 @@ class AssignmentQuerySet(models.QuerySet["Assignment"]):
     """Sets of assignments."""
 
     def active(self) -> "AssignmentQuerySet":
-        """Those whose source is neither paused nor retired, under a policy that is enabled."""
+        """Assignments whose source is neither paused nor retired, under a policy that is enabled."""
         return self.filter(source__paused_at=None, source__retired_at=None, policy__schedule__enabled=True)
 
 
@@ -114,13 +114,13 @@ class Assignment(models.Model):
             ),
         ]
         indexes = [
-            # the emitter: which assignments of this policy are due?
+            # the emitter: the due assignments of a policy
             models.Index("policy", "next_backup_at", name="assignment_due"),
             # each minute: what is to be copied? What is not is not in it
             models.Index("to_copy_since", name="assignment_to_copy", condition=Q(to_copy_since__isnull=False)),
             # each minute: for what is there too little room? All else is not in it
             models.Index("policy", name="assignment_lacks_room", condition=Q(room_lacked__isnull=False)),
-            # pages: whose needs a person by itself? Of all that are protected none is in it
+            # pages: assignments that need an operator by themselves; it has none of those that are protected
             models.Index("source", "policy", name="assignment_in_trouble", condition=IN_TROUBLE),
         ]
 
@@ -139,17 +139,17 @@ class Assignment(models.Model):
 
     @property
     def expected_seconds(self) -> float | None:
-        """How long its next backup will take, for the claim order: as long as the last one, or as long as what its
-        source holds suggests."""
+        """The seconds that its next backup is expected to take, for the claim order: as long as the last one, or as
+        long as the contents of its source suggest.
+        """
         return self.source.expected_first_seconds if self.last_backup_for is None else self.last_backup_for
 
 
 class Pause(models.Model):
-    """From when until when a person wanted no backups of a source: a pause; or
-    the time for which it was retired, once that is over. Or of a policy: it was disabled.
+    """A time in which no backups of a source were wanted: a pause, or the time for which it was retired, once that is
+    over. Or a time of a policy: it was disabled.
 
-    What holds now stands in the source and in the schedule of the policy; this is what days that are over are judged
-    by.
+    The present state is in the source and in the schedule of the policy; days in the past are judged by these rows.
     """
 
     source = models.ForeignKey(Source, null=True, on_delete=models.CASCADE, related_name="pauses")

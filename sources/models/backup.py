@@ -1,4 +1,6 @@
-"""What is done: backups, how far they are, their copies and checks, restores, and backups of the scheduler itself."""
+"""Work that is done: backups, how far they are, their copies and checks, restores, and backups of the
+scheduler itself.
+"""
 
 from django.db import models
 
@@ -79,7 +81,7 @@ class ManifestDigest(models.Model):
 
 
 class Progress(models.Model):
-    """How far a running backup is. Overwritten a few times a second, gone when the attempt is settled."""
+    """The progress of a running backup. Overwritten a few times a second, gone when the attempt is settled."""
 
     record_id = models.BigIntegerField(primary_key=True)
     attempt = models.IntegerField()
@@ -97,8 +99,9 @@ class Progress(models.Model):
 
 
 class Copy(models.Model):
-    """What an assignment has in a second repository: copies of its points, as the policy's `copy_to` wants them, or
-    wanted them once."""
+    """Copies of an assignment's points in a second repository, as the policy's `copy_to` wants them, or wanted them
+    once.
+    """
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="copies")
     repository = models.ForeignKey(Repository, on_delete=models.PROTECT, related_name="copies")
@@ -127,9 +130,11 @@ class Copy(models.Model):
 
 
 class CheckRound(models.Model):
-    """How far what an assignment has in its repository was read and compared with its manifests, and what is damaged.
+    """The round of checks of an assignment in its repository: how far its contents were read and compared with its
+    manifests, and what is damaged.
 
-    `part` and `after`: where the next run reads on (`storage.points.checking`); both empty: with a new round.
+    `part` and `after`: where the next run reads on (`storage.points.checking`). Both are empty if it begins a new
+    round.
     """
 
     assignment = models.OneToOneField(
@@ -158,7 +163,7 @@ class CheckRound(models.Model):
 
 
 class To(models.TextChoices):
-    """Where a restore writes."""
+    """The place to which a restore writes."""
 
     FOLDER = "folder", "a folder of the worker's host"
     SOURCE = "source", "back to the source"
@@ -166,7 +171,7 @@ class To(models.TextChoices):
 
 
 class RestoreOutcome(models.TextChoices):
-    """How a restore ended. One that is not over has none."""
+    """The end of a restore. One that is not over has none."""
 
     SUCCEEDED = "succeeded", "succeeded"
     INCOMPLETE = "incomplete", "incomplete: some files were not restored"
@@ -175,7 +180,7 @@ class RestoreOutcome(models.TextChoices):
 
 
 class Restore(models.Model):
-    """What a person wanted back, and what came of it. It runs as a record of the kind `restore`."""
+    """A restore that a user or operator asked for, and its result. It runs as a record of the kind `restore`."""
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="restores")
     point = models.CharField(max_length=30, help_text="As of when: the name of the point.")
@@ -232,7 +237,7 @@ class Restore(models.Model):
 
     @property
     def terms(self) -> dict[str, bool]:
-        """What was allowed for it (`engines.restores.terms`)."""
+        """The terms that were allowed for it (`engines.restores.terms`)."""
         return {"trusted": self.trusted, "roles_with_rights": self.roles_with_rights}
 
 
@@ -256,7 +261,7 @@ class SelfBackup(models.Model):
 
 
 class RecoveryKey(models.Model):
-    """What opens the scheduler's own backups. There is one at most."""
+    """The key that opens the scheduler's own backups. There is one at most."""
 
     recipient = models.CharField(max_length=200)
     age_identity = models.TextField(help_text="Of age, sealed by the passphrase.")

@@ -13,7 +13,7 @@ from django.conf import settings
 
 @dataclass(frozen=True)
 class OrderParts:
-    """Those that are on.
+    """The parts of the claim order that are on.
 
     resume: a first backup that is cut continues where it was, and does not come first again. sizes: of first backups
     with a known size the smallest comes first. hours: outside the hours in which a source was ever there, one magic
@@ -44,5 +44,5 @@ def simulated(parts: OrderParts) -> Iterator[None]:
 
 
 def forgiven_losses(last_backup_at: datetime | None) -> int:
-    """How many losses in a row leave an assignment first in line."""
+    """The number of losses in a row that leave an assignment first in line."""
     return 0 if last_backup_at is None and in_force().resume else 1

@@ -22,24 +22,24 @@ Opening = tuple[datetime, datetime | None]
 
 
 class AtClose(models.TextChoices):
-    """What becomes of a running backup when its window closes."""
+    """The treatment of a running backup when its window closes."""
 
     FINISH = "finish", "let it finish"
     STOP = "stop", "stop it; it goes on in the next opening"
 
 
 class DrillFrom(models.TextChoices):
-    """Which repository drills restore from."""
+    """The repository that drills restore from."""
 
     REPOSITORY = "repository", "the one of its backups"
     COPY = "copy", "the second one, as far as copies are there"
 
 
 class Policy(models.Model):
-    """How often its sources are backed up, in which window, to where, and how.
+    """A policy: how often its sources are backed up, in which window, to where, and how.
 
-    A policy is a schedule whose events are its assignments: period, zone, priority, throttle and retry policy
-    are its schedule's. All durations are in seconds.
+    It is a schedule whose events are its assignments: period, zone, priority, throttle and retry policy are those of
+    its schedule. All durations are in seconds.
     """
 
     schedule = models.OneToOneField(Schedule, on_delete=models.PROTECT, related_name="policy")
@@ -97,7 +97,9 @@ class Policy(models.Model):
 
     @property
     def problem(self) -> str:
-        """Why its cron, zone or window, which were written past the forms, cannot be read; empty: they can."""
+        """The reason why its cron, zone or window, which were written past the forms, cannot be read. Empty if they
+        can.
+        """
         try:
             self.schedule.period.check()
             _ = self.weekly_window
@@ -107,7 +109,7 @@ class Policy(models.Model):
 
     @property
     def keeping(self) -> Keep:
-        """What its retention keeps."""
+        """The rules of its retention."""
         return Keep.parse(self.keep)
 
     @property
@@ -116,7 +118,8 @@ class Policy(models.Model):
         return Window.parse(self.window, self.schedule.zone, self.excluded_dates)
 
     def opening(self, now: datetime) -> Opening:
-        """From when (not before `now`) to when its backups may run; None: the window never closes.
+        """The time from when (not before `now`) to when its backups may run. The end is None if the window never
+        closes.
 
         A window that cannot be read (a row written past the forms) is closed, and must not hold up other policies.
         """

@@ -7,25 +7,25 @@ from jobs.instants import readable
 
 
 class Format(models.TextChoices):
-    """What a repository is written by. It is chosen when one is made."""
+    """The format in which a repository is written. It is chosen when one is made."""
 
     RCLONE = "rclone", "rclone: plain files, or rclone's encryption"
     RESTIC = "restic", "restic: deduplicated and encrypted snapshots"
 
 
 class Untried(models.TextChoices):
-    """How a repository is tried that was saved over the web, where no edit waits for a server."""
+    """The way to try a repository that was saved over the web, where no edit waits for a server."""
 
     USUAL = "usual", "as usual"
     FORCED = "forced", "also where other files lie, or its points do not"
 
 
 class Repository(models.Model):
-    """Where backups go: a directory of this host (or a mounted share), or a folder of an rclone remote.
+    """A place for backups: a directory of this host (or a mounted share), or a folder of an rclone remote.
 
-    `remote`: rclone's settings of it, as {"type": "s3", …}; empty: a directory. `secrets`: option of the remote → where
-    its value is found. `key`: where the key of an encrypted one is found. `identity` also stands in the repository, in
-    `repository.json`.
+    `remote`: rclone's settings of the remote, such as {"type": "s3", …}; empty for a directory. `secrets`: option of
+    the remote → where its value is found. `key`: where the key of an encrypted one is found. `identity` is also stored
+    in the repository, in `repository.json`.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -76,13 +76,13 @@ class Repository(models.Model):
     )  # fmt: skip
 
     new_key: str | None = None
-    """Of one that is being made, to be shown once."""
+    """The key of a repository that is being made, to be shown once."""
 
     lacks = ""
-    """What the place that it was moved to by force has not of it."""
+    """The contents that are missing in the place that it was moved to by force."""
 
     notices: list[str] = []
-    """What was found out when it was tried, for the person who edits it."""
+    """Notices of its trial, for the user who edits it."""
 
     class Meta:
         verbose_name_plural = "repositories"

@@ -9,14 +9,14 @@ from jobs.instants import readable
 from sources.models import order_parts
 
 STALE_AFTER = timedelta(hours=1)
-"""An older report of its agent is no longer believed: agents announce themselves every few minutes."""
+"""The age from which a report of its agent is no longer believed: agents announce themselves every few minutes."""
 
 
 SET_ASIDE = Q(paused_at__isnull=False) | Q(retired_at__isnull=False)
 
 
 class SourceKind(models.TextChoices):
-    """What a source is, and so how it is reached and which engine copies it."""
+    """The kind of a source, which decides how it is reached and which engine copies it."""
 
     SFTP = "sftp", "SFTP host"
     S3 = "s3", "S3 bucket"
@@ -30,7 +30,7 @@ class SourceKind(models.TextChoices):
 
 
 FIRST_BYTES_PER_SECOND = 20_000_000.0
-"""Of a first backup, as a guess: its place among others does not depend on it."""
+"""The guessed rate of a first backup: its place among others does not depend on it."""
 
 ON_THIS_HOST = (SourceKind.LOCAL, SourceKind.SQLITE)
 """Kinds whose path is one of the worker's host."""
@@ -153,7 +153,7 @@ class Source(models.Model):
         indexes = [
             # who was woken a moment ago?
             models.Index("last_woken_at", name="source_woken", condition=Q(last_woken_at__isnull=False)),
-            # what is in no count of statuses but its own
+            # sources that are in no count of statuses but their own
             models.Index(
                 "id", name="source_set_aside", condition=Q(paused_at__isnull=False) | Q(retired_at__isnull=False)
             ),
@@ -174,8 +174,9 @@ class Source(models.Model):
         return self.name
 
     def unwilling(self, now: datetime, *, on_battery: bool, on_metered: bool) -> str | None:
-        """Why it should not be backed up although it is there, by what its agent reported, under a policy that allows
-        backups on battery and on metered connections or not; None: it may."""
+        """The reason why it should not be backed up although it is there, by what its agent reported, under a policy
+        that allows backups on battery and on metered connections or not. None if it may.
+        """
         if self.checked_in_at is None or now - self.checked_in_at > STALE_AFTER:
             return None
         if self.on_battery and not on_battery:
@@ -186,14 +187,16 @@ class Source(models.Model):
 
     @property
     def expected_first_seconds(self) -> float | None:
-        """How long its first backup will take; None: nothing is known, or it is not to count."""
+        """The seconds that its first backup is expected to take. None if nothing is known, or if sizes are not to
+        count.
+        """
         if self.used_bytes is None or not order_parts.in_force().sizes:
             return None
         return self.used_bytes / FIRST_BYTES_PER_SECOND
 
     @property
     def retired(self) -> bool:
-        """As it is declared: whether no backups of it are wanted any more."""
+        """True if no backups of it are wanted any more, as a declared value."""
         return self.retired_at is not None
 
     @retired.setter
@@ -207,7 +210,7 @@ class Source(models.Model):
 
 
 class AgentToken(models.Model):
-    """What the agent of a source proves itself with. Only a digest is kept: the token itself is shown once.
+    """A token by which the agent of a source proves what it is. Only a digest is kept: the token itself is shown once.
 
     A rotated token is a second row; the older one is revoked when the newer one is first used.
     """

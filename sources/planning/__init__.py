@@ -1,4 +1,4 @@
-"""What is due, put on the backlog; and what people and agents ask for about it.
+"""Due work, put on the backlog; and what users, operators and agents ask for about it.
 
 emission     due assignments → records, one statement for any number of policies
 openings     when their windows are open, and what only starts if it fits

@@ -1,9 +1,10 @@
-"""A source checks in: what waited for its answer stands at its true place at once, in a queue where no question hangs,
-and a worker is notified.
+"""Check-ins of sources: a record that waited for the answer takes its true place at once, in a queue where no question
+hangs, and a worker is notified.
 
-Its true place: overdue first, or where its last failure had put it. What was lost in mid-backup is first in line, once;
-what was lost several times in a row stands where its last loss had put it, in `availability`, in one order with those
-that have no agent, and not before `recheck_after` of its policy is over (`sources/domain/losses.py`).
+Its true place: overdue first, or the place that its last failure had given it. A source that was lost in mid-backup is
+first in line, once; one that was lost several times in a row keeps the place that its last loss had given it, in
+`availability`, in one order with the sources that have no agent, and not before `recheck_after` of its policy is over
+(`sources/domain/losses.py`).
 
 A check-in ends only a wait for a re-check, never a backoff, a pause or a closed window. Its facts
 (`Source.checked_in_at`) are written before or with its records, which it locks although they run. A settle that finds
@@ -30,7 +31,9 @@ from sources.planning.names import ARRIVALS, AVAILABILITY, KIND, assignment_in
 from sources.planning.standings import Standing, standings_of
 
 ASKED_ONCE_IN = timedelta(seconds=30)
-"""What was asked for the sake of a check-in and did not answer: its agent may announce it each second."""
+"""The least time between two questions asked because of check-ins, if the first one was not answered: an agent may
+announce its source each second.
+"""
 
 
 def check_in(source: Source, now: datetime | None = None, standings: list[Standing] | None = None) -> int:
@@ -62,7 +65,7 @@ def _move(source: Source, concerned: dict[str, Standing], due: list[int], instan
 
 
 def _arrived(source: Source, record: BacklogRecord, standing: Standing, now: datetime) -> bool:
-    """Whether the record waited for an answer of its source, and was moved."""
+    """True if the record waited for an answer of its source, and was moved."""
     rechecks = record.status == Status.WAITING and record.waiting_for == WaitingFor.RECHECK
     if not (rechecks or (record.status == Status.READY and record.queue == AVAILABILITY)):
         return False
@@ -71,7 +74,7 @@ def _arrived(source: Source, record: BacklogRecord, standing: Standing, now: dat
         and record.expected_seconds is None
         and source.expected_first_seconds is not None
     ):
-        # emitted before its agent had said how much there is
+        # emitted before its agent had reported how much there is
         record.expected_seconds = source.expected_first_seconds
         record.save(update_fields=["expected_seconds"])
     return _arrive(record, standing.loss, standing.zone, standing.recheck_after, now)
@@ -106,8 +109,9 @@ def place_after_a_check_in(
     now: datetime,
     asked_at: datetime | None = None,
 ) -> dict[str, Any] | None:
-    """Where a record that waits for a re-check, or is ready to be asked, goes when its source checks in: the fields to
-    write. None: it stays where it is. Pure. `asked_at`: when it was last asked for the sake of a check-in."""
+    """The new place of a record that waits for a re-check, or is ready to be asked, when its source checks in: the
+    fields to write. None if it stays where it is. Pure. `asked_at`: when it was last asked because of a check-in.
+    """
     waits = record.status == Status.WAITING
     if waits and loss.holds_off(now, recheck_after):
         return None
@@ -132,10 +136,11 @@ def place_after_a_check_in(
 
 
 def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> datetime | None:
-    """After a settle found the source of `record` silent from `since` on: if it checked in meanwhile, undo the wait.
+    """Undo the wait if the source of `record`, which a settle found silent from `since` on, has checked in in the
+    meantime.
 
     An agent announces itself after the change of network that broke a copy, too. Runs in the settle's transaction.
-    Returns from when on it is asked again, not after `now`: at once. None: it did not check in.
+    Returns from when on it is asked again: at once, if that is not after `now`. None if it did not check in.
     """
     checked_in = Assignment.objects.filter(
         pk=assignment_in(record.payload), source__checked_in_at__gte=max(since, record.started_at)

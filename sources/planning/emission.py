@@ -1,4 +1,4 @@
-"""What is due, put on the backlog; and what a person asks for about it.
+"""Due assignments, put on the backlog; and what operators ask for about them.
 
 One statement emits the due assignments of any number of policies. Nothing is emitted twice: a period's trigger yields
 one record per assignment, and an assignment has one unfinished record, both by unique index.
@@ -29,13 +29,12 @@ from sources.models.source import FIRST_BYTES_PER_SECOND
 from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 
-# Served by `assignment_due`. The order of insertion is the assignments' own, so `id` is the claim's "prior order".
-# What failed at last ranks as `jobs.order.demoted_by_failure` says, and what was lost several times in a row as after a
-# first failure: a new period does not put it first.
-# What is on the backlog already is left out at once: each minute every worker asks for all that is due, and a refused
-# insert costs five times as much.
-# How long a first backup takes is guessed from the bytes in its source, as `Source.expected_first_seconds` does.
-# A last backup that lies in the future was dated by a clock that was wrong: its next-backup date is no reason to wait.
+# Served by `assignment_due`. The order of insertion is that of the assignments, so `id` is the claim's "prior order".
+# An assignment that failed last ranks as `jobs.order.demoted_by_failure` defines, and one that was lost several times
+# in a row ranks as after a first failure: a new period does not put it first. Assignments that are on the backlog
+# already are left out at once: each minute every worker asks for all that is due, and a refused insert costs five times
+# as much. The duration of a first backup is guessed from the bytes in its source, as `Source.expected_first_seconds`
+# does. A last backup in the future was dated by a clock that was wrong: its next-backup date is not a reason to wait.
 # Local days are counted by the offsets of Python's zones: those of the server may be others. They are cast once a
 # policy, behind the wall of MATERIALIZED, and not once an assignment.
 EMIT = f"""
@@ -108,7 +107,7 @@ SELECT DISTINCT a.policy_id
 """
 
 CATCH_UP_SECONDS = 0.3
-"""Of a minute's round."""
+"""Seconds of a minute's round."""
 AT_ONCE = 100
 """Policies a transaction."""
 
@@ -170,7 +169,7 @@ def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids:
         return 0
     openings = [policy.opening(now) for policy, _ in batches]  # before anything is locked
     with transaction.atomic():
-        # in here: a throttle whose lane is named is not removed before the records stand in it
+        # in here: a throttle whose lane is named is not removed before the records are in it
         keys = [[policy.throttle_key(first_backup=first) for first in (False, True)] for policy, _ in batches]
         lanes = throttles.lanes_of([key for pair in keys for key in pair])
         rows = [

@@ -1,4 +1,4 @@
-"""Assignments whose last backup looked wrong: nothing of them is removed until a person has accepted it."""
+"""Assignments whose last backup looked wrong: nothing of theirs is removed until an operator has accepted it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,9 @@ from sources.planning import KIND, subject_of
 
 @transaction.atomic
 def accept(assignment_ids: Sequence[int], *, now: datetime | None = None, by: str = "a person") -> int:
-    """A person has looked, and it is meant so: retention goes on. Returns how many were held back."""
+    """Accept backups that an operator has looked at and found as meant: retention resumes. Returns how many were held
+    back.
+    """
     instant = now or database_clock()
     held = Assignment.objects.filter(pk__in=assignment_ids, held_back_since__isnull=False)
     found = list(held.select_for_update(no_key=True, of=["self"]).select_related("source").order_by("pk"))

@@ -20,7 +20,7 @@ from sources.models import Pause, Policy, Source
 from sources.planning.names import COPY, OF_ASSIGNMENTS
 
 LONGEST_OF_USERS = timedelta(days=7)
-"""What an agent may ask for. A longer pause is until a date that an operator has named."""
+"""The longest pause that an agent may ask for. A longer one is until a date that an operator has named."""
 
 # Served by `backlog_waiting_until`.
 OF_WINDOWS = f"""
@@ -33,7 +33,7 @@ SELECT a.policy_id, b.kind = '{COPY}', max(b.run_after){OF_WINDOWS}
  GROUP BY 1, 2
  ORDER BY 3 DESC
 """
-# `closing.LOOK_AGAIN_AFTER` is the wait of what was set aside, whose window cannot be told.
+# `closing.LOOK_AGAIN_AFTER` is the wait of records that were set aside, whose window cannot be read.
 CLOSE_AGAIN = f"""
 UPDATE jobs_backlogrecord
    SET run_after = %(now)s::timestamptz, closes_at = %(now)s::timestamptz

@@ -1,4 +1,4 @@
-"""What records of this app are called on the backlog."""
+"""Names of this app's records on the backlog."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ OF_ASSIGNMENTS = (KIND, RETENTION, CHECK, DRILL, COPY)
 """Kinds whose subject is an assignment."""
 
 LOOK = "look"
-"""Of a repository: is it there, and is the newest point of each assignment?"""
+"""A look at a repository: is it there, and is the newest point of each assignment?"""
 SELF_BACKUP = "self_backup"
 RESTORE = "restore"
 RESTORES = "restores"
@@ -24,11 +24,13 @@ CALLBACKS = "callbacks"
 
 AVAILABILITY = "availability"
 ARRIVALS = "arrivals"
-"""What has just checked in, so that it waits behind no question that hangs: asked as in AVAILABILITY, but briefly."""
+"""The queue of sources that have just checked in, so that they wait behind no question that hangs: asked as in
+AVAILABILITY, but briefly.
+"""
 BACKUPS = "backups"
 
 BACK_UP_NOW_PRIORITY = 100
-"""Added to the policy's priority for what a person asked for now."""
+"""Added to the policy's priority for backups that a user or operator asked for now."""
 
 
 def subject_of(assignment_id: int) -> str:

@@ -1,8 +1,8 @@
-"""From when to when a policy's backups may start, and what only starts if it fits.
+"""Times in which a policy's backups may start, and backups that only start if they fit.
 
 A record's `closes_at` is the instant from which it is not begun any more: the close of its window, or, under a policy
-that starts only what fits, as much earlier as its last backup took. So neither a claim nor an execution unit has to
-think about it, and the tick that closes windows puts off what no longer fits.
+that only starts backups that fit, as much earlier as its last backup took. So neither a claim nor an execution unit has
+to think about it, and the tick that closes windows puts off the records that no longer fit.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,16 @@ STARTS_ALL_THE_SAME_AFTER = 3
 
 
 def must_fit(policy: Policy, assignment: Assignment) -> bool:
-    """Whether its backup may only start if its last duration lets it end before the window closes."""
+    """True if its backup may only start if its last duration lets it end before the window closes."""
     skipped_enough = assignment.skips >= STARTS_ALL_THE_SAME_AFTER
     return policy.only_if_it_fits and bool(assignment.last_backup_for) and not skipped_enough
 
 
 def stops_at(policy: Policy, assignment: Assignment, now: datetime) -> datetime | None:
-    """When a backup that begins at `now` has to be stopped: at once if the window has closed; None: it may finish.
+    """The instant at which a backup that begins at `now` has to be stopped: at once if the window has closed. None if
+    it may finish.
 
-    What is started although it does not fit may finish, else it never would.
+    A backup that is started although it does not fit may finish, else it never would.
     """
     if policy.at_close != AtClose.STOP or assignment.skips >= STARTS_ALL_THE_SAME_AFTER:
         return None
@@ -37,10 +38,11 @@ def stops_at(policy: Policy, assignment: Assignment, now: datetime) -> datetime 
 
 
 def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
-    """For backup records (id, subject) whose `closes_at` has passed: record id → (run_after, closes_at) from here on.
+    """The next openings of backup records (id, subject) whose `closes_at` has passed: record id → (run_after,
+    closes_at) from here on.
 
-    Those that would not end any more before their window closes are put off to its next opening, and that is counted.
-    To be called in a transaction.
+    Those that would not end before their window closes are put off to its next opening, and that is counted. To be
+    called in a transaction.
     """
     ids = {record_id: assignment_of(subject) for record_id, subject in records}
     assignments = Assignment.objects.select_related("source").in_bulk(set(ids.values()))

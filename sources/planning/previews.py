@@ -50,7 +50,7 @@ def holidays_of(policy: Policy, periods: list[PreviewedPeriod]) -> list[tuple[da
 
 
 def lost_of(policy: Policy) -> dict[str, list[str]]:
-    """What is not kept of its sources, by their kind."""
+    """The parts of its sources that are not kept, by kind of source."""
     if policy.pk is None:
         return {}
     kinds = policy.assignments.order_by("source__kind").values_list("source__kind", flat=True).distinct()
@@ -74,7 +74,9 @@ def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:
 
 
 def rows_of(policy: Policy, periods: list[PreviewedPeriod]) -> Iterator[tuple[str, ...]]:
-    """Under HEADERS a row an opening, in the zone of the policy; what is the period's own stands in its first one."""
+    """The rows under HEADERS, one an opening, in the zone of the policy. The values of a period are in
+    its first row.
+    """
     zone = policy.schedule.period.tzinfo
     for period in periods:
         begins = period.begins_at.astimezone(zone)
@@ -113,9 +115,10 @@ def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneIn
 
 
 def batches_of_policies(schedule_ids: list[int], go_on: GoOn) -> dict[int, tuple[int, float]]:
-    """Of the policies with these schedules, by the id of the schedule: how many records a batch has at most, and for
-    how many seconds their windows are open in a period: the least of the coming ten that have an opening. `go_on` is
-    called before each, and may raise."""
+    """The batches of the policies with these schedules, by the id of the schedule: how many records a batch has at
+    most, and for how many seconds their windows are open in a period: the least of the coming ten that have an opening.
+    `go_on` is called before each, and may raise.
+    """
     policies = Policy.objects.filter(schedule__in=schedule_ids).select_related("schedule")
     return {
         policy.schedule_id: (policy.number, _least_open_time(policy, go_on))
@@ -124,7 +127,7 @@ def batches_of_policies(schedule_ids: list[int], go_on: GoOn) -> dict[int, tuple
 
 
 def _least_open_time(policy: Policy, go_on: GoOn) -> float:
-    """0: it is not known, or there is none."""
+    """The least open time in seconds. 0 if it is not known, or if there is none."""
     go_on()
     try:
         periods = preview(policy)

@@ -1,8 +1,8 @@
-"""After an edit of a policy: what was computed from it is computed anew.
+"""Effects of an edit of a policy: all that was computed from it is computed again.
 
-A thousand assignments a transaction (`rollouts`): dates are computed before anything is locked; then records,
-the keys of what is cancelled, and assignments, as every settle locks them. Until its turn has come an assignment goes
-by the policy as it was, and one that is emitted or copied meanwhile by the policy as it is.
+A thousand assignments a transaction (`rollouts`): dates are computed before anything is locked; then records, the keys
+of those that are cancelled, and assignments are locked, in the order of every settle. Until its turn has come an
+assignment follows the policy as it was, and one that is emitted or copied in the meantime the policy as it is.
 """
 
 from collections.abc import Iterable
@@ -34,9 +34,10 @@ UPDATE sources_assignment a
    AND a.next_backup_at IS DISTINCT FROM computed.next_backup_at
 """
 
-# The day bucket is the policy's zone's. What silence or a failure moved back stays behind what is due by then. Ready
-# and window-waiting records, and what waits for the breaker of another repository, look at once; whatever else a
-# record waits for, it comes back through the new window. What a person moved ahead, or was just woken, stays ahead.
+# The day bucket is counted in the policy's zone. A record that silence or a failure moved back stays behind what is due
+# by then. Ready and window-waiting records, and those that wait for the breaker of another repository, look at once;
+# whatever else a record waits for, it comes back through the new window. A record that an operator moved ahead, or that
+# was just woken, stays ahead.
 MOVE = f"""
 UPDATE jobs_backlogrecord b
    SET due_day = moved.day,
@@ -58,7 +59,9 @@ ONLY_AHEAD = [(by - priorities.MAX_PRIORITY, by + BACK_UP_NOW_PRIORITY - 1) for 
 ASKED_FOR = Q(priority__gte=BACK_UP_NOW_PRIORITY, closes_at=None) & ~(
     Q(priority__range=ONLY_AHEAD[0]) | Q(priority__range=ONLY_AHEAD[1])
 )
-"""What a person moved ahead, out of its window; not what was only woken, or lost in mid-copy."""
+"""Records that an operator or user moved ahead, out of their window; not those that were only woken, or lost in
+mid-copy.
+"""
 
 Given = tuple[int, date | None, int, int]
 """The id of a record, its day, its lane and its priority."""
@@ -68,11 +71,11 @@ NOT_DUE, DISABLED = "not due any more: its policy was edited", "its policy was d
 
 @transaction.atomic
 def replan(policy: Policy, now: datetime | None = None) -> None:
-    """Compute anew what follows from the policy's cron, zone, window, priority, throttle and limits.
+    """Compute again what follows from the policy's cron, zone, window, priority, throttle and limits.
 
-    Next-backup dates follow the new period; what is not due any more is taken off the backlog, as are the records of a
-    disabled policy. Ready and window-waiting records look for the new window at the next tick, which also emits what
-    has become due. A copy under way goes on as it began. Of many assignments a worker does the rest.
+    Next-backup dates follow the new period; records that are not due any more are taken off the backlog, as are those
+    of a disabled policy. Ready and window-waiting records look for the new window at the next tick, which also emits
+    what has become due. A copy under way continues as it began. If the assignments are many, a worker does the rest.
     """
     _make_seeding_throttle(policy)
     rollouts.roll_out("policy", policy.pk, title=str(policy), of=policy.assignments.count, now=now)
@@ -120,7 +123,7 @@ def _replan_batch(policy_id: int, after: int, now: datetime | None = None) -> ro
     records = BacklogRecord.objects.filter(
         pk__in=list(unfinished.select_for_update().order_by("pk").values_list("pk", flat=True))
     )
-    # read again behind the locks: a backup may have been settled meanwhile, by the policy as it was
+    # read again behind the locks: a backup may have been settled in the meantime, by the policy as it was
     started = dict(policy.assignments.filter(pk__in=started).values_list("pk", "last_backup_at"))
     computed |= _next_dates(policy.schedule.period, set(started.values()) - computed.keys(), instant)
     if policy.schedule.enabled:
@@ -128,7 +131,7 @@ def _replan_batch(policy_id: int, after: int, now: datetime | None = None) -> ro
         ahead = [subject_of(pk) for pk, last in started.items() if last and computed[last] > instant]
         cancel(emitted.filter(subject__in=ahead), NOT_DUE, instant)
     else:
-        # what a person asked for, too
+        # backups that were asked for, too
         cancel(records, DISABLED, instant)
         records.filter(status=Status.RUNNING).update(closes_at=instant)
     dates = [(pk, last, computed[last]) for pk, last in started.items() if last]
@@ -155,8 +158,9 @@ def _next_dates(period: Period, started: Iterable[datetime | None], now: datetim
 def _days(
     started: dict[int, datetime | None], computed: dict[datetime, datetime], zone: str, now: datetime
 ) -> dict[int, date | None]:
-    """By assignment: the policy's local day of its next-backup date, or of today before that; None if never backed up.
-    Counted here and not in the statement: the server's zones may be others."""
+    """The days of assignments: the policy's local day of the next-backup date, or of today if that is earlier. None if
+    never backed up. Counted here and not in the statement: the server's zones may be others.
+    """
     return {pk: due_day(min(computed[last], now), zone) if last else None for pk, last in started.items()}
 
 
@@ -168,7 +172,7 @@ def _reschedule(dates: list[tuple[int, datetime, datetime]]) -> None:
 
 
 def _want_copies(policy: Policy, assignment_ids: list[int], now: datetime) -> None:
-    """What has no copy where it is wanted now is to be copied."""
+    """Have points copied that have no copy where one is wanted now."""
     there = Copy.objects.filter(
         assignment=OuterRef("pk"), repository=policy.copy_to_id, as_of__gte=OuterRef("last_backup_at")
     )
@@ -196,11 +200,11 @@ def _give(moved: list[Given], now: datetime) -> None:
 
 
 def reopen(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
-    """When backup records (id, subject) that a tick has closed may run next, as `next_openings`, under the rules that
-    their policies have now. Without those that are not wanted any more: they are cancelled.
+    """The openings in which backup records (id, subject) that a tick has closed may run next, as `next_openings`, under
+    the present rules of their policies. Without those that are not wanted any more: they are cancelled.
 
-    An edit closes what is being asked. The settle of the question does not know of it: it writes priority and days as
-    they were at the claim. To be called in the transaction that holds the records.
+    An edit closes what is being asked. The settle of the question does not know about the edit: it writes priority and
+    days as they were at the claim. To be called in the transaction that holds the records.
     """
     subjects = dict(records)
     found = BacklogRecord.objects.filter(pk__in=subjects).defer("payload")
@@ -219,13 +223,13 @@ def reopen(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
 
 
 def _is_due(assignment: Assignment, now: datetime) -> bool:
-    """Also if its last backup lies in the future, as for the emission: the clock was wrong."""
+    """True if it is due, also if its last backup is in the future, as for the emission: the clock was wrong."""
     following, last = assignment.next_backup_at, assignment.last_backup_at
     return not following or following <= now or (last is not None and last > now + timedelta(hours=1))
 
 
 def _changed(records: list[BacklogRecord], of: dict[int, Assignment], now: datetime) -> list[Given]:
-    """Of records that have another day, lane or priority than their policies give them: those that these give them."""
+    """The day, lane and priority that their policies give to those of the records that have others."""
     key_of = {pk: each.policy.throttle_key(first_backup=each.last_backup_at is None) for pk, each in of.items()}
     lanes = throttles.lanes_of(key_of.values())
     given = []

@@ -1,7 +1,7 @@
 """Wishes of operators and users about sources: back up now, pause, resume.
 
-A user pauses a source by its agent, as a *snooze*, always until an instant. That yields to operators: their pause stays
-where a user wants another one, takes the place of the user's, and is not ended by the user.
+A user pauses a source by its agent, as a *snooze*, always until an instant. That yields to operators: an operator's
+pause stays if a user wants another one, takes the place of the user's, and is not ended by the user.
 """
 
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
 
 
 def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> None:
-    """Ready at once, ahead of what no person asked for, out of its window for one attempt."""
+    """Make it ready at once, ahead of records that were not asked for, out of its window for one attempt."""
     if record.queue == AVAILABILITY:
         record.exclusive_key = None  # that of a gate behind which it waited: its claim would meet the one that runs
     record.status, record.waiting_for = Status.READY, None
@@ -76,9 +76,9 @@ def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> 
 
 
 def keep_promise(assignments: QuerySet[Assignment], record_id: int, now: datetime) -> bool:
-    """After a settle of what was being asked when a person wanted a backup of it now: put it ahead.
+    """Put a record ahead after a settle, if a backup was wanted now while its source was being asked.
 
-    Runs in the settle's transaction. Returns whether a person had wanted that.
+    Runs in the settle's transaction. Returns whether such a backup had been wanted.
     """
     wanted = assignments.filter(asked_for_at__isnull=False).select_related("policy__schedule").first()
     if wanted is None:
@@ -180,7 +180,7 @@ def resume(
 
 
 def locked(records: QuerySet[BacklogRecord]) -> QuerySet[BacklogRecord]:
-    """Those of `records` that do not run, locked in id order until the transaction ends."""
+    """The records among `records` that do not run, locked in id order until the transaction ends."""
     idle = records.filter(status__in=[Status.READY, Status.WAITING])
     return BacklogRecord.objects.filter(
         pk__in=list(idle.order_by("pk").select_for_update().values_list("pk", flat=True))
@@ -208,7 +208,7 @@ def _records_of(source_ids: list[int]) -> QuerySet[BacklogRecord]:
 
 
 def _write_pauses(sources: QuerySet[Source], since: datetime) -> list[int]:
-    """What days that are over are judged by. Returns the ids of the sources, which are locked."""
+    """Write the pauses by which past days are judged. Returns the ids of the sources, which are locked."""
     ids = list(sources.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
     Pause.objects.bulk_create([Pause(source_id=pk, since=since) for pk in ids])
     return ids

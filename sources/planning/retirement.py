@@ -1,5 +1,5 @@
 """Retiring a source: it leaves all counts, plans and checks at once, and its backups stay for as long as its policies
-would have kept them had the backups gone on (`backups/upkeep/retention.py`). Nothing is deleted here, and it can be
+would have kept them had the backups continued (`backups/upkeep/retention.py`). Nothing is deleted here, and it can be
 undone.
 
 The records of an assignment end with it, too, wherever it is deleted.
@@ -20,7 +20,7 @@ from sources import planning
 from sources.models import Assignment, Pause, Source
 
 ENDED = (planning.KIND, planning.CHECK, planning.COPY, planning.DRILL)
-"""Kinds whose records end with it. What a person wanted restored is restored, and retention goes on."""
+"""Kinds whose records end with it. Restores that were asked for run all the same, and retention continues."""
 
 
 @transaction.atomic
@@ -57,8 +57,9 @@ def unretire(sources: Iterable[Source], *, by: str = "a person", now: datetime |
 
 
 def end_after_deletion(instance: Assignment, **_: Any) -> None:
-    """Receiver of `post_delete`: the records of an assignment end at the commit, behind which a settle, that has its
-    record locked and wants the assignment, waits for nothing of ours."""
+    """Receiver of `post_delete`: the records of an assignment end at the commit. Until then a settle that has its
+    record locked and wants the assignment waits for none of this transaction's locks on records.
+    """
     deleted, why = [instance.pk], "its assignment was deleted"
     transaction.on_commit(lambda: _end(deleted, planning.OF_ASSIGNMENTS, why, database_clock()), robust=True)
 

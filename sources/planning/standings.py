@@ -1,5 +1,6 @@
-"""How the assignments of a source stand: what a check-in needs to know, and its agent reads. One statement, since a
-hundred thousand agents ask every five minutes."""
+"""Standings of the assignments of a source: what a check-in needs to know, and its agent reads. One statement, since a
+hundred thousand agents ask every five minutes.
+"""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -73,7 +74,7 @@ class Standing(NamedTuple):
 
     @property
     def waits_for_an_answer(self) -> bool:
-        """Whether a check-in may move its record; of one that runs, a settle may come at the same moment."""
+        """True if a check-in may move its record. A settle of a running record may come at the same moment."""
         rechecks = self.status == states.Status.WAITING and self.waiting_for == WaitingFor.RECHECK
         return (
             rechecks
@@ -91,7 +92,7 @@ class Standing(NamedTuple):
         return self.next_backup_at is None or self.next_backup_at <= now
 
     def protection(self, now: datetime) -> Status:
-        """As `fleet.status.with_assignment_status` finds it of the rows."""
+        """Its status, as `fleet.status.with_assignment_status` finds it from the rows."""
         holds = {
             Status.RETIRED: self.retired,
             Status.PAUSED: self.paused,
@@ -109,5 +110,5 @@ class Standing(NamedTuple):
 
 
 def standings_of(source_id: int) -> list[Standing]:
-    """Of all assignments of a source, by the name of their policy."""
+    """The standings of all assignments of a source, by the name of their policy."""
     return [Standing(*row) for row in execute(STANDINGS, {"source": source_id}, prepare=True)]

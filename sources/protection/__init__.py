@@ -1,1 +1,1 @@
-"""How well assignments are protected: their days, and what is overdue."""
+"""Protection of assignments: their days, and what is overdue."""

@@ -1,9 +1,8 @@
-"""What became of each day of an assignment, from its attempts: `sources/domain/days.py` has the words and the rule.
+"""The outcome of each day of an assignment, from its attempts: `sources/domain/days.py` has the words and the rule.
 
-Nothing is kept beside the attempts but what leaves none: pauses, holds, and when a policy was disabled
-(docs/decisions/0067). An attempt counts for each day on
-which it ran, so a row that stands for many silences counts for all days from the first to the last; a success counts
-for the day on which it began.
+Nothing is kept in addition to the attempts except what leaves none: pauses, holds, and when a policy was disabled
+(docs/decisions/0067). An attempt counts for each day on which it ran, so a row that represents many silences counts for
+all days from the first to the last; a success counts for the day on which it began.
 """
 
 from collections import defaultdict
@@ -32,15 +31,15 @@ HELD = "Everything was on hold"
 
 
 class Idle(NamedTuple):
-    """From when until when no backup was wanted, and why. `until` None: it has not ended."""
+    """A time in which no backup was wanted, and the reason. `until` is None if it has not ended."""
 
     why: str
     since: datetime
     until: datetime | None
 
 
-# Of an assignment: by `backups_of_subject` and `one_unfinished_record_per_subject`; of a record: by the key of its
-# attempts. OFFSET keeps the planner from joining all attempts of the installation first.
+# The records of an assignment are found by `backups_of_subject` and `one_unfinished_record_per_subject`, the attempts
+# of a record by their key. OFFSET keeps the planner from joining all attempts of the installation first.
 FOUND = f"""
 WITH stretch AS (
     SELECT policy, array_agg(bound ORDER BY bound) AS bounds
@@ -119,7 +118,7 @@ def days_of(assignments: Sequence[Assignment], dates: Sequence[date], now: datet
 
 
 def stretches_of(assignment: Assignment, first: date, last: date) -> tuple[DayStretch, ...]:
-    """What each date from `first` to `last` is judged by; none when its policy cannot be read."""
+    """The stretch by which each date from `first` to `last` is judged. Empty if its policy cannot be read."""
     policy = assignment.policy
     try:
         return days.stretches(policy.schedule.period, policy.weekly_window, first, last)
@@ -128,7 +127,7 @@ def stretches_of(assignment: Assignment, first: date, last: date) -> tuple[DaySt
 
 
 def _numbers(stretches: Sequence[DayStretch]) -> dict[DayStretch, int]:
-    """As `width_bucket` counts them."""
+    """The number of each stretch, as `width_bucket` counts them."""
     return {stretch: number for number, stretch in enumerate(dict.fromkeys(stretches), 1)}
 
 
@@ -150,7 +149,7 @@ def _found(
 
 
 def idle_of(assignments: Sequence[Assignment]) -> dict[int, list[Idle]]:
-    """Assignment id → when no backup of it was wanted."""
+    """Assignment id → the times in which no backup of it was wanted."""
     sources, policies = ({getattr(each, name) for each in assignments} for name in ("source_id", "policy_id"))
     of_sources, of_policies = defaultdict[int | None, list[Idle]](list), defaultdict[int | None, list[Idle]](list)
     for each in Pause.objects.filter(Q(source__in=sources) | Q(policy__in=policies)).order_by("since"):
@@ -178,7 +177,7 @@ def prune(before: datetime) -> int:
 
 @dataclass(frozen=True)
 class Account:
-    """What happened to an assignment in the stretch by which a day is judged."""
+    """The events of an assignment in the stretch by which a day is judged."""
 
     assignment: Assignment
     day: Day

@@ -1,8 +1,8 @@
-"""What has not been backed up for too long: kept up to date every minute, a thousand in one statement. So is when each
-policy's last chance was over, by which an alert knows that a second one was missed.
+"""Assignments that have not been backed up for too long: kept up to date every minute, a thousand in one statement. So
+is the end of each policy's last chance, by which an alert knows that a second one was missed.
 
-The rule, with its hysteresis, is that of `sources/domain/overdue.py`. Nothing is raised of a source that is paused or
-retired, or of a disabled policy: a person chose that.
+The rule, with its hysteresis, is that of `sources/domain/overdue.py`. Nothing is raised about a source that is paused
+or retired, or about a disabled policy: that was a choice.
 """
 
 import time
@@ -21,7 +21,7 @@ from sources.domain.windows import Window
 from sources.models import Policy
 from sources.planning import KIND, subject_of
 
-# What a settle holds locked is looked at a minute later.
+# Assignments that a settle holds locked are looked at a minute later.
 LOOK = """
 WITH changing AS (
 SELECT a.id, s.name
@@ -56,8 +56,9 @@ UPDATE sources_policy p
 """
 
 LOOK_SECONDS = 0.3
-"""Of a minute's round, for limits once they are read, and as long for rows; the next one does the rest. By then it
-remembers the periods that this one has worked out."""
+"""Seconds of a minute's round for limits once they are read, and as long for rows; the next round does the rest. By
+then it remembers the periods that this one has worked out.
+"""
 AT_ONCE = 1000
 """Assignments a transaction, each with its line of the log."""
 
