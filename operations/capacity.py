@@ -18,12 +18,12 @@ WIDEST_LABEL = 50
 
 
 def messages_view(found: Iterable[PlanMessage]) -> RenderableType:
-    """A line a message."""
+    """One line for each message."""
     return Group(*(Text(f"{MARKS[each.level][0]}{plain(each.text)}", style=MARKS[each.level][1]) for each in found))
 
 
 def capacity_view(found: Capacity) -> RenderableType:
-    """The load, a bar for each three hours, and what it means."""
+    """The load, one bar for each three hours, and its meaning."""
     columns, top = found.columns(56), max(found.load) or 1.0
     bars = "".join(BARS[max(1, round(value / top * 8))] if value else " " for value in columns)
     since = f"since {found.start.astimezone(found.demand.schedule.period.tzinfo):%a %Y-%m-%d %H:%M %Z}"
@@ -32,7 +32,7 @@ def capacity_view(found: Capacity) -> RenderableType:
 
 
 def caption(found: Capacity) -> str:
-    """The busiest minute, and when that is."""
+    """The busiest minute, and its instant."""
     if not any(found.load):
         return "Load: nothing in these seven days"
     busiest = found.busiest.astimezone(found.demand.schedule.period.tzinfo)
@@ -41,7 +41,7 @@ def caption(found: Capacity) -> str:
 
 
 def picture(found: Capacity) -> str:
-    """An `<svg>` element in the page's own colours: events a minute, and the pace as a dashed line while in sight."""
+    """An `<svg>` element in the page's colours: events a minute, and the pace as a dashed line while in sight."""
     peak, pace = max(found.load) or 1.0, found.pace * 60
     top, schedule, drawn = max(peak, pace) if pace <= 2 * peak else peak, found.demand.schedule, ""
     curve = "".join(f"V{BASE - value / top * (BASE - 20):.1f}h1" for value in found.columns(WIDTH))

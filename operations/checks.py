@@ -26,7 +26,7 @@ QUEUE_KEYS = ("concurrency", "feeds")
 MAX_QUEUE_NAME = 50
 """The length of the column `queue`."""
 MAX_KEEP_DAYS = 36_500
-"""A hundred years. Much more, and the instant before which to prune is none that a calendar has."""
+"""A hundred years. A much longer time puts the instant before which to prune outside any calendar."""
 MAX_SWEEP = 1_000_000
 """Records, as `jobs.sweeps.LARGEST`: a sweep is one transaction."""
 MAX_BREAKER_SECONDS = 86_400
@@ -37,7 +37,7 @@ LEVELS = (None, IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 
 
 def is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
-    """Whether it is a finite number within; True and False are none."""
+    """True if it is a finite number within the bounds; True and False are not numbers."""
     is_one = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return is_one and least <= value <= most
 
@@ -70,7 +70,7 @@ VALUES: dict[str, tuple[str, Any, Fits, str]] = {
     "BREAKER_PROBE_SECONDS": ("E017", 60, lambda v: is_number(v, 1, MAX_BREAKER_SECONDS), SECONDS),
     "BREAKER_LONGEST_SECONDS": ("E017", 900, lambda v: is_number(v, 1, MAX_BREAKER_SECONDS), SECONDS),
 }  # fmt: skip
-"""The keys of settings.JOBS but QUEUES: the check's number, the usual value, what it takes, and what to give."""
+"""The keys of settings.JOBS except QUEUES: the check's number, the usual value, the accepted values, and advice."""
 
 AHEAD = "tasks are taken into memory long before they run, and delivered again meanwhile"
 TRAPS: tuple[tuple[str, Fits, str, str], ...] = (
@@ -118,7 +118,9 @@ TRAPS: tuple[tuple[str, Fits, str, str], ...] = (
         "django-q2's scheduler is off: no periodic task runs", "take 'scheduler' out of Q_CLUSTER",
     ),
 )  # fmt: skip
-"""Of django-q2's defaults (docs/decisions/0004-django-q2-runs-the-clock-only.md): when it is one, and what to set."""
+"""Traps of django-q2's defaults (docs/decisions/0004-django-q2-runs-the-clock-only.md): the condition,
+and what to set.
+"""
 
 DATABASE: tuple[tuple[str, Fits, str, str], ...] = (
     (
@@ -147,7 +149,7 @@ def _message(number: str, what: str, do: str) -> CheckMessage:
 
 
 def _meant(key: Any, known: Sequence[str]) -> str:
-    """What to do about the unknown `key`: the known one that it is close to, or what there is."""
+    """Advice about the unknown `key`: the known one that it is close to, or the known ones."""
     close = get_close_matches(str(key).casefold(), [name.casefold() for name in known], n=1)
     likely = [name for name in known if name.casefold() in close]
     return f"did you mean {likely[0]!r}?" if likely else f"take it out; there are {', '.join(known)}"
@@ -155,7 +157,7 @@ def _meant(key: Any, known: Sequence[str]) -> str:
 
 @register(TAG)
 def check_backlog(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
-    """What is wrong with settings.JOBS, and with CALLBACKS_ALLOWED."""
+    """Errors in settings.JOBS, and in CALLBACKS_ALLOWED."""
     found = getattr(settings, "JOBS", {})
     if not isinstance(found, dict):
         return [_message("E001", f"JOBS is {found!r:.80}, not a dict", "see jobs/conf.py for an example")]
@@ -218,7 +220,7 @@ def _wrong_addresses() -> Iterator[CheckMessage]:
 
 @register(TAG)
 def check_registry(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
-    """Kinds and handlers whose queue no worker can serve. Says nothing while settings.JOBS itself is wrong."""
+    """Kinds and handlers whose queue no worker can serve. Nothing while settings.JOBS itself is wrong."""
     if any(message.is_serious() for message in check_backlog()):
         return []
     queues = list(getattr(settings, "JOBS", {}).get("QUEUES", {"default": {}}))
@@ -242,7 +244,7 @@ def check_registry(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
 
 @register(TAG)
 def check_database(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
-    """What DATABASES["default"] says that the backlog cannot live with, or pays for. Connects nowhere."""
+    """Values of DATABASES["default"] that the backlog cannot work with, or that slow it down. Connects nowhere."""
     if connection.vendor != "postgresql":
         needs = "the backlog needs PostgreSQL (SKIP LOCKED, partial indexes, LISTEN)"
         what = f"the default database is {connection.vendor}; {needs}"
@@ -274,5 +276,5 @@ def _wrong(table: tuple[tuple[str, Fits, str, str], ...], given: Mapping[str, An
 
 
 def registered() -> dict[tuple[str, str], Handler]:
-    """The handlers of this installation by (kind, queue)."""
+    """All handlers of this installation by (kind, queue)."""
     return registry.handlers()

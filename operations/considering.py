@@ -1,4 +1,5 @@
-"""What claims considered, in the log of decisions: what each took, what it left, and the key that decided between them.
+"""The considerations of claims, in the log of decisions: the records that each took and left, and the key that decided
+between them.
 
 Off unless `JOBS["CONSIDERING"]` is set.
 """
@@ -19,17 +20,19 @@ log = logging.getLogger(__name__)
 
 SHOWN_CLAIMED = 20
 SHOWN_LEFT = 5
-"""Candidates that a line names: what was taken, and who would have been next."""
+"""Candidates that a line names: records that were taken, and those that would have been next."""
 
 HELD = "throttle"
-"""What decided when it was no key of the claim order."""
+"""The deciding factor when it was not a key of the claim order."""
 
 _fruitless: set[str] = set()
-"""Queues whose last claim took nothing: the log says that once."""
+"""Queues whose last claim took nothing: the log records that once."""
 
 
 def log_claim(queue: str, claimed: Sequence[Claimed], wanted: int, worker_id: int) -> None:
-    """After a claim; it stands, whatever goes wrong here. Raises: django.db.Error when the database is away."""
+    """Log a claim that has ended; it stays valid, whatever goes wrong here. Raises: django.db.Error when the database
+    is away.
+    """
     if not conf.considering():
         return
     try:
@@ -43,7 +46,8 @@ def log_claim(queue: str, claimed: Sequence[Claimed], wanted: int, worker_id: in
 
 
 def consider(queue: str, claimed: Sequence[Claimed], wanted: int, worker_id: int, now: datetime | None = None) -> None:
-    """Write what a claim of `queue` looked at: what it took, who would have been next, and the key that decided.
+    """Write what a claim of `queue` looked at: the records it took, those that would have been next, and the key that
+    decided.
 
     A claim that found no record at all writes nothing.
     """
@@ -55,7 +59,7 @@ def consider(queue: str, claimed: Sequence[Claimed], wanted: int, worker_id: int
     if not left:
         decided, text = None, f"{taken}; no other was ready"
     elif not claimed or claim_key(left[0]) < claim_key(claimed[-1]) or len(claimed) < wanted:
-        # a claim takes the first in order: who stands before its last was held back
+        # a claim takes the first in order: a record that ranks before its last one was held back
         decided, text = HELD, f"{taken}; {_title(left[0])} was held by its throttle, a paused queue or another claim"
     else:
         decided = deciding_key(claimed[-1], left[0])
@@ -72,7 +76,7 @@ def consider(queue: str, claimed: Sequence[Claimed], wanted: int, worker_id: int
 
 
 def _left(queue: str, now: datetime) -> list[BacklogRecord]:
-    """The first that a claim left, lane by lane, so that the index of the claim order serves it."""
+    """The first records that a claim left, lane by lane, so that the index of the claim order serves it."""
     ready = BacklogRecord.objects.ready().filter(queue=queue).open_at(now)
     lanes = [0, *Lane.objects.values_list("pk", flat=True)]
     heads = [record for lane in lanes for record in ready.filter(lane=lane).in_claim_order()[:SHOWN_LEFT]]

@@ -33,7 +33,7 @@ AlgorithmName = Annotated[str, Field(json_schema_extra={"enum": sorted(retries.A
 
 
 def in_seconds(algorithm: Any, parameters: Any) -> Any:
-    """Parameters with durations that were written as `15m` in seconds; what is none is left as it is."""
+    """Parameters with durations that were written as `15m` in seconds; anything else is left as it is."""
     known = retries.ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else None
     if known is None or not isinstance(parameters, dict):
         return parameters
@@ -97,7 +97,8 @@ class RetryPolicies(Service[models.RetryPolicy]):
     model, declaration = models.RetryPolicy, RetryPolicy
 
     def write(self, row: models.RetryPolicy, changed: set[str] | None) -> list[str]:
-        """What waits by it follows when the edit is committed: locks of many records must not last as long.
+        """Reschedule the records that wait by it once the edit is committed: locks of many records must not last as
+        long.
 
         A record that fails to follow does so at its next failure, so an error is logged and no more.
         """
@@ -107,7 +108,7 @@ class RetryPolicies(Service[models.RetryPolicy]):
         return []
 
     def uses(self, row: models.RetryPolicy) -> list[str]:
-        """Also the records that are unfinished, and finished."""
+        """The uses of the policy, also the unfinished and finished records under it."""
         found, records = super().uses(row), BacklogRecord.objects.filter(retry_policy=row)
         if unfinished := _counted(records.filter(status__in=UNFINISHED)):
             found.append(f"{row}: {unfinished} on the backlog; let them end, or cancel them")
@@ -121,7 +122,7 @@ class RetryPolicies(Service[models.RetryPolicy]):
 
 
 def _counted(records: QuerySet[BacklogRecord]) -> str:
-    """How many records, as `3 records`; empty for none."""
+    """The number of records, as `3 records`; empty if there are none."""
     count = records.order_by()[: MOST_COUNTED + 1].count()
     if count > MOST_COUNTED:
         return f"more than {MOST_COUNTED:,} records"
@@ -129,13 +130,14 @@ def _counted(records: QuerySet[BacklogRecord]) -> str:
 
 
 class Throttles(Service[models.Throttle]):
-    """An edit takes effect at the next claim; what runs goes on."""
+    """Throttles. An edit takes effect at the next claim; running records continue."""
 
     model, declaration = models.Throttle, Throttle
 
     def write(self, row: models.Throttle, changed: set[str] | None) -> list[str]:
-        """Warns of what may not be meant. One that is paused keeps how many were in flight before; one that is not
-        forgets its pause."""
+        """Save, and warn of values that may not be meant. A paused throttle keeps the number that was in flight before;
+        an open one forgets its pause.
+        """
         if changed and "max_in_flight" in changed:
             stored = models.Throttle.objects.filter(pk=row.pk)
             if row.max_in_flight:
@@ -147,13 +149,13 @@ class Throttles(Service[models.Throttle]):
         return throttles.warnings(row, live)
 
     def uses(self, row: models.Throttle) -> list[str]:
-        """Also its unfinished records, which would go on unthrottled."""
+        """The uses of the throttle, also its unfinished records, which would continue unthrottled."""
         [live] = throttles.live([row.pk])
         found = throttles.obstacle_to_removing(live)
         return [*super().uses(row), *([f"{found}. Let them end or cancel them first"] if found else [])]
 
     def remove(self, rows: Iterable[models.Throttle]) -> None:
-        """All throttles are locked before any lane, and their uses are looked for behind the locks."""
+        """Lock all throttles before any lane, and look for their uses behind the locks."""
         throttles.remove(rows)
 
     def delete(self, row: models.Throttle) -> None:

@@ -1,4 +1,4 @@
-"""A test event: sent to an endpoint because a person asked, and what became of it.
+"""A test event: sent to an endpoint at an operator's request, and its result.
 
 It goes the way of every event, through the backlog: a worker delivers it, with its credentials and from its network.
 """
@@ -47,7 +47,7 @@ def send_test(endpoint: Endpoint, now: datetime | None = None) -> int:
 
 @dataclass(frozen=True)
 class EndpointVerdict:
-    """What has become of a test event. `ended`: delivered, or an attempt failed. `seconds` until its answer came."""
+    """The result of a test event so far. `ended`: delivered, or an attempt failed. `seconds` until its answer came."""
 
     record_id: int
     ended: bool
@@ -58,7 +58,7 @@ class EndpointVerdict:
 
 
 def wait_for_test(record_id: int, seconds: float) -> EndpointVerdict:
-    """What has become of a test event after `seconds` at most. One that failed is not tried again."""
+    """The result of a test event after `seconds` at most. One that failed is not tried again."""
     deadline = time.monotonic() + seconds
     while not (found := _look(record_id)).ended and time.monotonic() < deadline:
         time.sleep(LOOK_EVERY)

@@ -1,8 +1,8 @@
-"""Findings: something that is wrong, each found by one condition.
+"""Findings: problems of the installation, each found by one condition.
 
 A condition is declared once, by `@condition` over a function of a `Look`, in the `conditions` of the app that knows its
-subject. Everything that shows what is wrong reads that list: the doctor all of it, alerts what `alerting/kinds.py`
-names, home, `status` and `backlog` what is known of the queue (`operations/backlog/attention.py`).
+subject. Everything that shows problems reads that list: the doctor all of it, alerts the kinds in `alerting/kinds.py`,
+home, `status` and `backlog` the findings about the queue (`operations/backlog/attention.py`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from external.formatting import first_line, some_of
 from jobs.conf import PROGRAM
 
 STATEMENT_SECONDS = 5
-"""Each statement is served by an index or bounded by a LIMIT. Beyond this, that it is slow is the answer."""
+"""Each statement is served by an index or bounded by a LIMIT. Beyond this, the answer is that it is slow."""
 COUNT_TO = 10_000
 """An operator does nothing else for a larger number, and counting a million rows takes seconds."""
 
@@ -31,17 +31,16 @@ class Severity(StrEnum):
     WARNING = "warning"
     """Costs time, or will become a problem; or could not be examined."""
     PROBLEM = "problem"
-    """Work stands still, promises do not hold, or data may be lost."""
+    """Work has stopped, promises do not hold, or data may be lost."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong.
+    """A problem. `kind`: the name of its condition; `subject`: such as `queue:backups`; `since`: None if that is not
+    known; `text`: a sentence without its full stop; `remedy`: advice.
 
-    `kind`: the name of its condition; `subject`: such as `queue:backups`; `since`: None if that is not known; `text`: a
-    sentence without its full stop; `remedy`: what to do about it. `name`: of the subject, with which the text begins,
-    if it does. `numbers`: facts for machines, values that JSON knows; durations are seconds. `error`: the condition
-    could not be examined, for the reason in the text.
+    `name`: that of the subject, with which the text begins, if it does. `numbers`: facts for machines, JSON values;
+    durations are seconds. `error`: the condition could not be examined, for the reason in the text.
     """
 
     kind: str
@@ -68,7 +67,9 @@ class Examined:
 
 
 class Look:
-    """One examination: its instant (aware), and what several conditions read, made by the first that does."""
+    """One examination: its instant (aware), and the results that several conditions read, made by the
+    first that does.
+    """
 
     def __init__(
         self,
@@ -85,8 +86,9 @@ class Look:
 
     @cached_property
     def late_before(self) -> datetime | None:
-        """The instant before which something should have happened that is late. None while that cannot be known, as in
-        the first minutes after the machine slept."""
+        """The instant before which an event that is late should have happened. None while that cannot be known, such as
+        in the first minutes after the machine slept.
+        """
         return self._late(self.now)
 
 
@@ -130,7 +132,7 @@ class Condition:
         return self.summed_up(self.examine(look))
 
     def summed_up(self, found: Sequence[Finding]) -> Examined:
-        """These findings of it in one line, with the worst severity of all."""
+        """These findings of the condition in one line, with the worst severity."""
         numbers = {key: value for each in found for key, value in each.numbers.items()}
         wrong = [each for each in found if each.severity is not Severity.OK]
         if not wrong:
@@ -142,10 +144,12 @@ class Condition:
 
 
 LATE: list[Callable[[datetime], datetime | None]] = []
-"""Whoever knows since when someone looks at the scheduler each minute registers here: now → `Look.late_before`."""
+"""Functions now → `Look.late_before`, registered by any app that knows since when the scheduler is looked at each
+minute.
+"""
 
 CONDITIONS: dict[str, Condition] = {}
-"""All that are declared, by kind, in the order in which they are examined."""
+"""All declared conditions, by kind, in the order in which they are examined."""
 
 
 class Case(NamedTuple):
@@ -163,8 +167,11 @@ Answer = Finding | Iterable[Finding | Case]
 def condition(
     fine: str = "", wrong: str = "{}", do: str = "", severity: Severity = Severity.WARNING
 ) -> Callable[[Callable[[Look], Answer]], Condition]:
-    """Declare the condition that is called as the function is. The function returns what is wrong: findings, of which
-    one may be `ok` with its facts; or cases, which have this `severity` and the remedy `do`."""
+    """Declare the condition with the name of the function.
+
+    The function returns problems: findings, of which one may be `ok` with its facts; or cases, which have this
+    `severity` and the remedy `do`.
+    """
 
     def declare(question: Callable[[Look], Answer]) -> Condition:
         def find(look: Look) -> Iterable[Finding]:
@@ -205,12 +212,12 @@ def rows(sql: str, **values: Any) -> list[tuple[Any, ...]]:
 
 
 def settings_of_server(*names: str) -> dict[str, str]:
-    """Settings of PostgreSQL by name, as this session has them; what this version does not know is left out."""
+    """Settings of PostgreSQL by name, as this session has them; any that this version does not know are left out."""
     return dict(rows("SELECT name, setting FROM pg_settings WHERE name = ANY(%(names)s)", names=list(names)))
 
 
 def listed(parts: Sequence[str], most: int = 5) -> str:
-    """`parts` in one line, the first `most` of them; the rest is counted."""
+    """`parts` in one line, the first `most` by name; the rest is counted."""
     return some_of(parts, most, "; ")
 
 

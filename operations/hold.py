@@ -1,4 +1,4 @@
-"""The hold of everything, as people see it: the same sentence on every page, in commands and in the doctor."""
+"""The hold of everything, as users see it: the same sentence on every page, in commands and in the doctor."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ __all__ = ["held", "in_pages", "sentence"]
 
 
 def sentence(hold: Hold) -> str:
-    """Since when, by whom and why nothing starts."""
+    """A sentence about the hold: since when, by whom and why nothing starts."""
     return (
         f"Everything has been on hold since {hold.since:%Y-%m-%d %H:%M} UTC, by {hold.by}: {hold.reason}. No backup, "
         "retention, check, drill, restore or delivery starts before it is released"
@@ -20,7 +20,7 @@ def sentence(hold: Hold) -> str:
 
 
 def in_pages(request: HttpRequest) -> dict[str, Any]:
-    """For templates: `hold_sentence`, which asks the database when it is used; empty when nothing is held."""
+    """Context for templates: `hold_sentence`, which asks the database when it is used; empty when nothing is held."""
 
     def hold_sentence() -> str:
         found = held()

@@ -16,7 +16,8 @@ ALONE = "SELECT pg_advisory_xact_lock(hashtext('install_schedules'), 0)"
 
 @dataclass(frozen=True)
 class Step:
-    """An action on one periodic task: `installed`, `changed`, `unchanged`; or `left`: it is not one of ours.
+    """An action on one periodic task: `installed`, `changed`, `unchanged`; or `left`: it is not one of the wanted
+    tasks.
 
     `changes`: field → [before, after].
     """
@@ -28,7 +29,7 @@ class Step:
 
 @transaction.atomic
 def install(*, dry_run: bool = False, now: datetime | None = None) -> list[Step]:
-    """Make the rows of django-q2 what they should be. Returns the step that was, or would be, taken for each."""
+    """Make the rows of django-q2 as wanted. Returns the step that was, or would be, taken for each."""
     with connection.cursor() as cursor:
         cursor.execute(ALONE)
     instant = now or database_clock()

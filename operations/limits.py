@@ -1,4 +1,4 @@
-"""How often an account or a sender may ask, in windows that begin at multiples of their length."""
+"""Limits on how often an account or a sender may ask, in windows that begin at multiples of their length."""
 
 import hashlib
 import ipaddress
@@ -24,7 +24,7 @@ RETURNING number
 
 
 class TooMany(Exception):
-    """The limit is reached. `seconds`: until something may be tried again."""
+    """The limit is reached. `seconds`: the time until something may be tried again."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"too many: try again in {seconds:.0f} s")
@@ -33,7 +33,7 @@ class TooMany(Exception):
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `count` in `seconds`, per key, for all processes together: one row is counted up by all of them."""
+    """At most `count` in `seconds`, per key, for all processes together: all processes count up one row."""
 
     name: str
     count: int
@@ -46,7 +46,7 @@ class Limit:
             raise self._refusal(instant)
 
     def grant(self, key: str, wanted: int, now: float | None = None) -> int:
-        """Count `wanted`; return how many of them are within the limit."""
+        """Count `wanted`; return the number within the limit."""
         instant = _present() if now is None else now
         counted = self._add(self._counter(key, instant), wanted, instant)
         return max(0, min(wanted, self.count - counted + wanted))
@@ -58,7 +58,7 @@ class Limit:
             raise self._refusal(instant)
 
     def is_spent(self, key: str) -> bool:
-        """Whether the next one would be one too many."""
+        """True if the next one would be one too many."""
         return self._number(self._counter(key, _present())) >= self.count
 
     def forget(self, key: str) -> None:
@@ -83,7 +83,9 @@ class Limit:
 
 
 class LimitOfOneProcess(Limit):
-    """The same, counted in memory, for what must cost no write: with n web processes it is up to n times as high."""
+    """The same, counted in memory, for requests that must not cost a write: with n web processes it is up to n times as
+    high.
+    """
 
     def _add(self, counter: str, number: int, now: float) -> int:
         counts = caches["limits"]

@@ -1,4 +1,4 @@
-"""What operations keep beside the queue, and how they look at it."""
+"""The tables and views of operations in addition to those of the queue."""
 
 from django.db import models
 
@@ -7,9 +7,9 @@ from jobs.states import AttemptOutcome
 
 
 class RateCount(models.Model):
-    """How often something was tried in a window of time, counted for all processes together (`operations/limits.py`).
+    """The number of attempts at something in a window of time, for all processes together (`operations/limits.py`).
 
-    `key`: a name and a digest of what is limited; neither an account nor an address can be read in it.
+    `key`: a name and a digest of the limited subject; neither an account nor an address can be read in it.
     """
 
     key = models.CharField(primary_key=True, max_length=100)

@@ -1,7 +1,7 @@
 """The queue of django-q2, for the periodic tasks of this installation and nothing else.
 
 A row of django-q2 names any function by its dotted path, and the cluster calls it: `os.system` as well. Tasks are
-looked at where the cluster takes them, since a row may be written by a form, by another program or by hand.
+checked where the cluster takes them, since a row may be written by a form, by another program or by hand.
 """
 
 import logging
@@ -21,7 +21,9 @@ ALLOWED = frozenset(wanted.func for wanted in WANTED)
 
 
 class PeriodicTasksOnly(ORM):  # type: ignore[misc]
-    """Hands the cluster what `WANTED` lists. Anything else is removed, and stands among django-q2's failed tasks."""
+    """A broker that hands the cluster the tasks in `WANTED`. Any other task is removed, and is listed among django-q2's
+    failed tasks.
+    """
 
     def dequeue(self) -> list[tuple[int, str]] | None:
         taken = super().dequeue()
@@ -31,7 +33,7 @@ class PeriodicTasksOnly(ORM):  # type: ignore[misc]
         try:
             task = SignedPackage.loads(payload)
         except (TypeError, BadSignature):
-            return True  # the cluster itself refuses it, and says so
+            return True  # the cluster itself refuses it, and reports that
         named = (task["func"], task.get("hook"), *_chained(task))
         unknown = [name for name in named if name and not (isinstance(name, str) and name in ALLOWED)]
         if not unknown:

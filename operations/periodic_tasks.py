@@ -1,7 +1,7 @@
-"""The rows of django-q2 that this installation needs, and how a row that is there differs from what it should be.
+"""The rows of django-q2 that this installation needs, and the differences of an existing row from its wanted state.
 
-A periodic task is recognised by its name, or else by what it calls. A sweep's `next_run` stands on the grid of its
-tier (`jobs/retries/tiers.py`): django-q2 only ever adds the interval to it, so it stays there.
+A periodic task is recognised by its name, or else by the function that it calls. A sweep's `next_run` is on the grid of
+its tier (`jobs/retries/tiers.py`): django-q2 only ever adds the interval to it, so it stays there.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ HOW_OFTEN = {300: "every 5 minutes", 3_600: "hourly", 86_400: "daily"}
 
 @dataclass(frozen=True)
 class WantedTask:
-    """A periodic task as it should be. `every` in seconds; `on_grid`: it runs at multiples of that since the epoch."""
+    """A periodic task as wanted. `every` in seconds; `on_grid`: it runs at multiples of that since the epoch."""
 
     name: str
     func: str
@@ -31,7 +31,7 @@ class WantedTask:
     on_grid: bool
 
     def fields(self) -> dict[str, Any]:
-        """What django-q2's row has to hold, but for `next_run`."""
+        """The wanted fields of django-q2's row, except `next_run`."""
         fields = {"name": self.name, "func": self.func, "args": self.args, "kwargs": None, "cluster": None}
         # not django-q2's daily: that keeps to the hour of a local day, and leaves the grid when clocks change
         if self.every == tiers.HOUR:
@@ -41,21 +41,21 @@ class WantedTask:
         return {**fields, **often, "repeats": -1}
 
     def first_run(self, now: datetime) -> datetime:
-        """When it runs first if it is installed at `now`: at once, or at its next slot."""
+        """The first run if it is installed at `now`: at once, or at its next slot."""
         if not self.on_grid:
             return now
         return datetime.fromtimestamp(tiers.slot_of(now.timestamp(), self.every) + self.every, UTC)
 
     def runs_as_it_should(self, next_run: datetime | None, now: datetime) -> bool:
-        """Whether its next run (aware; None: never) stands on its grid, and no further ahead than one interval."""
+        """True if its next run (aware; None if never) is on its grid, and no further ahead than one interval."""
         if next_run is None or next_run > now + timedelta(seconds=self.every) + SKEW:
             return False
         return not self.on_grid or next_run.timestamp() % self.every == 0
 
     def differences(self, task: PeriodicTask, now: datetime) -> dict[str, tuple[Any, Any]]:
-        """Field → (what it is, what it should be), of those that differ."""
+        """Field → (the present value, the wanted value), for fields that differ."""
         found = {key: (getattr(task, key), value) for key, value in self.fields().items()}
-        # django-q2's own form leaves an empty text where there is none
+        # django-q2's own form leaves an empty text for a missing value
         different = {key: (is_, to_be) for key, (is_, to_be) in found.items() if (is_ or None) != (to_be or None)}
         if not self.runs_as_it_should(task.next_run, now):
             different["next_run"] = (task.next_run, self.first_run(now))
@@ -79,7 +79,7 @@ WANTED = (
 
 
 def matched(tasks: Iterable[PeriodicTask]) -> tuple[dict[str, PeriodicTask], list[PeriodicTask]]:
-    """Ours by the name that they should have, and others that call what ours call: a person's, or a second one."""
+    """The wanted tasks by their wanted names, and others that call the same functions: a user's, or a second copy."""
     left = list(tasks)
     found: dict[str, PeriodicTask] = {}
     for same in (_has_the_name, _calls_the_same):

@@ -1,4 +1,4 @@
-"""Pause and resume a schedule that stands alone: for the admin and the command, with what came of it in words."""
+"""Pause and resume a schedule that stands alone: for the admin and the command, with the result as text."""
 
 from datetime import datetime
 
@@ -9,7 +9,9 @@ from schedules.obstacles import obstacle_to_editing
 
 
 def pause(schedule: Schedule, *, until: datetime | None = None, reason: str = "") -> tuple[bool, str]:
-    """Whether that changed anything, and how it stands now. Raises: ValueError as `stands_alone` and `verbs.pause`."""
+    """Pause; returns True if that changed anything, and the new state as text. Raises: ValueError as `stands_alone` and
+    `verbs.pause`.
+    """
     stands_alone(schedule)
     if not verbs.pause(schedule, until=until, reason=reason):
         return False, "it was paused before"
@@ -17,7 +19,9 @@ def pause(schedule: Schedule, *, until: datetime | None = None, reason: str = ""
 
 
 def resume(schedule: Schedule) -> tuple[bool, str]:
-    """Whether that changed anything, and how it stands now. Raises: ValueError as `stands_alone`."""
+    """Resume; returns True if that changed anything, and the new state as text. Raises: ValueError as
+    `stands_alone`.
+    """
     stands_alone(schedule)
     if not verbs.resume(schedule):
         return False, "it was not paused"

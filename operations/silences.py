@@ -1,8 +1,9 @@
-"""Silences that follow each other, as of a laptop that is asked every 15 minutes for a month, become one row.
+"""Compaction of consecutive silences, such as those of a laptop that is asked every 15 minutes for a month, into one
+row.
 
-A row a record: that of the last attempt, with the first one's start and their number among its facts. Likewise their
-lines in the log of decisions. A settle that is tried again looks for its own attempt in the history: that is younger
-than what is compacted, since a result is kept for a lease.
+One row for each record: that of the last attempt, with the first one's start and their number among its facts. The
+lines in the log of decisions are compacted likewise. A settle that is tried again looks for its own attempt in the
+history: that is younger than any compacted row, since a result is kept for a lease.
 """
 
 import time
@@ -19,20 +20,20 @@ from jobs.prepared import execute
 from jobs.states import AttemptOutcome
 
 SILENCES = "silences"
-"""The fact of an attempt that stands for so many, from its start to its end."""
+"""The fact of an attempt that represents this many, from its start to its end."""
 
 DETAILED_FOR = timedelta(hours=1)
-"""For so long each silence has a row, and for ten leases at least."""
+"""The time for which each silence has a row; at least ten leases."""
 
 COMPACT_RECORDS = 200
-"""A transaction. Nothing waits for these rows but another compaction."""
+"""Records in a transaction. Nothing waits for these rows but another compaction."""
 
 COMPACT_SECONDS = 20.0
-"""A call; the next one begins elsewhere."""
+"""The duration of a call; the next one begins elsewhere."""
 
 ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('operations.silences.compact', 0))"
 
-# By the key of the attempts. What ended otherwise, or is too young, ends a run.
+# Served by the key of the attempts. An attempt with another outcome, or one that is too young, ends a run.
 COMPACT = f"""
 WITH silent AS (
     SELECT record_id, queue, run, number, started_at, ended_at, COALESCE((facts ->> '{SILENCES}')::int, 1) AS silences
@@ -88,15 +89,15 @@ UPDATE jobs_decision d
 
 
 def prune(_before: datetime) -> int:
-    """For the queue's hourly round."""
+    """Compact in the queue's hourly round."""
     return compact()
 
 
 def compact(now: datetime | None = None) -> int:
-    """Make one row of the silences of each unfinished record that follow each other and have been there for a while.
+    """Make one row of the consecutive silences of each unfinished record that have been there for a while.
 
-    For COMPACT_SECONDS at most, each time from another record on, so that none waits for ever behind others.
-    Returns how many rows of attempts it deleted.
+    It takes COMPACT_SECONDS at most, each time from another record on, so that none waits for ever behind others.
+    Returns the number of attempt rows that it deleted.
     """
     instant = now or database_clock()
     before = instant - max(DETAILED_FOR, timedelta(seconds=10 * conf.lease_seconds()))

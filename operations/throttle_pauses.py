@@ -1,4 +1,4 @@
-"""Pause and resume throttles: a pause sets what may be in flight to 0, and remembers what it was before."""
+"""Pause and resume throttles: a pause sets the cap in flight to 0, and keeps its previous value."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from operations.declarations import Throttles
 
 @transaction.atomic
 def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = "") -> Edit:
-    """Let none of its records begin until it is resumed, by itself at `until`; what runs goes on.
+    """Let none of its records begin until it is resumed, by itself at `until`; running records continue.
 
     Pausing again replaces reason and end, if new ones are given. Raises: ValueError for a reason of more than 200
     characters, or an `until` that is over.
@@ -26,8 +26,9 @@ def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = ""
 
 
 def resume(throttle: Throttle, most: int | None = None) -> Edit:
-    """Let `most` of its records be in flight; None: as many as before the pause. Raises: ValueError where that is not
-    known, as of one that was made paused, or that is not paused."""
+    """Let `most` of its records be in flight; None for as many as before the pause. Raises: ValueError if that number
+    is not known, such as for one that was created paused, or if it is not paused.
+    """
     most = throttle.in_flight_before if most is None else most
     if most is None:
         why = "it is paused from the beginning" if not throttle.max_in_flight else "it is not paused"
@@ -36,7 +37,7 @@ def resume(throttle: Throttle, most: int | None = None) -> Edit:
 
 
 def resume_those_over(now: datetime | None = None) -> int:
-    """Resume the throttles whose pause had an end, once it has come. Returns how many."""
+    """Resume the throttles whose pause had an end, once it has come. Returns their number."""
     instant, resumed = now or database_clock(), 0
     over = Throttle.objects.filter(max_in_flight=0, in_flight_before__isnull=False, paused_until__lte=instant)
     for pk in over.values_list("pk", flat=True):

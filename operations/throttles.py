@@ -1,4 +1,4 @@
-"""What a person sees of throttles, should know about one, and how they are deleted: behind locks."""
+"""The state of throttles for users, warnings about one, and their deletion behind locks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from jobs.throttles import SHORTEST_WAIT_SECONDS
 from operations.skip_scans import skip_scan
 
 BOUND = 10_000
-"""Of a lane's ready records no more than so many are counted, and of what waits at all."""
+"""The most ready records that are counted in a lane, and the most waiting records of all."""
 
-# What runs is served by `backlog_running_lane`; what is ready by `backlog_claim_order`, a probe a queue and lane, in
-# its order, or a bitmap of all of them would be made; what waits by `backlog_waiting_until`, the first to be due.
+# Running records are served by `backlog_running_lane`; ready ones by `backlog_claim_order`, a probe for each queue and
+# lane, in its order, or a bitmap of all would be made; waiting ones by `backlog_waiting_until`, the first to be due.
 # Materialized, or a join might count once for each of its rows.
 LIVE = f"""
 WITH queue(name) AS MATERIALIZED ({skip_scan("queue", f"status = {Status.READY}")}
@@ -74,11 +74,11 @@ SELECT t.*, jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, {CLOCK}) AS toke
 
 @dataclass(frozen=True)
 class Live:
-    """What a throttle does at this moment.
+    """The state of a throttle at this moment.
 
-    `in_flight`: its records that run, without those that are only asked whether they are there. `ready` and `waiting`:
-    those on the backlog; at least so many for a name in `at_least`. `tokens`: what lies in its bucket, and
-    `next_token_in` the seconds until a whole one does (0: now); None without a rate.
+    `in_flight`: its running records, without those that are only asked whether they are there. `ready` and `waiting`:
+    those on the backlog; at least this many for a name in `at_least`. `tokens`: the content of its bucket, and
+    `next_token_in` the seconds until that is a whole token (0: now); None without a rate.
     """
 
     throttle: Throttle
@@ -90,12 +90,12 @@ class Live:
     at_least: frozenset[str] = frozenset()
 
     def describe(self, name: str) -> str:
-        """The number of that name for people, as `10,001+`."""
+        """The number of that name as text, such as `10,001+`."""
         return f"{getattr(self, name):,}{'+' if name in self.at_least else ''}"
 
     @property
     def state(self) -> str:
-        """In a word, why its next record would not begin, or `open`."""
+        """The reason why its next record would not begin, as one word, or `open`."""
         if self.throttle.max_in_flight == 0:
             return "paused"
         if self.in_flight >= self.throttle.max_in_flight:
@@ -104,7 +104,7 @@ class Live:
 
     @property
     def shown(self) -> dict[str, str]:
-        """All of it for people, by its headings in lists; a text is empty where it has no rate."""
+        """All of it as text, by its headings in lists; a text is empty if the throttle has no rate."""
         throttle, next_in = self.throttle, self.next_token_in
         return {
             "state": self.state,
@@ -120,10 +120,10 @@ class Live:
 def remove(asked: Iterable[Throttle]) -> None:
     """Delete these throttles, all or none. Raises: InUse for one that an origin or an unfinished record names.
 
-    Behind locks, so that no record comes under one meanwhile. Who puts records into a lane holds it from the look-up to
-    its commit (`throttles.lanes_of`), or holds the throttles while it makes the lane. Here: the throttles in id order,
-    which is waited for; then the lanes, which is not, since claims wait for the throttles. What runs is asked after
-    that.
+    Behind locks, so that no record comes under one in the meantime. A process that puts records into a lane holds it
+    from the look-up to its commit (`throttles.lanes_of`), or holds the throttles while it makes the lane. Here: the
+    throttles in id order, with waiting; then the lanes, without waiting, since claims wait for the throttles. Running
+    records are counted after that.
     """
     ids = [throttle.pk for throttle in asked]
     with transaction.atomic():
@@ -144,19 +144,19 @@ def remove(asked: Iterable[Throttle]) -> None:
 
 
 def obstacle_to_removing(found: Live) -> str:
-    """Which unfinished records name it: they would go on unthrottled. Empty: none."""
+    """The unfinished records that name it: they would continue unthrottled. Empty if there are none."""
     counts = {"run": found.in_flight, "are ready": found.ready, "wait": found.waiting}
     counted = ", ".join(f"{count:,} {does}" for does, count in counts.items() if count)
     if counted:
         return f"{found.throttle.name}: of the records that name it {counted}"
-    # what waits is counted only so far
+    # waiting records are counted only up to the bound
     lanes = Lane.objects.filter(throttle_ids__contains=[found.throttle.pk]).values("pk")
     is_named = BacklogRecord.objects.filter(lane__in=lanes, status__in=UNFINISHED).exists()
     return f"{found.throttle.name}: of the records that name it some are unfinished" if is_named else ""
 
 
 def warnings(throttle: Throttle, found: Live | None = None) -> list[str]:
-    """Sentences about what may not be meant: it is paused, or its burst keeps its rate from being reached."""
+    """Sentences about settings that may not be meant: it is paused, or its burst keeps its rate from being reached."""
     messages = []
     if throttle.max_in_flight == 0:
         held = f", {found.ready:,} are ready" if found and found.ready else ""
@@ -171,9 +171,9 @@ def warnings(throttle: Throttle, found: Live | None = None) -> list[str]:
 
 
 def live(ids: Iterable[int] | None = None, now: datetime | None = None, *, most: int | None = None) -> list[Live]:
-    """The numbers of these throttles, by name (None: of all), in one question. `now` (aware) replaces the clock.
+    """The numbers of these throttles, by name (None for all), in one query. `now` (aware) replaces the clock.
 
-    Of what is ready no more than `most` (None: `BOUND`) records a lane are counted, of what waits the first of all.
+    No more than `most` (None for `BOUND`) ready records of a lane are counted, and of waiting records the first in all.
     """
     with connection.cursor() as cursor:
         named = None if ids is None else list(ids)

@@ -1,8 +1,9 @@
-"""How many attempts ended, how, and how long they took, since the installation began: what `/metrics` shows.
+"""Totals of ended attempts, by outcome and duration, since the installation began: `/metrics` shows them.
 
 Rows of attempts are pruned and silences among them are compacted, so they cannot be counted afterwards. Each process
-counts what it has settled in memory and adds that to the totals at its heartbeat: a settle writes nothing for it. What
-a killed process had counted since its last heartbeat is missing there; its attempts are in the history.
+counts the attempts that it has settled in memory and adds them to the totals at its heartbeat: a settle writes nothing
+for it. The count that a killed process had made since its last heartbeat is missing there; its attempts are in the
+history.
 """
 
 import threading
@@ -18,10 +19,12 @@ from jobs.prepared import execute
 from jobs.states import AttemptOutcome
 
 SORT = "sort"
-"""Of a payload: what its attempts are counted apart by, within kind and queue, as the kind of a source."""
+"""The key of a payload by which its attempts are counted separately, within kind and queue, such as the kind of a
+source.
+"""
 
 STEPS = (0.1, 1.0, 10.0, 60.0, 600.0, 3_600.0, 6 * 3_600.0, float("inf"))
-"""Durations in seconds, up to which attempts are counted apart."""
+"""Durations in seconds, up to which attempts are counted separately."""
 
 ADD = """
 INSERT INTO operations_attempttotal AS total (kind, queue, sort, outcome, up_to, number, seconds)
@@ -49,7 +52,7 @@ _seconds: Counter[TotalsKey] = Counter()
 
 
 def count(records: Iterable[Claimed], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
-    """Count attempts that have ended in this way at `ended_at` (by the database's clock; None: now)."""
+    """Count attempts that have ended with this outcome at `ended_at` (by the database's clock; None for now)."""
     ended_at = ended_at or datetime.now(UTC) - timedelta(seconds=clock.skew)
     alike = Counter((each.kind, each.queue, each.payload.get(SORT, ""), each.started_at) for each in records)
     with _lock:
@@ -61,7 +64,7 @@ def count(records: Iterable[Claimed], outcome: AttemptOutcome, ended_at: datetim
 
 
 def write() -> None:
-    """Add what was counted to the totals. Raises: django.db.Error; then it is added the next time."""
+    """Add the counts to the totals. Raises: django.db.Error; then they are added the next time."""
     with _lock:
         numbers, seconds = _numbers.copy(), _seconds.copy()
     if not numbers:

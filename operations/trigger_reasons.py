@@ -1,6 +1,7 @@
-"""Why a schedule did not fire at an instant, or when it fires next: from its cron, its triggers, the log and the audit.
+"""Reasons why a schedule did not fire at an instant, or when it fires next: from its cron, its triggers, the log and
+the audit.
 
-What was edited since is taken back by the audit: cron, zone and whether it was enabled are those of that instant.
+Later edits are undone by the audit: cron, zone and whether it was enabled are those of that instant.
 """
 
 from collections.abc import Iterator
@@ -27,14 +28,16 @@ ON_TIME = timedelta(seconds=90)
 
 
 def explain_schedule(schedule: Schedule, now: datetime, at: datetime | None = None) -> Explanation:
-    """`at`: an aware instant; None: when it fires next, and what keeps it from that."""
+    """Explain the trigger at `at`, an aware instant; if None, when the schedule fires next, and what keeps it from
+    that.
+    """
     found = _coming(schedule, now) if at is None or at > now else _past(schedule, at, now)
     return Explanation(at or now, runnable=False, reasons=tuple(found))
 
 
 @dataclass(frozen=True)
 class _Then:
-    """What a schedule was at an instant. `made_at`: when it was made, if after that; `edits`: what changed since."""
+    """A schedule as it was at an instant. `made_at`: its creation, if that is later; `edits`: the changes since."""
 
     period: Period
     enabled: bool
@@ -103,7 +106,7 @@ def _past(schedule: Schedule, at: datetime, now: datetime) -> Iterator[Reason]:
 
 
 def _by_cron(schedule: Schedule, period: Period, at: datetime, now: datetime) -> Iterator[Reason]:
-    """What its cron of then says of that instant; and of one that should have fired, what became of it."""
+    """The reasons by the cron of that instant; and if it should have fired, what happened to its trigger."""
     try:
         last, following = period.current(at), period.next_after(at)
     except ValueError as error:
@@ -151,6 +154,6 @@ def _fired(row: Trigger) -> Reason:
 
 
 def _both(instant: datetime, period: Period) -> str:
-    """In UTC, and on the clock of its zone."""
+    """The instant in UTC, and on the clock of the period's zone."""
     local = f" ({instant.astimezone(period.tzinfo):%a %H:%M} in {period.zone})" if period.zone != "UTC" else ""
     return f"{moment(instant)} UTC{local}"

@@ -30,23 +30,23 @@ from operations.backoff.waits import FIGURES, describe, describe_giving_up, titl
 
 PIXELS_PER_INCH = 144
 LETTER, LETTER_OF_NAME = 0.068, 0.16
-"""Inches across: of a letter of the small text on average, and of a wide letter of the name."""
+"""Widths in inches: that of a letter of the small text on average, and that of a wide letter of the name."""
 
 MOST_VECTOR_DOTS = 10_000
-"""An SVG holds about 120 bytes a dot; of more dots it holds an image."""
+"""An SVG holds about 120 bytes for each dot; if there are more dots it holds an image."""
 MOST_BOXES = 40
-"""Of more retries the waits are a band, not a box each."""
+"""The most retries whose waits are drawn as a box each; if there are more, the waits are a band."""
 
 LOG_FROM = 3_000
-"""So many times the median first retry is the longest time that is read well on a linear axis."""
+"""The longest time that a linear axis shows legibly, in multiples of the median first retry."""
 SHORTEST = 1.0
-"""Seconds: on a log axis, what is shorter is drawn here."""
+"""Seconds: on a log axis, anything shorter is drawn here."""
 
 ROUND = (
     *(n * unit for unit in (1, MINUTE) for n in (1, 2, 5, 10, 15, 30)), *(n * HOUR for n in (1, 2, 3, 6, 12)),
     *(n * DAY for n in (1, 2, 5, 7, 14, 30, 60, 90, 180, 360, 720)), *(3_600 * DAY * 10**n for n in range(9)),
 )  # fmt: skip
-"""Distances between ticks that people know, in seconds, increasing."""
+"""Customary distances between ticks, in seconds, increasing."""
 ON_A_LOG_AXIS = (
     0.001, 0.01, 0.1, 1, 3, 10, 30, MINUTE, 3 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 12 * HOUR,
     *(n * DAY for n in (1, 3, 10, 30, 90, 360, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)),
@@ -55,7 +55,9 @@ ON_A_LOG_AXIS = (
 
 @dataclass(frozen=True)
 class ChartTheme:
-    """Colours; those of retries are between two shares of *viridis*, whose order any colour blindness leaves."""
+    """Colours; those of retries are between two shares of *viridis*, whose order is visible with any
+    colour blindness.
+    """
 
     background: str
     ink: str
@@ -71,7 +73,9 @@ class ChartTheme:
 
     @property
     def settings(self) -> Any:
-        """Of matplotlib. Text stays text, a name with a dollar is no formula, and ids in the file are not random."""
+        """Settings of matplotlib. Text stays text, a name with a dollar is not a formula, and ids in the file are not
+        random.
+        """
         return {
             "svg.hashsalt": "backoff", "svg.fonttype": "none", "text.parse_math": False, "figure.dpi": PIXELS_PER_INCH,
             "figure.facecolor": self.background, "axes.facecolor": self.background, "text.color": self.ink,
@@ -91,9 +95,9 @@ one_at_a_time = Lock()
 
 @dataclass(frozen=True)
 class Frame:
-    """What the axes span, in seconds, and retries a minute. Pictures that are compared share it.
+    """The ranges of the axes, in seconds, and in retries a minute. Pictures that are compared share it.
 
-    The load reaches to what comes after the first three retries, whose peak would press down all the rest.
+    The load reaches to the peak after the first three retries, whose own peak would press down all the rest.
     """
 
     log: bool
@@ -104,7 +108,7 @@ class Frame:
 
 
 def frame_of(studies: Sequence[Study], scale: str = "auto") -> Frame:
-    """The frame that holds all of them, to the last retry or a little further."""
+    """The frame that contains all studies, to the last retry or a little further."""
     instants = [at for each in studies for job in each.jobs for at in (*job[:1], *job[-1:])]
     first = min((median(each.waits[0]) for each in studies if each.waits), default=0.0)
     end = max(instants, default=0.0) or float(MINUTE)
@@ -202,7 +206,7 @@ def _mark(plot: Axes, text: str, at: float, offset: tuple[int, int], **alignment
 
 
 def _draw_waits(plot: Axes, study: Study, frame: Frame, theme: ChartTheme, labels: int) -> None:
-    """The waits before each retry: the median, the middle half as a box, all of them as a thin line."""
+    """Draw the waits before each retry: the median, the middle half as a box, the whole range as a thin line."""
     plot.set_yscale("log")
     numbers = range(1, len(study.waits) + 1)
     spreads = [_spread([max(SHORTEST, wait) for wait in waits]) for waits in study.waits]
@@ -228,7 +232,7 @@ def _draw_waits(plot: Axes, study: Study, frame: Frame, theme: ChartTheme, label
 
 
 def ticks(start: float, end: float, most: int, *, log: bool) -> list[float]:
-    """Round instants from `start` to `end` seconds, about `most` of them, one at least."""
+    """Round instants from `start` to `end` seconds, about `most`, at least one."""
     if log:
         within = [tick for tick in ON_A_LOG_AXIS if start <= tick <= end * 1.001]
         return within[:: max(1, math.ceil(len(within) / most))] or [round(math.sqrt(start * end), 2)]
@@ -259,11 +263,11 @@ def _letters() -> frozenset[int]:
 
 POSTER = "All backoff algorithms"
 HEAD, ROW = 0.9, 2.5
-"""Inches: of what stands above the poster's rows, and of a row."""
+"""Inches: the height above the poster's rows, and of a row."""
 
 
 def draw_all(studies: Sequence[Study], form: str, *, theme: str = "light") -> bytes:
-    """The poster: a row for each study, as it is with a time axis of its own, and beside it at equal mean load."""
+    """The poster: one row for each study, as it is with a separate time axis, and next to it at equal mean load."""
     colours, equal = DARK if theme == "dark" else LIGHT, at_equal_load(studies)
     jobs = len(studies[0].jobs)
     shared = Frame(log=False, start=0, end=frame_of(equal, "linear").end, load=jobs * 3 // 2)  # all at once, and room

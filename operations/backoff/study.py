@@ -1,6 +1,6 @@
 """The retries of jobs that all fail at the same instant, and each time again. Pure: chance comes from a seed.
 
-Instants are in seconds since that common first failure, which stands at the epoch: midnight UTC, so the sweeps of
+Instants are in seconds since that common first failure, which is at the epoch: midnight UTC, so the sweeps of
 *progressive* begin there. A retry takes no time itself. A minute is [60 · n, 60 · (n + 1)) seconds.
 """
 
@@ -18,18 +18,18 @@ from jobs.retries import ALGORITHMS, LARGEST, Failure, Rng, Rule, delay
 
 JOBS, RETRIES = 100, 12
 MOST_RETRIES = 200_000
-"""Of a study: about a second's work."""
+"""The most retries of a study: about a second's work."""
 
 MOST_FAILURES = 1_000
-"""So many failures of one job are looked through for the one after which it gives up."""
+"""The failures of one job that are searched for the one after which it gives up."""
 
 MOST_CALLS_OF_A_JOB = 1_000
 JOBS_ASKED = 11
-"""So many jobs are followed until they give up: chance and phase make some a little earlier than others."""
+"""The jobs that are followed until they give up: chance and phase make some a little earlier than others."""
 
 JOBS_OF_AN_OUTAGE = 50
 FIRST_RETRIES = 3
-"""What fails together is tried together at first, whatever the algorithm; the peak is also counted after these."""
+"""Jobs that fail together are tried together at first, whatever the algorithm; the peak is also counted after these."""
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 HOURS = (1, 2, 3, 24)
@@ -37,7 +37,7 @@ HOURS = (1, 2, 3, 24)
 
 @dataclass(frozen=True)
 class Study:
-    """A rule under the name that people know it by, and `jobs`: of each the instants of its retries, increasing.
+    """A rule under its usual name, and `jobs`: the instants of each job's retries, increasing.
 
     A job has fewer than `wanted` retries if its rule gave up before. A share is 0 … 1, and every figure is 0 when
     nothing is retried.
@@ -65,7 +65,9 @@ class Study:
 
     @cached_property
     def waits(self) -> list[list[float]]:
-        """The waits before the first retry, before the second and so on: of each, those of the jobs that made it."""
+        """The waits before the first retry, before the second and so on: for each, the waits of the jobs
+        that made it.
+        """
         found: list[list[float]] = [[] for _ in range(max(map(len, self.jobs), default=0))]
         for job in self.jobs:
             for number, (earlier, later) in enumerate(zip((0.0, *job), job, strict=False)):
@@ -79,7 +81,7 @@ class Study:
 
     @cached_property
     def per_minute(self) -> Counter[int]:
-        """How many retries fall into each minute that has any."""
+        """The number of retries in each minute that has any."""
         return _per_minute(self.jobs)
 
     @property
@@ -103,7 +105,8 @@ class Study:
 
     @cached_property
     def calls_per_hour(self) -> dict[int, float | None]:
-        """Calls of a job to a service that is away for a day, by the hour of the outage; None: too many to count.
+        """The calls of a job to a service that is away for a day, by the hour of the outage; None if they are too many
+        to count.
 
         Retries are not limited to those of the study; the rule alone ends them.
         """
@@ -140,9 +143,8 @@ class Study:
 
 
 def study(name: str, rule: Rule, *, jobs: int = JOBS, retries: int = RETRIES, seed: int = 0) -> Study:
-    """The retries of `jobs` records with the ids 1, 2 …, at most `retries` of each. Equal arguments, equal instants.
-
-    Raises: ValueError as `check_size`.
+    """The retries of `jobs` records with the ids 1, 2 …, at most `retries` for each. Equal arguments give equal
+    instants. Raises: ValueError as `check_size`.
     """
     check_size(jobs, retries)
     rng = _rng(seed)
@@ -162,7 +164,7 @@ def check_size(jobs: int, retries: int, most: int = MOST_RETRIES) -> None:
 
 
 def every_algorithm() -> Iterator[tuple[str, Rule]]:
-    """All algorithms with their defaults; those with jitter also with each kind of it."""
+    """All algorithms with their defaults; each that has jitter is repeated with each kind of it."""
     for name, algorithm in sorted(ALGORITHMS.items()):
         yield name, Rule(name)
         for jitter in algorithm.choices.get("jitter", ()):
@@ -171,7 +173,7 @@ def every_algorithm() -> Iterator[tuple[str, Rule]]:
 
 
 def apart(rules: Sequence[tuple[str, Rule]]) -> list[tuple[str, Rule]]:
-    """The same, with a number behind the name of a second one that has the name of the first."""
+    """The same rules, with a number after the name of a second one that has the name of the first."""
     names = [name for name, _ in rules]
     return [(f"{name} (2)" if name in names[:place] else name, rule) for place, (name, rule) in enumerate(rules)]
 
@@ -194,7 +196,7 @@ def _scaled(of: Study, factor: float) -> Study:
 def giving_up(rule: Rule, seed: int = 0) -> tuple[int, float] | None:
     """The failure after which a job is not tried again: its number, and seconds since the first; medians over jobs.
 
-    None: one of the first JOBS_ASKED does not give up within MOST_FAILURES failures.
+    None if one of the first JOBS_ASKED does not give up within MOST_FAILURES failures.
     """
     if rule.max_failures is None and rule.give_up_after is None and not rule.waits_for_sweeps:
         return None

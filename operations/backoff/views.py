@@ -1,5 +1,6 @@
-"""The page of pictures under `backoff/`, and the same as a file or as figures: for staff, and only to look at. What it
-is asked for stands in its address."""
+"""The page of pictures under `backoff/`, and the same as a file or as figures: for staff, and read-only. Its address
+contains all of its parameters.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +27,7 @@ from operations.backoff.waits import HEADERS, describe, describe_giving_up, desc
 from operations.limits import LimitOfOneProcess, TooMany
 
 MOST_DOTS = 20_000
-"""On the page; the command draws more."""
+"""The most dots on the page; the command draws more."""
 
 PARAMETERS = ("base", "least", "unit", "jitter")
 ALGORITHMS = [(name, name) for name in sorted(retries.ALGORITHMS)]
@@ -38,7 +39,7 @@ def takers(parameter: str) -> list[str]:
 
 
 def ignored(policy: str, algorithm: str) -> list[str]:
-    """The fields that do not matter to what is chosen: a policy has parameters of its own."""
+    """The fields that have no effect on the chosen rule: a policy has parameters already."""
     if policy:
         return ["algorithm", *PARAMETERS, *LIMITS]
     without = [name for name in PARAMETERS if algorithm not in takers(name)]
@@ -64,7 +65,9 @@ def _seconds() -> DurationField:
 
 
 class PictureForm(forms.Form):
-    """GET parameters of the page. What is left out has the default; what an algorithm does not take is ignored."""
+    """GET parameters of the page. A missing parameter has the default; one that the algorithm does not
+    take is ignored.
+    """
 
     of_algorithms = ("algorithm", *PARAMETERS, *LIMITS)
 
@@ -102,7 +105,7 @@ class PictureForm(forms.Form):
         self.fields["compare"].choices = groups  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
-        """Check what goes together: the rules as a whole, and the size of the picture."""
+        """Check the fields together: the rules as a whole, and the size of the picture."""
         given = self.cleaned_data
         if self.errors:
             return given
@@ -126,7 +129,9 @@ class PictureForm(forms.Form):
         return given
 
     def _add(self, field: str, name: str, rule: Rule) -> None:
-        """Take a rule; what is wrong with it stands beside `field`, or beside that of the parameter it begins with."""
+        """Add a rule; its errors are shown next to `field`, or next to the field of the parameter that the message
+        begins with.
+        """
         try:
             retries.validate(rule)
         except ValidationError as error:
@@ -137,18 +142,20 @@ class PictureForm(forms.Form):
 
 
 DRAWN = LimitOfOneProcess("backoff", 120, 60)
-"""Per account; a page takes two, itself and its picture. Each is up to a second of a processor: `MOST_DOTS`."""
+"""The limit for each account; a page counts twice, itself and its picture. Each is up to a second of a processor:
+`MOST_DOTS`.
+"""
 
 TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 
 
 def missing() -> str:
-    """What to install, for pictures; empty: they can be drawn."""
+    """Advice on what to install for pictures; empty if they can be drawn."""
     return extras.missing("matplotlib", "a picture")
 
 
 def image(studies: list[Study], asked: str) -> dict[str, Any]:
-    """What `backoff_picture.html` shows of these studies; `asked`: the parameters that the page has for them."""
+    """The context of `backoff_picture.html` for these studies; `asked`: the parameters that the page has for them."""
     width, height = SIZES[len(studies)]
     return {
         "lacking": missing(), "src": f"{reverse('backoff-svg')}?{asked}", "width": width, "height": height,
@@ -157,9 +164,9 @@ def image(studies: list[Study], asked: str) -> dict[str, Any]:
 
 
 def page(request: HttpRequest, asked: PictureForm) -> HttpResponse:
-    """The page: 200, or 400 when a parameter is wrong, with what is wrong beside its field.
+    """The page: 200, or 400 when a parameter is wrong, with the error next to its field.
 
-    To htmx it answers with the pictures alone, or with what is wrong in their place, always as 200: it swaps no other.
+    It answers htmx with the pictures alone, or with the errors in their place, always as 200: htmx swaps no other.
     """
     context = {"asked": asked} | (_shown(request, asked) if asked.is_valid() else {})
     if "HX-Request" in request.headers:
@@ -169,7 +176,9 @@ def page(request: HttpRequest, asked: PictureForm) -> HttpResponse:
 
 
 def picture(request: HttpRequest, asked: PictureForm, form: str) -> HttpResponse:
-    """The picture as a file, `form` being svg or png; `?theme=dark` is the dark one. 501: with what to install."""
+    """The picture as a file, `form` being svg or png; `?theme=dark` is the dark one. 501: with advice on what to
+    install.
+    """
     if lacking := missing():
         return _plain(lacking, 501)
     from operations.backoff import charts
@@ -181,7 +190,7 @@ def picture(request: HttpRequest, asked: PictureForm, form: str) -> HttpResponse
 
 
 def figures(request: HttpRequest, asked: PictureForm) -> HttpResponse:
-    """What `manage.py policies backoff --json` prints."""
+    """The output of `manage.py policies backoff --json`."""
     each = {study.name: study.as_json(instants=True) for study in _studies(asked)}
     return JsonResponse(each if len(each) > 1 else next(iter(each.values())))
 
@@ -192,7 +201,7 @@ def _studies(asked: PictureForm) -> list[Study]:
 
 
 def _shown(request: HttpRequest, asked: PictureForm) -> dict[str, Any]:
-    """What the page shows of a valid form."""
+    """The context of the page for a valid form."""
     studies = _studies(asked)
     given = urlencode([(key, value) for key, value in request.GET.items() if value and key in asked.fields])
     return {
@@ -217,7 +226,7 @@ def _plain(text: str, status: int, **headers: str) -> HttpResponse:
 
 
 def _for_staff(view: Callable[..., HttpResponse], **fixed: str) -> Callable[..., Any]:
-    """Staff only, so many times a minute; what is wrong with the parameters ends all but the page with a 400."""
+    """Allow staff only, so many times a minute; wrong parameters are answered with a 400, except on the page."""
 
     def limited(request: HttpRequest) -> HttpResponse:
         try:

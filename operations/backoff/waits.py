@@ -1,4 +1,4 @@
-"""A rule in words: the waits after each failure, from the shortest to the longest, and when it gives up. Pure."""
+"""A rule as text: the waits after each failure, from the shortest to the longest, and when it gives up. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def outermost_records() -> tuple[int, int]:
 
 
 def bounds(rule: Rule, failures: int) -> tuple[float, float]:
-    """The shortest and the longest wait, in seconds, of a record that is on time and has failed so often.
+    """The shortest and the longest wait, in seconds, of a record that is on time and has failed this often.
 
     To a hundredth of a second, from a minute on to a second.
     """
@@ -46,7 +46,7 @@ def bounds(rule: Rule, failures: int) -> tuple[float, float]:
 
 
 def first_waits(rule: Rule, shown: int = SHOWN) -> list[tuple[float, float]]:
-    """The bounds of the first waits: `shown` of them, or fewer if it gives up by count before."""
+    """The bounds of the first waits: `shown` pairs, or fewer if the rule gives up by count before."""
     last = shown if rule.max_failures is None else min(shown, rule.max_failures - 1)
     return [bounds(rule, number) for number in range(1, last + 1)]
 
@@ -63,7 +63,7 @@ def describe_waits(rule: Rule, shown: int = SHOWN) -> str:
 
 
 def describe_limits(rule: Rule, by_age: str = "after") -> str:
-    """When a record gives up, in a few words, without working out when that will be."""
+    """The condition on which a record gives up, in a few words, without computing when that will be."""
     if rule.waits_for_sweeps and rule.give_up_after is None:
         return f"after {span(tiers.OLDEST)}"
     ends = [f"at failure {rule.max_failures:,}"] if rule.max_failures is not None else []
@@ -72,7 +72,7 @@ def describe_limits(rule: Rule, by_age: str = "after") -> str:
 
 
 def describe_giving_up(rule: Rule) -> str:
-    """When a record gives up, as a sentence."""
+    """A sentence about when a record gives up."""
     if rule.max_failures == 1:
         return "It gives up at the first failure: nothing is retried."
     if rule.waits_for_sweeps and rule.give_up_after is None:
@@ -92,7 +92,7 @@ def title_of(studies: Sequence[Study]) -> str:
 
 
 def describe(studies: Sequence[Study]) -> str:
-    """What a picture shows, for people who do not see it."""
+    """The content of a picture as text, for users who cannot see it."""
     return " ".join(f"{each.name}: {_sentences(each)} {describe_giving_up(each.rule)}" for each in studies)
 
 
@@ -120,8 +120,9 @@ FIGURES: tuple[tuple[str, str, Callable[[Study], str]], ...] = (
     ("calls in hour 1", "calls per job, first hour of an outage", lambda study: _calls(study, 1)),
     ("hour 24", "calls per job, its 24th hour", lambda study: _calls(study, 24)),
 )
-"""Of a study: the heading in a table, the words in a picture, and the figure. The horizon is the median of the last
-retry; calls are a job's, in an outage of a day."""
+"""Figures of a study: the heading in a table, the label in a picture, and the function. The horizon is the median of
+the last retry; calls are those of one job, in an outage of a day.
+"""
 
 HEADERS = ("", *(heading for heading, *_ in FIGURES))
 

@@ -1,7 +1,7 @@
-"""Conditions of the queue and of the installation, and the examination of all that are declared, in any app.
+"""Conditions of the queue and of the installation, and the examination of all declared conditions, in any app.
 
 queues        of the summary of the backlog: its workers, queues, breakers and dead letters
-records       records that are set aside, or stand still
+records       records that are set aside, or do not progress
 schedules     schedules and triggers that emit nothing
 work          leases, periodic tasks, sweeps
 tables        autovacuum, and holders of old snapshots
@@ -24,13 +24,13 @@ from operations.finding import CONDITIONS, COUNT_TO, LATE, Condition, Examined, 
 
 
 def names() -> list[str]:
-    """The kinds of findings, in the order in which they are looked for."""
+    """The kinds of findings, in the order in which they are examined."""
     autodiscover_modules("conditions")
     return [SETTINGS.kind, *CONDITIONS]
 
 
 def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Examined]:
-    """All conditions but those named in `skip`. Settings that cannot work end it early: the rest reads them.
+    """Examine all conditions except those named in `skip`. Settings that cannot work end it early: the rest reads them.
 
     `now` (aware) replaces the database's clock in tests. Raises: django.db.Error when the database is away.
     """

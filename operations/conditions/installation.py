@@ -1,4 +1,4 @@
-"""The installation: its migrations, the server, what stands before it, its connections and the clocks of the hosts."""
+"""The installation: its migrations, the server, a pooler before it, its connections and the clocks of the hosts."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -49,7 +49,7 @@ def judge_version(name: str, number: int) -> Finding:
 
 @condition()
 def migrations(look: Look) -> Answer:
-    """Tables that are not those of this version: a worker refuses to start."""
+    """Tables that differ from those of this version: a worker refuses to start."""
     found = differences()
     names = {"missing": list(found.missing), "unknown": list(found.unknown)}
     if found.what:
@@ -111,7 +111,7 @@ def isolation(look: Look) -> Answer:
 
 @condition()
 def pooler(look: Look) -> Answer:
-    """A pooler before the server. It gives its clients made-up process ids; PostgreSQL gives its own."""
+    """A pooler before the server. It gives its clients made-up process ids; PostgreSQL returns real ones."""
     at_server = rows("SELECT pg_backend_pid()")[0][0]
     return judge_pooler(connection.connection.info.backend_pid, at_server, listens=conf.listens())
 
@@ -133,14 +133,15 @@ OF_EACH_WORKER = 5
 """Its main loop, its two settlers, its heartbeat and its listener."""
 OF_OTHERS = 12
 """Two web processes with a thread each and their successors at a reload, one qcluster (its scheduler, pusher, monitor,
-worker), a command or two, and a person with psql."""
+worker), a command or two, and an operator with psql.
+"""
 WARN_SHARE = 0.8
 """A restart opens new connections before the old ones are gone."""
 POOL_SIZE = 4
 """The connections that psycopg's pool allows when its size is not set."""
 
-# Of the limits of server, database and role the tightest, what is taken of it now, and how many of these are ours: of
-# this database, under our application name.
+# The tightest of the limits of server, database and role, the connections taken of it now, and the number of those that
+# are ours: to this database, under our application name.
 LIMITS = """
 WITH client AS (SELECT * FROM pg_stat_activity WHERE backend_type = 'client backend'), bound AS (
     SELECT 'max_connections' AS name,
@@ -176,7 +177,7 @@ def connections(look: Look) -> Answer:
 
 
 def connections_of(queues: Mapping[str, int]) -> int:
-    """The connections that a worker may hold which serves `queues` (name → records at once)."""
+    """The connections that a worker may hold if it serves `queues` (name → records at once)."""
     handlers = checks.registered()
     shared = {queue for (_, queue), handler in handlers.items() if iscoroutinefunction(handler)}
     sync = {queue for (_, queue), handler in handlers.items() if not iscoroutinefunction(handler)}
@@ -196,7 +197,7 @@ def judge_pool(pool: Any, needed: int) -> Finding | None:
 
 
 def judge_connections(bound: str, allowed: int, taken: int, ours: int, workers: int) -> Finding:
-    # what is open now may be more than was thought of: more web processes, a worker that just ended
+    # more may be open now than was planned for: more web processes, a worker that just ended
     others = max(0, taken - ours)
     most = others + max(ours, workers + OF_OTHERS)
     numbers = {"allowed": allowed, "taken": taken, "workers_may_need": workers, "at_most": most}

@@ -1,4 +1,4 @@
-"""Conditions of the queue that the summary of the backlog shows, which is made once for all of them."""
+"""Conditions of the queue that are read from the summary of the backlog, which is made once for all conditions."""
 
 from collections.abc import Iterable
 from functools import partial

@@ -1,8 +1,8 @@
-"""Records that stand still: what waits has an end and is made ready at it, and what is ready is claimed.
+"""Records that do not progress: a waiting record has an end and is made ready at it, and a ready one is claimed.
 
 The statements use no code of the claims or the tick, which they judge: a date that no emitter moves is an error in no
-log. They are bounded by what an index serves first, and a record that may rightly wait for hours, behind a throttle, an
-exclusive key or a busy queue, is not judged.
+log. They are bounded by the rows that an index yields first, and a record that may rightly wait for hours, behind a
+throttle, an exclusive key or a busy queue, is not judged.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from operations.finding import COUNT_TO, Case, Look, Severity, condition, rows
 LONGEST_WAIT = "750 days"
 """Two years are the longest that a window stays closed; nothing else waits for longer."""
 
-# By `backlog_waiting_until`: it is looked at again within the hour.
+# Served by `backlog_waiting_until`: it is looked at again within the hour.
 WITH_AN_ERROR = f"""
 SELECT id, last_error
   FROM (SELECT id, last_error, waiting_for, closes_at
@@ -60,7 +60,7 @@ SELECT id, run_after::text
     severity=Severity.PROBLEM,
 )
 def endless(look: Look) -> Iterator[Case]:
-    """The record that waits for longest, where nothing can mean as long."""
+    """The record that waits longest, if no valid wait can be that long."""
     for pk, until in rows(ENDLESS, now=look.now):
         yield Case(f"record:{pk}", f"record {pk} waits until {until}")
 
@@ -90,7 +90,8 @@ def stuck_at_breakers(look: Look) -> Iterator[Case]:
         yield Case(f"breaker:{breaker}", f"record {pk} waits for breaker {breaker}, which lets none through")
 
 
-# Nothing of the queue runs, no throttle caps the record, nothing of its exclusive key runs, and what it feeds is idle.
+# Nothing of the queue runs, no throttle caps the record, its exclusive key has no running record, and the fed queue is
+# idle.
 UNCLAIMED = f"""
 SELECT min(r.id), min(q.name), min(r.run_after)
   FROM unnest(%(served)s::text[], %(fed)s::text[]) AS q(name, feeds)

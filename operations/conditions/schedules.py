@@ -29,7 +29,9 @@ SELECT o.id, o.name, s.cron, o.zone, s.next_trigger_at
 
 
 class EnabledSchedule(NamedTuple):
-    """When its period began and when the next begins, None where there was no time to read that; or the `error`."""
+    """The instants at which its period began and the next begins, None if there was no time to read them; or the
+    `error`.
+    """
 
     pk: int
     name: str
@@ -54,7 +56,7 @@ def enabled(now: datetime) -> Iterator[EnabledSchedule]:
             yield EnabledSchedule(pk, name, at, error=str(error))
 
 
-# By `trigger_unfinished`. One of a schedule that queues may wait for the batch before it.
+# Served by `trigger_unfinished`. A trigger of a schedule that queues may wait for the batch before it.
 TRIGGERS = f"""
 SELECT t.id, o.name, t.trigger_at, t.seen_at
   FROM schedules_trigger t

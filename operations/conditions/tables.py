@@ -38,7 +38,7 @@ SELECT relname
 
 @condition()
 def table_settings(look: Look) -> Answer:
-    """An autovacuum that is off, as a whole or for a table of ours, or later than the backlog needs it."""
+    """Autovacuum that is off, as a whole or for one of our tables, or later than the backlog needs it."""
     server = settings_of_server("autovacuum", "track_counts")
     if off := [name for name, setting in server.items() if setting == "off"]:
         what = f"{' and '.join(off)} off: dead rows pile up, and claims get slower without end"
@@ -56,12 +56,13 @@ def table_settings(look: Look) -> Answer:
 
 
 WARN_SECONDS, PROBLEM_SECONDS = 300, 3600
-"""A page or a report is done by the first; at thousands of claims a second each then passes over a million dead rows.
-A dump of a large database may take as long as the second; what takes longer was forgotten."""
+"""A page or a report is done by the first; at thousands of claims a second each then passes over a million dead rows. A
+dump of a large database may take as long as the second; a longer transaction was forgotten.
+"""
 WARN_TRANSACTIONS, PROBLEM_TRANSACTIONS = 100_000, 1_000_000
 """Each batch that a busy worker claims or settles is one transaction of up to hundreds of rows."""
 
-# Sessions of this database, and of none: a standby with hot_standby_feedback. What VACUUM itself sees pins nothing.
+# Sessions of this database, and without one: a standby with hot_standby_feedback. Those that run VACUUM pin nothing.
 HOLDERS = """
 SELECT 'session', 'pid ' || pid, usename::text, application_name, state,
        EXTRACT(EPOCH FROM %(now)s - xact_start)::float8 AS seconds,
@@ -100,7 +101,7 @@ def horizon(look: Look) -> Answer:
     """Old snapshots, prepared transactions and replication slots that pin the xmin horizon.
 
     A claimed record leaves a dead row version at the head of the claim index. As long as a snapshot may still see it,
-    neither vacuum nor the scans themselves can take it away, and every claim passes over all of them.
+    neither vacuum nor the scans themselves can remove it, and every claim passes over all such versions.
     """
     return judge_holders([dict(zip(HOLDER, found, strict=True)) for found in rows(HOLDERS, now=look.now)])
 

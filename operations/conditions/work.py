@@ -1,4 +1,4 @@
-"""The work: workers and their leases, and what runs by the clock."""
+"""The work: workers and their leases, and periodic tasks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from operations.finding import (
 LATELY = timedelta(minutes=15)
 """A worker writes at most once a minute that it ran out of sockets."""
 OVERDUE = timedelta(minutes=10)
-"""The scheduler of django-q2 looks every half minute; ten times that and more is no delay."""
+"""The scheduler of django-q2 looks every half minute; ten times that and more is not an ordinary delay."""
 
 
 @condition(
@@ -77,7 +77,7 @@ def expired_leases(look: Look) -> Iterator[Case]:
         yield Case("leases", f"{counted(count)}, the oldest {ago} ago (record {', '.join(map(str, records))})", oldest)
 
 
-# By `backlog_lease_expires`, the last one.
+# Served by `backlog_lease_expires`, the last row.
 ENDLESS_LEASE = f"""
 SELECT id, lease_expires_at::text
   FROM (SELECT id, lease_expires_at FROM jobs_backlogrecord
@@ -171,8 +171,9 @@ SELECT count(*), min(COALESCE(last_failure_at, inserted_at))
 
 @dataclass(frozen=True)
 class TierStanding:
-    """One tier at one instant: its last sweep, if there was one; `waiting`: how many records wait for a sweep and are
-    young enough for it, at most COUNT_TO + 1; `late_by`: how many seconds ago a sweep should have taken one, at least.
+    """One tier at one instant: its last sweep, if there was one; `waiting`: the number of records that wait for a sweep
+    and are young enough for it, at most COUNT_TO + 1; `late_by`: how many seconds ago a sweep should have taken one, at
+    least.
     """
 
     tier: Tier
@@ -196,7 +197,7 @@ def _standing(tier: Tier, last: Sweep | None, now: datetime) -> TierStanding:
 
 @condition()
 def sweeps(look: Look) -> Iterator[Finding]:
-    """Sweeps that are late, or left some records."""
+    """Sweeps that are late, or left some records behind."""
     last = {row.max_age_days: row for row in Sweep.objects.all()}
     facts = [_standing(tier, last.get(tier.max_age_days), look.now) for tier in TIERS]
     for one in facts:

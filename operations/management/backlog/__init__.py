@@ -1,4 +1,4 @@
-"""Verbs of `backlog` that are a module each."""
+"""Verbs of `backlog`, a module each."""
 
 VERBS = {
     "explain": "say every reason for which a record does not run now",

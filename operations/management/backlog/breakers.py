@@ -38,12 +38,12 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def add_keys(parser: ArgumentParser) -> None:
-    """Add which breakers are meant."""
+    """Add the arguments that select breakers."""
     parser.add_argument("keys", nargs="+", metavar="KEY", help="such as repository:3")
 
 
 def change_each(command: TerminalCommand, options: dict[str, Any], change: Callable[..., int], done: str) -> None:
-    """Change each breaker that is named, and print it. Raises: CommandError with code 1 where one is not open."""
+    """Change each named breaker, and print it. Raises: CommandError with code 1 if one is not open."""
     idle = []
     for breaker in [named(Breaker.objects, key, "key") for key in dict.fromkeys(options["keys"])]:
         if not change([breaker.pk], by=person()):

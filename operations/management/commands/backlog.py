@@ -143,7 +143,7 @@ class Command(NounCommand):
 
     @transaction.atomic
     def _report(self, queues: list[str], change: Callable[[str], bool], done: str, idle: str, *, paused: bool) -> None:
-        """All or none: a name that is wrong leaves the others as they are."""
+        """Accept all names or none: a wrong name leaves the others as they are."""
         for queue in dict.fromkeys(queues):
             changed = change(queue)
             self.answer(
@@ -207,7 +207,7 @@ def _view() -> "RenderableType":
 def _asked(options: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, Any]:
     """The filters that were given; `otherwise`: the statuses that are meant when none was.
 
-    Raises: ValueError for what is not known, and for what is no text.
+    Raises: ValueError for an unknown value, and for one that is not text.
     """
     asked = {name: value for name in FILTERS if (value := options.get(name)) is not None}
     for name, value in asked.items():

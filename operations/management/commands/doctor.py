@@ -72,7 +72,7 @@ def _facts(finding: Finding) -> dict[str, Any]:
 
 
 def report(findings: Sequence[Examined]) -> "RenderableType":
-    """A table, the worst first, and one line as “1 problem, 2 warnings, 15 ok”."""
+    """A table, the worst first, and one line such as “1 problem, 2 warnings, 15 ok”."""
     from rich.console import Group  # late: only what prints needs them
     from rich.table import Table
     from rich.text import Text

@@ -17,7 +17,7 @@ from jobs.conf import PROGRAM
 from operations.endpoint_tests import describe, send_test, wait_for_test
 
 MARGIN_SECONDS = 10.0
-"""Beyond an endpoint's own timeouts: until a worker has claimed a test event and settled it."""
+"""The time on top of an endpoint's timeouts: until a worker has claimed a test event and settled it."""
 
 LONGEST_KEEP_FOR = 366 * 86_400
 
@@ -96,7 +96,7 @@ class Command(DeclaredCommand):
 
 
 def _authorization(options: dict[str, Any]) -> str | None:
-    """What Authorization is to be; None: as it is. Raises: ValueError for a file that cannot be read."""
+    """The new value of Authorization; None if it stays as it is. Raises: ValueError for a file that cannot be read."""
     if options.get("no_authorization"):
         return ""
     file = options.get("authorization_file")

@@ -1,4 +1,4 @@
-"""django-q2's command, which ends with a traceback where the database is away: this one waits for it, as workers do.
+"""The command of django-q2, which ends with a traceback if the database is away: this one waits for it, as workers do.
 
 It also ends when its whole process group is asked to, as systemd and a terminal do.
 """
@@ -84,18 +84,21 @@ class Command(ClusterCommand):  # type: ignore[misc]
 
 
 class ClusterGuard(cluster.Sentinel):  # type: ignore[misc]
-    """The process that ends the others once the cluster's event says so. Ended by a signal while it waits for that
-    event, it left the cluster in `Event.set` for ever, which waits for the waiter to wake."""
+    """The process that ends the others once the cluster's event is set. Ended by a signal while it waited for that
+    event, it left the cluster in `Event.set` for ever, which waits for the waiter to wake.
+    """
 
     def start(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        # the processes that it forks end by it: so a task that takes too long is ended
+        # the forked processes end by this signal: so a task that takes too long is ended
         os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
         super().start()
 
 
 def _answers() -> bool:
-    """Raises: CommandError when the tables are not those of this version, or the database refuses for good."""
+    """True if the database answers, False while it is away. Raises: CommandError when the tables are not those of this
+    version, or the database refuses for good.
+    """
     try:
         is_migrated()
     except Error as error:
@@ -108,7 +111,7 @@ def _answers() -> bool:
 
 
 class InOneLine(logging.Filter):
-    """Of a database that is away while it runs: a line a minute in place of a traceback a second."""
+    """A filter for a database that is away while the cluster runs: a line a minute in place of a traceback a second."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ from schedules.time_limits import LONGEST_LOOK_SECONDS
 
 WHO = "a person at the command line"
 OF_SECONDS = ("window_for", "catch_up_for")
-"""Of the facts of a schedule: its durations."""
+"""The durations among the facts of a schedule."""
 
 SHOWN = 100
 """Rows of the list, unless another number is asked for."""
@@ -154,7 +154,7 @@ class Command(DeclaredCommand):
 
 
 def _batches_under_way(schedule: Schedule) -> list[Trigger]:
-    """Those that are queued, being emitted or have unfinished events, the latest first."""
+    """The triggers that are queued, being emitted or have unfinished events, the latest first."""
     unfinished = BacklogRecord.objects.filter(origin=schedule, trigger_at__isnull=False, status__in=UNFINISHED)
     of_events = unfinished.order_by().values("trigger_at")
     return list(
@@ -177,14 +177,14 @@ def _row(schedule: Schedule) -> tuple[object, ...]:
 
 
 def _past_row(facts: dict[str, Any]) -> tuple[object, ...]:
-    """Of a trigger that has been."""
+    """The row of a past trigger."""
     counts = (f"{facts[name]:,}" for name in ("events", *STATES))
     why = facts["skipped_for"] or (f"asked for by {facts['asked_by']}" if facts["asked_by"] else "")
     return moment(facts["trigger_at"]), facts["state"], *counts, moment(facts["closes_at"]), why
 
 
 def _next_view(schedule: Schedule, triggers: Iterable[datetime]) -> RenderableType:
-    """Its next triggers: in its zone, in UTC, and when the window closes."""
+    """The next triggers: in the schedule's zone, in UTC, and when the window closes."""
 
     def shown(instant: datetime | None) -> str:
         return f"{in_zone(instant, schedule.period.tzinfo):%a %Y-%m-%d %H:%M}" if instant else ""
@@ -196,7 +196,7 @@ def _next_view(schedule: Schedule, triggers: Iterable[datetime]) -> RenderableTy
 
 
 def _facts_view(facts: dict[str, Any]) -> RenderableType:
-    """A line a fact."""
+    """One line for each fact."""
     facts = facts | {name: f"{facts[name]} s" for name in OF_SECONDS if facts[name] is not None}
     at = facts["next_trigger_at"]
     facts["next_trigger_at"] = "paused" if not facts["enabled"] else f"{moment(at)} UTC" if at else ""

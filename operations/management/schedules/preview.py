@@ -20,7 +20,7 @@ from schedules.previews import LARGEST_COUNT, ComingBatch, coming_batches
 from schedules.time_limits import LONGEST_LOOK_SECONDS
 
 YEARS = range(1970, 2200)
-"""Of `--from`: in which the rules of time zones are known or can be continued."""
+"""The years of `--from` in which the rules of time zones are known or can be continued."""
 
 COLUMNS = columns("trigger", "UTC", "first event", "last event", "window closes")
 EXAMPLES = "write 2026-03-28T22:00 (in its zone) or 2026-03-28T21:00+00:00"
@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add what is the same for the periods of a policy."""
+    """Add the arguments that the periods of a policy share."""
     parser.add_argument("--count", type=int, default=10, metavar="N", help=f"so many, 1 to {LARGEST_COUNT} (10)")
     parser.add_argument(
         "--from", dest="start", metavar="INSTANT",
@@ -54,7 +54,8 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 def instant_of_option(text: str | None, schedule: Schedule, option: str = "--from") -> datetime | None:
     """The instant of an option: ISO 8601 with an offset, or else the wall clock time of the schedule's zone; None if
-    there is none. Raises: ValueError with an example."""
+    the option is absent. Raises: ValueError with an example.
+    """
     if text is None:
         return None
     check_zone(schedule.zone)
@@ -68,7 +69,7 @@ def instant_of_option(text: str | None, schedule: Schedule, option: str = "--fro
 
 
 def _view(schedule: Schedule, batches: list[ComingBatch], found: list[PlanMessage]) -> Group:
-    """Returns a line a trigger, and the verdict below."""
+    """Return one line for each trigger, and the verdict below."""
     zone = schedule.period.tzinfo
     batch = schedule.provider or f"{several(schedule.event_count or 0, 'event')} a trigger"
     about = f"{schedule.name}: `{schedule.cron}` in {schedule.zone}, {batch}"
