@@ -1,1 +1,1 @@
-"""How a kind of source comes back: databases into servers and files, folders to where they came from; and drills."""
+"""Restores of each kind of source: databases into servers and files, folders to where they came from; and drills."""

@@ -1,9 +1,9 @@
-"""Restores to where it came from: an SFTP host, a share, a bucket, a folder of this host. Without Django.
+"""Restores to the source: an SFTP host, a share, a bucket, a folder of this host. Without Django.
 
-What is there as in the backup is left alone, so an interrupted restore continues; what differs is replaced only if that
-was asked for. Files come into scratch space of this host first, in batches, and are compared with the manifest there;
-a large one goes straight from the repository. rclone puts a file there under a partial name, where the protocol can
-rename. At the end the sizes of all are looked at.
+Files that are already as in the backup are left alone, so an interrupted restore continues; files that differ are
+replaced only if that was asked for. Files come into scratch space of this host first, in batches, and are compared with
+the manifest there; a large one goes straight from the repository. rclone writes a file there under a partial name,
+where the protocol can rename. At the end the sizes of all are checked.
 """
 
 import dataclasses
@@ -35,21 +35,21 @@ from storage.restoring.base import KEPT_TEXTS, Refused, Report, Restoring, Step,
 from storage.restoring.into_folder import BATCH_FILES, SHOWN
 
 SCRATCH_BYTES = 2**30
-"""Of files that are on their way at a time. A larger file goes straight from the repository."""
+"""Bytes of files that are on their way at a time. A larger file goes straight from the repository."""
 OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
 WITH_EMPTY_FOLDERS = ("sftp", "webdav")
 
 Found = dict[str, tuple[int, str]]
-"""Path → size and time of what is there."""
+"""Path → size and time of an existing file."""
 
 
 def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
     """Restore below `wish.target` in the source ("." is the source itself); block until done.
 
-    Raises: what `into_folder.restore` does.
+    Raises: what `into_folder.restore` raises.
     """
     if source.kind == "local":
-        folder = Path(source.path) / wish.target  # whose path has no link in it, or the restore is refused
+        folder = Path(source.path) / wish.target  # its path must not contain a link, or the restore is refused
         if not Path(source.path).is_dir():
             raise Refused(f"there is no directory {source.path} here: is its volume mounted?")
         return into_folder.restore_to_stay(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
@@ -95,7 +95,7 @@ class _Back(Restoring):
         return report
 
     def _look(self) -> Found:
-        """What is there of what was asked for."""
+        """The requested files that already exist at the source."""
         found: Found = {}
         for top in self.tops:
             entry = self.tree.entry(top)
@@ -121,8 +121,9 @@ class _Back(Restoring):
         return entry.path in there and there[entry.path][0] == entry.size and not self._is_same(entry, there)
 
     def _same_bytes(self, entries: list[Entry]) -> set[str]:
-        """Those whose bytes are there, although their time is not: it cannot be set everywhere. Reads them, and, where
-        the manifest has no digest, what the repository has."""
+        """The paths whose bytes are there, although their time is not: it cannot be set everywhere. Reads these files,
+        and, where the manifest has no digest, the repository's copies.
+        """
         wanted = {each.path: each.digest for each in entries}
         unknown = {each.place: each.path for each in entries if not each.digest}
         try:
@@ -130,12 +131,12 @@ class _Back(Restoring):
                 digests, _ = self.store.read(self.files_path, list(unknown))
                 wanted |= {unknown[place]: digest for place, digest in digests.items() if place in unknown}
             there, _ = self.at_target.read("", [path for path, digest in wanted.items() if digest])
-        except StorageFailed:  # they differ
+        except StorageFailed:  # they count as different
             return set()
         return {path for path, digest in there.items() if wanted.get(path) == digest}
 
     def _bring(self, wanted: list[Entry], differing: set[str]) -> None:
-        """Copy files, and look at their sizes there."""
+        """Copy files, and check their sizes at the source."""
         scratch = Path(tempfile.gettempdir())
         most = min(SCRATCH_BYTES, shutil.disk_usage(scratch).free // 2)
         large = {each.path for each in wanted if each.size > most and self._goes_straight(each)}
@@ -157,7 +158,7 @@ class _Back(Restoring):
                 self.fail(entry.path, "it does not come out with the size that the manifest says")
 
     def _goes_straight(self, entry: Entry) -> bool:
-        """Whether rclone can copy it from its place: it gives a file that it copies no other name."""
+        """True if rclone can copy it from its place: it gives a file that it copies no other name."""
         same_name = entry.place.rpartition("/")[2] == entry.path.rpartition("/")[2]
         return same_name and not self.store.location.is_restic
 
@@ -227,7 +228,7 @@ class Scratch:
         self.back.fetch(list(sizes), str(self._staged), *OPTIONS, size=sum(sizes.values()))
 
     def _take(self, entries: list[Entry]) -> list[Entry]:
-        """Copy to the source what came out as the manifest says. Returns the rest."""
+        """Copy to the source the files that came out as the manifest says. Returns the rest."""
         ready, left = list[Entry](), list[Entry]()
         self._staged.mkdir(exist_ok=True)
         with Beneath.opened(self._staged.resolve()) as staged:
@@ -240,8 +241,9 @@ class Scratch:
         return left
 
     def _put(self, entries: list[Entry]) -> list[Entry]:
-        """Copy a tree of files to the source. Returns those for which there was no place in it: in a bucket a file may
-        be called as a folder is."""
+        """Copy a tree of files to the source. Returns the files for which there was no place in it: in a bucket a file
+        may have the name of a folder.
+        """
         tree, later, put = self.folder / f"tree-{self.trees}", list[Entry](), list[Entry]()
         self.trees += 1
         for entry in entries:
@@ -252,7 +254,7 @@ class Scratch:
             except (FileExistsError, NotADirectoryError):
                 later.append(entry)
                 continue
-            with suppress(ValueError, OverflowError):  # its repository may keep none
+            with suppress(ValueError, OverflowError):  # its repository may store no time
                 at = nanoseconds(entry.modified)
                 os.utime(home, ns=(at, at))
             put.append(entry)
@@ -276,5 +278,5 @@ class Scratch:
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes."""
+    """The bytes of a file."""
     return entry.size

@@ -1,8 +1,8 @@
-"""Proves that the newest point of an assignment can be restored: all of it, or a sample of what is large, is restored
-into scratch space and compared with the manifest; a database is restored into a server of its own. Without Django.
+"""Proves that the newest point of an assignment can be restored: all of it, or a sample of a large one, is restored
+into scratch space and compared with the manifest; a database is restored into a separate server. Without Django.
 
-Scratch space is a locked folder, which is removed at the end. What a killed drill left has lost its lock, and the next
-drill removes it.
+Scratch space is a locked folder, which is removed at the end. The folder of a killed drill has lost its lock, and the
+next drill removes it.
 """
 
 import fcntl
@@ -32,23 +32,26 @@ from storage.restoring import into_folder
 from storage.restoring.base import Refused, Step, TargetFailed, Wish
 
 ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
-"""Up to so many files and bytes all is restored; of more, a sample of so many files, with at most so many bytes."""
+"""Up to so many files and bytes everything is restored; of a larger point, a sample of so many files, with at most so
+many bytes.
+"""
 SHOWN = 3
 
 
 DATABASES = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}
-"""Kind of source → what restores its dump: `create`, as a new database there; `drill`, into scratch space; `FILES`, the
-names of what belongs to a dump, the database first."""
+"""Kind of source → the module that restores its dump: `create`, as a new database at the source; `drill`, into scratch
+space; `FILES`, the names of the files that belong to a dump, the database first.
+"""
 
 
 @dataclass
 class Drilled:
-    """What was restored of a point that holds `of_files`, and was compared. `tables`: the rows of each.
+    """The part of a point that was restored and compared; the point holds `of_files`. `tables`: the rows of each.
 
-    `notes`: what a scratch server cannot have, the first ones. `error`: why the point is not proved; empty: it is.
-    `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: what this host
-    lacks. `old_files`, `old`, `missing_files`, `missing`: what the whole point has as of an earlier one, and what it
-    lacks (`restoring.base.Report`), which is no doubt of what it has.
+    `notes`: the first things that a scratch server cannot have. `error`: why the point is not proved; empty if it is.
+    `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: the things
+    that this host lacks. `old_files`, `old`, `missing_files`, `missing`: the files that the whole point has as of an
+    earlier one, and those that it lacks (`restoring.base.Report`), which does not cast doubt on the others.
     """
 
     point: str
@@ -74,8 +77,8 @@ def drill(
     newest: str = "",
     source_kind: str = "",
 ) -> Drilled:
-    """Restore the newest point, or a sample of it, and compare; block until done. `newest`: the one that is to be
-    there: an older one proves nothing in its place. `source_kind`: as we know it, whatever the point says of itself.
+    """Restore the newest point, or a sample of it, and compare; block until done. `newest`: the point that must be
+    there: an older one proves nothing in its place. `source_kind`: as we know it, whatever the point says about itself.
 
     Raises: StorageFailed when it cannot be tried; Stopped; what `into_folder.restore` raises.
     """
@@ -85,7 +88,7 @@ def drill(
     if newest and newest not in points:
         return Drilled(newest, of_files=0, error=GONE, lost=1)
     space = Space(Path(scratch.folder), scratch.reserve)
-    # what was read of a manifest once proves nothing of the one that is there now: a cache of its own
+    # a separate cache: a manifest that was read earlier proves nothing about the one that is there now
     with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], folder / "trees") as tree:
         kind, files = DATABASES.get(source_kind), folder / "files"
         sample = _sample(tree, space.room(), is_whole=kind is not None)
@@ -112,7 +115,7 @@ def drill(
 
 
 def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
-    """The files to restore; None: all. Raises: StorageFailed when there is no room for them."""
+    """The files to restore; None if all are. Raises: StorageFailed when there is no room for them."""
     files, size = tree.total()
     if size <= room and (is_whole or (files <= ALL_FILES and size <= BYTES)):
         return None
@@ -131,7 +134,7 @@ def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
 
 
 def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store, done: Drilled) -> list[str]:
-    """Count what came back. Returns what did not, or otherwise."""
+    """Count the files that came back. Returns those that did not, or came back different."""
     wrong = []
     with Beneath.opened(folder) as opened_folder:
         for entry in entries:
@@ -146,7 +149,7 @@ def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store,
 
 @contextmanager
 def _folder(parent: Path) -> Iterator[Path]:
-    """A folder that is gone afterwards. Those that killed drills have left go first."""
+    """A folder that is removed afterwards. Folders that killed drills have left are removed first."""
     parent.mkdir(mode=0o711, parents=True, exist_ok=True)
     with _locked(parent, fcntl.LOCK_EX):
         for left in parent.iterdir():
@@ -155,7 +158,7 @@ def _folder(parent: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(dir=parent.resolve()))
         lock = os.open(folder, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)
-    folder.chmod(0o711)  # the account of the scratch server passes through it
+    folder.chmod(0o711)  # the account of the scratch server must pass through it
     try:
         yield folder
     finally:
@@ -174,7 +177,7 @@ def _locked(folder: Path, how: int) -> Iterator[None]:
 
 
 def _remove(folder: Path) -> None:
-    """Also folders that were restored as read-only."""
+    """Remove a folder, even with folders in it that were restored as read-only."""
     for parent, names, _ in os.walk(os.fsencode(folder)):
         for name in names:
             if not os.path.islink(path := os.path.join(parent, name)):

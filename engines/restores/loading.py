@@ -1,10 +1,10 @@
 """A dump on its way from a point into the program that loads it.
 
-What is in a repository is not believed: who can write there could name a link, or a folder that names other files, as
-the dump. So of a point only the files are restored that its kind of source has, and only if they are files. Each is
-opened once, and no link is followed. The program that loads it gets it as its standard input and never by a path, may
-open the system's own files besides (Linux 5.13 and later), and runs as an account that has nothing here, where the
-worker is root and so may choose. Without Django.
+The contents of a repository are not believed: anyone who can write there could name a link, or a folder that names
+other files, as the dump. So only the files that its kind of source has are restored from a point, and only if they are
+files. Each is opened once, and no link is followed. The program that loads it gets it as its standard input and never
+by a path, may otherwise open only the system's files (Linux 5.13 and later), and runs as an account that owns nothing
+here, where the worker is root and so may choose. Without Django.
 """
 
 import os
@@ -25,8 +25,9 @@ from storage.restoring.base import Refused, TargetFailed
 
 
 def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:
-    """The entries of those names that a point has, of which it needs the first one. Raises: Refused for one that is a
-    link or a folder."""
+    """The entries with those names in a point, which must have the first one. Raises: Refused for one that is a link or
+    a folder.
+    """
     found = [entry for name in names if (entry := tree.entry(name))]
     for entry in found:
         if entry.kind != "file":
@@ -43,7 +44,7 @@ def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:
 
 @contextmanager
 def scratch_beside(cache: Path) -> Iterator[Path]:
-    """A folder for what is fetched before it is loaded, in that of the cache; gone at the end."""
+    """A folder, in that of the cache, for files that are fetched before they are loaded; removed at the end."""
     cache.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as folder:
         yield Path(folder)
@@ -51,9 +52,10 @@ def scratch_beside(cache: Path) -> Iterator[Path]:
 
 @contextmanager
 def opened(folder: Path, name: str) -> Iterator[int]:
-    """A restored file by its descriptor, to be read from its beginning. Raises: TargetFailed for what is no file;
-    OSError."""
-    # of a pipe, to open it would wait for a writer
+    """A restored file by its descriptor, to be read from its beginning. Raises: TargetFailed if it is not a file;
+    OSError.
+    """
+    # opening a pipe would wait for a writer
     descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -64,7 +66,7 @@ def opened(folder: Path, name: str) -> Iterator[int]:
 
 
 def lines_of(folder: Path, name: str) -> Iterator[str]:
-    """The lines of a restored file; none of one that is not there. Raises: what `opened` does."""
+    """The lines of a restored file; empty if it is not there. Raises: what `opened` raises."""
     with (
         suppress(FileNotFoundError),
         opened(folder, name) as file,
@@ -74,20 +76,25 @@ def lines_of(folder: Path, name: str) -> Iterator[str]:
 
 
 def apart_from(program: str, account: tuple[int, int] | None, *more: str) -> dict[str, Any]:
-    """How a program runs that reads what a restore made, as parts of its `Command`. `more`: what else it may open."""
+    """The parts of a `Command` that confine a program which reads the files of a restore. `more`: other paths that it
+    may open.
+    """
     return {"account": account, "readable": readable_by(program, *more)}
 
 
 def loader_of(name: str, source: SourceSpec, loader: Scratch | None) -> tuple[str, tuple[int, int] | None]:
-    """A program of PostgreSQL, and as which account it connects to a source: at a socket the worker's own may be who
-    the server takes it for, and the only one that may reach it. Raises: ProgramMissing."""
+    """A program of PostgreSQL, and the account as which it connects to a source: at a socket the server may identify it
+    by the worker's account, which may be the only one that can reach it. Raises: ProgramMissing.
+    """
     program = str(Path(loader.programs) / name) if loader and loader.programs else find_postgresql_program(name)
     return program, None if loader is None or source.address.startswith("/") else loader.account
 
 
 @contextmanager
 def handed_over(certificates: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """A file of certificates under a name by which an account that may not read it can, and what it inherits."""
+    """A file of certificates under a name by which an account that may not read the file can, and the descriptors to
+    inherit.
+    """
     if not certificates.startswith("/") or not hasattr(os, "memfd_create"):
         yield certificates, ()
         return

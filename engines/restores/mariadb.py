@@ -1,14 +1,14 @@
-"""Restores a dump as a new database at its MariaDB or MySQL server, never over one that is there; a drill, into a
-server of its own, which lives for that only. Without Django.
+"""Restores a dump as a new database at its MariaDB or MySQL server, never over an existing one; a drill, into a
+separate server, which lives for that only. Without Django.
 
-It is loaded by `maria/steps.py`: what the server does not take costs nothing else. These servers rename no database. So
-it has its name from the beginning, and until it is whole a table of ours: one that
-has this table is what an interrupted restore left, and is made anew. The table's comment is a token of the restore that
-made it: of two under one name, the one that has been overtaken fails, and drops nothing.
+It is loaded by `maria/steps.py`: an object that the server does not take costs nothing else. These servers rename no
+database. So it has its name from the beginning, and until it is whole, a marker table: a database that has this table
+was left by an interrupted restore, and is made again. The table's comment is a token of the restore that made it: of
+two restores under one name, the one that has been overtaken fails, and drops nothing.
 
-The server of a drill loads no plugin, reads and writes no file for a query, and starts no event. It has one account
-besides the system's locked one: the one that restores, which has one database. `SET USER` lets it make what belongs to
-accounts that are not here, and there is none whose rights it could take by that.
+The server of a drill loads no plugin, reads and writes no file for a query, and starts no event. It has one account in
+addition to the system's locked one: the one that restores, which has one database. `SET USER` lets it make objects of
+accounts that are not here, and there is no account whose rights it could take by that.
 """
 
 import os
@@ -66,7 +66,7 @@ WITHOUT_PROPERTIES = (
 
 RUN_BY = " with `mariadb --force`, twice if views stand on views"
 OF_OTHERS = frozenset({1054, 1305})
-"""Of a view or a routine, which may stand on another database, or be dead: each backup names it then."""
+"""Errors of a view or a routine, which may depend on another database, or be dead: each backup names it then."""
 
 SOCKET, NOTHING = "socket", "nothing"
 SETTINGS = (
@@ -85,7 +85,9 @@ FIRST = (
     "FLUSH PRIVILEGES",
 )
 NOT_HERE = frozenset({1044, 1049, 1142, 1146, 1227, 1356, 1370, 1449, 4031})
-"""Of rights, accounts and other databases that a scratch server does not have. A table that lacks is counted anyway."""
+"""Errors about rights, accounts and other databases that a scratch server does not have. A table that is missing is
+counted anyway.
+"""
 
 
 def create(
@@ -97,9 +99,9 @@ def create(
     loader: Scratch | None = None,
     terms: Terms = USUAL,
 ) -> Report:
-    """Restore the dump of a point as the database `wish.target`; block until done. In a dry run the server is asked
-    alone, and what would be left out is named as failed. The client that loads it is the worker's, whatever the
-    `loader`: it reads SQL and no other files.
+    """Restore the dump of a point as the database `wish.target`; block until done. In a dry run the server is only
+    asked, and the things that would be left out are named as failed. The client that loads it is the worker's, whatever
+    the `loader`: it reads SQL and no other files.
 
     Raises: Refused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
     """
@@ -127,14 +129,16 @@ def create(
 
 
 def _needs(wish: Wish, store: Store, cache: Path, folder: Path) -> dict[str, Any]:
-    """What its server has to have; empty: not known."""
+    """The things that the server must have; empty if they are not known."""
     into_folder.restore(replace(wish, target=folder, paths=(PROPERTIES,), dry_run=False), store, cache)
     needs = given(folder).get("needs")
     return needs if isinstance(needs, dict) else {}
 
 
 def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str, terms: Terms = USUAL) -> Loaded:
-    """`left_by`: the token of a restore that was interrupted. Raises: as `create`."""
+    """Make the database and load the dump. `left_by`: the token of a restore that was interrupted. Raises: the same as
+    `create`.
+    """
     with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
         contents = read(content, server.store.go_on)
     drop, token = f"DROP DATABASE IF EXISTS {name_of(name)};", secrets.token_hex(8)
@@ -156,7 +160,7 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
         server.ask(f"DROP TABLE {name_of(name)}.{UNFINISHED};")
     except BaseException as error:
         whose = [""]
-        with suppress(TargetFailed, Refused, Stopped):  # a server that went away: the first error says so
+        with suppress(TargetFailed, Refused, Stopped):  # if the server went away, the first error reports it
             if (whose := server.ask(is_mine)) == ["1"]:
                 server.ask(drop)
         if whose == ["0"] and isinstance(error, TargetFailed):  # the account that loads has gone with it
@@ -168,14 +172,14 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
 
 
 def given(files: Path) -> dict[str, Any]:
-    """What was kept of the database itself; empty: nothing, or it is no such file."""
+    """The stored properties of the database itself; empty if there are none, or the file is not one of properties."""
     with suppress(OSError), loading.opened(files, PROPERTIES) as found:
         return row_of(os.read(found, LONGEST_PROPERTIES)) or {}
     return {}
 
 
 def _properties(files: Path, report: Report) -> str:
-    """Those of the database, as SQL, from checked parts."""
+    """The properties of the database, as SQL, from checked parts."""
     said = given(files)
     character_set, collation, comment = (str(said.get(each, "")) for each in ("charset", "collation", "comment"))
     if not re.fullmatch(r"\w+", character_set) or not re.fullmatch(r"\w+", collation):
@@ -186,8 +190,9 @@ def _properties(files: Path, report: Report) -> str:
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
-    """Restore the dump that lies in `files`, with a server in `folder`. Raises: StorageFailed, Stopped, OSError,
-    ProgramMissing."""
+    """Restore the dump that is in `files`, with a server in `folder`. Raises: StorageFailed, Stopped, OSError,
+    ProgramMissing.
+    """
     server = _Scratch(folder / "data", scratch, space, store)
     with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
         contents = read(content, store.go_on)
@@ -199,7 +204,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
 class _Scratch(Server):
     count_rows = "SELECT {}, COUNT(*) FROM {};"
     versioned: Collection[str] = ()
-    """Tables that hold earlier rows, too, which a plain SELECT passes over."""
+    """Tables that also hold earlier rows, which a plain SELECT passes over."""
 
     def count_in(self, table: str) -> str:
         return "SELECT {}, COUNT(*) FROM {} FOR SYSTEM_TIME ALL;" if table in self.versioned else self.count_rows
@@ -208,7 +213,7 @@ class _Scratch(Server):
         return NO_HOME
 
     def made(self) -> tuple[str, ...]:
-        """Returns its command."""
+        """Make the server's data. Returns the server's command."""
         self.own_folder(nothing := self.data.with_name(NOTHING))
         self.make(
             find_mariadb_program("mariadb-install-db"), "--no-defaults", f"--datadir={self.data}", "--skip-test-db",
@@ -223,7 +228,7 @@ class _Scratch(Server):
         )  # fmt: skip
 
     def load(self, files: Path) -> Database:
-        """Errors that a scratch server makes of a sound dump, too, are notes."""
+        """Load the dump. Errors that a scratch server makes even of a sound dump are notes."""
         errors, done = list[LoadError](), Database()
         with loading.opened(files, DATABASE) as dump, moved(dump) as moving:
             ended = self._client(taker(errors), reads=moving)

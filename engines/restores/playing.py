@@ -1,11 +1,11 @@
-r"""Plays a dump of PostgreSQL as SQL: a program of its own, which can be killed. Standard library only.
+r"""Plays a dump of PostgreSQL as SQL: a separate program, which can be killed. Standard library only.
 
     python -I -S playing.py ACCOUNT PG_RESTORE ARGUMENT… -- PSQL ARGUMENT…
 
-pg_restore writes SQL, psql runs it, both as ACCOUNT, `uid:gid`, or empty: that of this program, which the other one
-need not reach. Settings that servers of another version do not know are left out: one of them would end the
-transaction. pg_restore writes that transaction, too: where it does not come to its end, or this is killed, psql gets no
-COMMIT.
+pg_restore writes SQL, psql runs it, both as ACCOUNT, `uid:gid`, or if it is empty, as the account of this program,
+which the other account need not reach. Settings that servers of another version do not know are left out: one of them
+would end the transaction. pg_restore writes that transaction, too: if it does not come to its end, or this program is
+killed, psql gets no COMMIT.
 """
 
 import re
@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import IO, Any
 
 NEW_SETTINGS = ("transaction_timeout",)
-"""Which pg_restore sets, and servers below 17 do not know."""
+"""Settings that pg_restore makes, and servers below 17 do not know."""
 UNKNOWN = re.compile(rf"SET (?:{'|'.join(NEW_SETTINGS)}) = .*;\n".encode())
 COUNTER = re.compile(rb"(ALTER (?:FOREIGN )?TABLE ONLY .* SET \()(.*, )?pg_attver=\d+(?:, )?(.*)(\);?\s*)")
-"""An option of columns that some versions count for themselves, and others do not know, beside those of users."""
+"""An option of columns that some versions count for themselves, and others do not know, next to options
+that users set.
+"""
 COPY, END = re.compile(rb"COPY .* FROM stdin;\n"), b"\\.\n"
 PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__)))
 
@@ -29,9 +31,9 @@ PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__)))
 def command(
     pg_restore: tuple[str, ...], psql: tuple[str, ...], *options: str, account: tuple[int, int] | None = None
 ) -> tuple[str, ...]:
-    r"""The argv that plays it, up to its first error. `options`: more of psql.
+    r"""The argv that plays a dump, up to its first error. `options`: other options of psql.
 
-    psql takes no command of its own from a dump (`\!` runs programs): the key that ends this is known to nobody.
+    psql takes no meta-command from a dump (`\!` runs programs): no one knows the key that ends this restriction.
     """
     read = ("--single-transaction", "--file=-", f"--restrict-key={new_key()}")
     usual = ("--no-psqlrc", "--quiet", "--no-password", "--output=/dev/null", "--set=ON_ERROR_STOP=1", "--file=-")
@@ -48,7 +50,7 @@ def is_new_setting(statement: str) -> bool:
 
 
 def without_counter(statement: bytes) -> bytes:
-    """A statement as all versions know it; empty: nothing is left of it."""
+    """A statement as all versions know it; empty if nothing is left of it."""
     if not (found := COUNTER.fullmatch(statement)):
         return statement
     options = ((found[2] or b"") + found[3]).removesuffix(b", ")
@@ -81,7 +83,7 @@ def main(arguments: list[str]) -> int:
     ):
         assert reading.stdout  # noqa: S101
         assert playing.stdin  # noqa: S101
-        with suppress(BrokenPipeError):  # psql has ended, at an error
+        with suppress(BrokenPipeError):  # psql has ended, because of an error
             playing.stdin.writelines(without_unknown(reading.stdout))
         reading.stdout.close()
         with suppress(BrokenPipeError):

@@ -1,11 +1,12 @@
-"""Restores a dump as a new database at its PostgreSQL server, never over one that is there; a drill, into a server of
-its own, which lives for that only. Without Django.
+"""Restores a dump as a new database at its PostgreSQL server, never over an existing one; a drill, into a separate
+server, which lives for that only. Without Django.
 
-It is made under another name, `<name>.unfinished`, and gets its own when it is whole. So one that has the name is
-whole, and what a killed restore left is dropped by the next one of that name, with what its server still does there.
+It is made under another name, `<name>.unfinished`, and gets its final name when it is whole. So a database with that
+name is whole, and the one that a killed restore left is dropped by the next restore of that name, with the statements
+that still run in it.
 
-Roles that the dump needs and the server has no longer are made again, as the `globals.sql` of the point says. One that
-is there stays as it is: the file would give it the password and the rights of the day of the backup.
+Roles that the dump needs and the server has no longer are made again, as the `globals.sql` of the point says. A role
+that exists stays as it is: the file would give it the password and the rights of the day of the backup.
 """
 
 from collections.abc import Callable
@@ -48,8 +49,9 @@ def create(
     loader: Scratch | None = None,
     terms: Terms = USUAL,
 ) -> Report:
-    """Restore the dump of a point as the database `wish.target`; block until done. In a dry run the server is asked
-    alone, and what would be left out is named as failed. `loader`: as whom, and by which programs, it is loaded.
+    """Restore the dump of a point as the database `wish.target`; block until done. In a dry run the server is only
+    asked, and the things that would be left out are named as failed. `loader`: the account and the programs that load
+    it.
 
     Raises: Refused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
     """
@@ -84,7 +86,9 @@ def create(
 
 @dataclass
 class _Asked:
-    """What a server answered before a dump is fetched. `paths`: of the point; `lacks`: what would be left out."""
+    """A server's answers before a dump is fetched. `paths`: of the point; `lacks`: the things that would
+    be left out.
+    """
 
     paths: tuple[str, ...]
     like: Properties | None
@@ -93,7 +97,9 @@ class _Asked:
 
 
 def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path, folder: Path, terms: Terms) -> _Asked:
-    """Fetch what is small, and ask for what it needs. Raises: Refused where there is no room; StorageFailed."""
+    """Fetch the small files, and ask the server for what they need. Raises: Refused if there is no room;
+    StorageFailed.
+    """
     paths = _files(wish, store, cache)
     small = tuple(each for each in paths if each != DATABASE)
     if small:
@@ -106,7 +112,7 @@ def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path,
 
 
 def _check_rights(server: Any, source: SourceSpec) -> None:
-    """Asked before a dump is fetched, which may take hours. Raises: Refused."""
+    """Check the account's rights before a dump is fetched, which may take hours. Raises: Refused."""
     who, may, is_standby = server.execute(RIGHTS).fetchone()
     if is_standby:
         raise Refused(f"{source.name} is a standby, which takes no new database: restore to its primary server")
@@ -115,7 +121,7 @@ def _check_rights(server: Any, source: SourceSpec) -> None:
 
 
 def _is_final(error: Any) -> bool:
-    """Whether the server answered, and would answer the same again: it is not away, full or busy."""
+    """True if the server answered, and would answer the same again: it is not away, full or busy."""
     state = error.sqlstate or ""
     return bool(state) and state[:2] not in AGAIN_LATER and state != "25006"
 
@@ -130,7 +136,7 @@ def _files(wish: Wish, store: Store, cache: Path) -> tuple[str, ...]:
 
 
 def _make_roles(server: Any, files: Path, report: Report, terms: Terms) -> list[str]:
-    """The names of those that were missing. What could not be made is noted: the dump may need none of it."""
+    """Make the roles that are missing, and return their names. Failures are noted: the dump may need none of these."""
     if not (files / GLOBALS).exists():
         report.not_set.append("roles: the point holds none; one that the server lacks was not made")
         return []

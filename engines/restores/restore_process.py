@@ -1,5 +1,5 @@
 """The process in which a worker looks into a repository, and restores (`external.processes.orders`): it can be ended,
-since a dead share holds it for ever. Without Django.
+since a dead share holds it forever. Without Django.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,9 @@ from storage.stores import store_of
 
 
 def at_store(do: Callable[..., Any]) -> Callable[..., Any]:
-    """Let an order have the store of a repository, whose `known` points it may take (None: any), in place of its
-    location, and its other facts as the objects that they are."""
+    """Give an order the store of a repository, whose `known` points it may take (None if any), in place of the
+    repository's location, and its other facts as objects.
+    """
 
     @wraps(do)
     def work(location: dict[str, Any], known: Known | None, **facts: Any) -> Any:
@@ -60,9 +61,10 @@ def at_store(do: Callable[..., Any]) -> Callable[..., Any]:
 
 @at_store
 def points(store: Store, folder: str, made: bool) -> dict[str, list[str]]:
-    """The points of an assignment that are ours, and foreign ones. `made`: the repository has said whose it is before.
-    Raises: StorageFailed, also for a place that has nothing and says so no longer, as a mount point without its
-    disk."""
+    """The points of an assignment that are ours, and foreign ones. `made`: True if the repository has said before whose
+    it is. Raises: StorageFailed, also for a place that has no points and no longer says whose it is, such as a mount
+    point without its disk.
+    """
     there = runs.all_points(store, folder)
     ours = store.ours(there)
     found = {"ours": ours, "foreign": [each for each in there if each not in {*ours}]}
@@ -93,7 +95,7 @@ def fetch(store: Store, wish: Wish, cache: Path) -> Report:
 
 @at_store
 def put_back(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Report:
-    """Restore to where it came from."""
+    """Restore to the source."""
     return back.put_back(wish, store, source, cache, _say_step)
 
 
@@ -106,8 +108,9 @@ def create_database(
     loader: dict[str, Any] | None = None,
     terms: dict[str, Any] | None = None,
 ) -> Report:
-    """Restore a dump as a new database. `loader`: as whom it is loaded; None: as the worker. `terms`: what a person has
-    allowed."""
+    """Restore a dump as a new database. `loader`: the account and programs that load it; None if the worker does.
+    `terms`: what a user has allowed.
+    """
     as_whom, allowed = Scratch(**loader) if loader else None, Terms(**terms or {})
     report: Report = DATABASES[source.kind].create(wish, store, source, cache, _say_step, as_whom, allowed)
     return report

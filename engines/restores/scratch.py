@@ -1,8 +1,8 @@
-"""Where drills write, and the server of its own that a dump is restored into and counted in, table by table. How
-programs of databases are run, in drills and restores.
+"""The scratch space of drills, and the separate server that a dump is restored into and counted in, table by table.
+Runs the programs of databases, in drills and restores.
 
-What a dump holds is run by that server, as an account without rights where that is possible. It listens to no network,
-and ends with the process that started it, however that ends.
+That server runs the code that a dump holds, as an account without rights where that is possible. It listens to no
+network, and ends with the process that started it, however that ends.
 """
 
 import math
@@ -24,7 +24,7 @@ from storage.points.store import Stopped, Store
 from storage.restoring.base import TargetFailed
 
 NAME = "backupsched_drill"
-"""Of the database, and of the one account that may use it."""
+"""The name of the database, and of the one account that may use it."""
 START_SECONDS = 60.0
 KEPT = 20
 COUNTED = re.compile(r"(\d+)\D(\d+)")
@@ -38,8 +38,9 @@ def ran(
     sign_of_life: Callable[[], object] | None = None,
     **how: Any,
 ) -> Ended:
-    """Run a program until it exits, however long it says nothing. `how`: more of its `Command`. Raises: Stopped,
-    OSError."""
+    """Run a program until it exits, however long it is silent. `how`: other fields of its `Command`. Raises: Stopped,
+    OSError.
+    """
     command = Command(argv, environment, stall_timeout=math.inf, grace=store.grace, **how)
     ended = runner.run(command, stop=store.stop, on_line=on_line, sign_of_life=sign_of_life)
     if ended.ending is Ending.STOPPED:
@@ -49,9 +50,10 @@ def ran(
 
 @dataclass(frozen=True)
 class Scratch:
-    """Where drills write. `reserve`: percent of its file system that stays free. Of a database: the `account` (uid,
-    gid) that its server runs as; None: the present one; `programs`: the directory of a PostgreSQL server's programs;
-    `servers`: those of further ones that this host has, by major version."""
+    """The place where drills write. `reserve`: percent of its file system that stays free. For a database: the
+    `account` (uid, gid) that its server runs as; None for the present one; `programs`: the directory of a PostgreSQL
+    server's programs; `servers`: those of other servers that this host has, by major version.
+    """
 
     folder: str
     reserve: float
@@ -62,8 +64,10 @@ class Scratch:
 
 @dataclass
 class Database:
-    """What came of it: rows by table as they were counted; `notes`: what was left out; `wrong`: what is not right;
-    `not_here`: why some of it cannot be proved on this host, which is no fault of it."""
+    """The result of a drill of a database: rows by table as they were counted; `notes`: the things that were left out;
+    `wrong`: the things that are not right; `not_here`: why some of it cannot be proved on this host, which is not its
+    fault.
+    """
 
     tables: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -75,7 +79,7 @@ class Database:
 class Server:
     """One kind of server, with its data in `data`. Its methods raise TargetFailed, Stopped, OSError, ProgramMissing.
 
-    A kind says how its programs find it, and how it is asked.
+    Each kind defines how its programs find it, and how it is asked.
     """
 
     data: Path
@@ -90,11 +94,11 @@ class Server:
         raise NotImplementedError
 
     def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
-        """As the account that restores."""
+        """Run statements as the account that restores."""
         raise NotImplementedError
 
     def count_in(self, table: str) -> str:
-        """The statement that counts the rows of a table, `count_rows` of most."""
+        """The statement that counts the rows of a table; `count_rows` for most tables."""
         return self.count_rows
 
     def is_up(self) -> bool:
@@ -133,13 +137,15 @@ class Server:
             os.close(descriptor)
 
     def socket_folder(self) -> str:
-        """By its descriptor: the path of a socket has 107 bytes at most, which a folder may have used up."""
+        """The folder of the socket, by its descriptor: the path of a socket has 107 bytes at most, which a folder may
+        have used up.
+        """
         if self.inherited and Path("/proc/self/fd").exists():
             return f"/proc/self/fd/{self.inherited[0]}"
         return str(self.data)
 
     def count(self, done: Database, expected: Mapping[str, int]) -> Database:
-        """The rows of each table, compared with those that the dump holds."""
+        """Count the rows of each table, and compare them with those that the dump holds."""
         tables = list(expected)
 
         def take(line: str) -> None:
@@ -160,7 +166,9 @@ class Server:
         more: tuple[int, ...] = (),
         **given: Any,
     ) -> Ended:
-        """`more`: file descriptors that stay open in it; `given`: more of its `Command`, as its standard input."""
+        """Run a program. `more`: file descriptors that stay open in it; `given`: other fields of its `Command`, such as
+        its standard input.
+        """
         own = {"inherited": (*self.inherited, *more), "account": self.scratch.account}
         return ran(self.store, argv, self.environment(), on_line, self._check_room, **own | given)
 

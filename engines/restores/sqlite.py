@@ -1,4 +1,4 @@
-"""Restores a SQLite database as a new file beside its source, never over one that is there. A drill opens it for
+"""Restores a SQLite database as a new file next to its source, never over an existing one. A drill opens it for
 reading, checks it whole, and counts it table by table, as an account without rights where that is possible: its bytes
 come from outside. Without Django.
 """
@@ -25,7 +25,7 @@ from storage.restoring.base import Refused, Report, Step, TargetFailed, Wish
 
 FILES = (DATABASE,)
 BESIDE = ("", "-wal", "-shm", "-journal")
-"""What SQLite would take for a part of the database."""
+"""Endings of files that SQLite would take for a part of the database."""
 
 
 def create(
@@ -37,10 +37,10 @@ def create(
     loader: Scratch | None = None,
     terms: Terms = USUAL,
 ) -> Report:
-    """Restore the database of a point as the file `wish.target` beside the source; block until done. Nothing loads it,
-    so it needs neither a `loader` nor `terms`.
+    """Restore the database of a point as the file `wish.target` next to the source; block until done. No program loads
+    it, so it needs neither a `loader` nor `terms`.
 
-    It belongs to the account of the source's file, with the same mode. What is interrupted leaves no such file.
+    It belongs to the account of the source's file, with the same mode. An interrupted restore leaves no such file.
     Raises: Refused for a name that is taken; what `into_folder.restore` raises.
     """
     file = Path(source.path).with_name(wish.target.name)
@@ -65,8 +65,9 @@ def create(
 
 @contextmanager
 def _scratch_in(home: Beneath) -> Iterator[Beneath]:
-    """A folder that is closed to all others. The owner of `home` may put another one in its place, so what is in it is
-    reached by its descriptor."""
+    """A folder that is closed to all others. The owner of `home` may put another one in its place, so its contents are
+    reached by its descriptor.
+    """
     name = f".restore-{secrets.token_hex(8)}"
     os.mkdir(name, 0o700, dir_fd=home.descriptor)
     with Beneath(os.open(name, PASS, dir_fd=home.descriptor), home.path / name) as scratch:
@@ -79,7 +80,7 @@ def _scratch_in(home: Beneath) -> Iterator[Beneath]:
 
 
 def _put(scratch: Beneath, home: Beneath, file: Path, source: str) -> None:
-    """Make the database that was restored `file` in `home`, for the account of the source's file there."""
+    """Give the restored database the name `file` in `home`, for the account of the source's file there."""
     whole, directory = scratch.at(f"dump/{DATABASE}".encode())
     with scratch.read(f"dump/{DATABASE}".encode()) as descriptor:
         like = os.fstat(home.descriptor)
@@ -99,7 +100,7 @@ def _put(scratch: Beneath, home: Beneath, file: Path, source: str) -> None:
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
-    """Look into the database that lies in `files`. Raises: Stopped, OSError."""
+    """Check the database that is in `files`. Raises: Stopped, OSError."""
     alone, program = folder / "database", Path(PROGRAM[-1])
     alone.mkdir(mode=0o700)
     with loading.opened(files, DATABASE) as database:

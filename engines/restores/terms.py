@@ -1,4 +1,6 @@
-"""On which terms a dump is restored: what a person has allowed for this one restore, and what is named beforehand."""
+"""The terms on which a dump is restored: the things that a user has allowed for this one restore, and those that are
+named in advance.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -7,15 +9,16 @@ from storage.restoring.base import KEPT_TEXTS, Report
 
 @dataclass(frozen=True)
 class Terms:
-    """`trusted`: the dump may run with all rights of the source's account. `roles_with_rights`: roles that the server
-    lacks are made with their rights over others' data, too."""
+    """The things that a user has allowed. `trusted`: the dump may run with all rights of the source's account.
+    `roles_with_rights`: roles that the server lacks are made with their rights over others' data, too.
+    """
 
     trusted: bool = False
     roles_with_rights: bool = False
 
 
 USUAL = Terms()
-"""Nothing was allowed."""
+"""Terms that allow nothing."""
 
 
 NEEDS_TRUST = (
@@ -28,12 +31,12 @@ NO_LOADER = (
 
 
 def needs_trust(account: str, source: str, why: str = NO_LOADER) -> str:
-    """What a person is asked before a dump runs with all rights of an account."""
+    """The question to a user before a dump runs with all rights of an account."""
     return NEEDS_TRUST.format(account=account, source=source, why=why)
 
 
 def foreseen(report: Report, lacks: list[str], notes: list[str], target: str) -> Report:
-    """The report of a dry run: what would be left out as what failed."""
+    """The report of a dry run: the things that would be left out are reported as failed."""
     report.what, report.failed_files = "object", len(lacks)
     report.failed, report.not_set = lacks[:KEPT_TEXTS], notes
     return replace(report, target=target)

@@ -1,10 +1,10 @@
-"""The server of a source, as a restore uses it: asked with the source's own account, loaded with one that has rights to
-the new database alone.
+"""The server of a source, as a restore uses it: asked with the source's account, loaded with one that has rights to the
+new database alone.
 
-What is loaded is a program that somebody else may have written: `USE`, `DROP` and `GRANT` among it, and after an error
-mariadb goes on. So the account that loads it is made for that, and dropped at the end; its password is known to this
-process alone. It may make no object of another account. These are made afterwards with the source's account, a single
-statement each (`EXECUTE IMMEDIATE` takes no second one) that makes a view, trigger or routine, and runs nothing of it.
+A dump is a program that someone else may have written: it may contain `USE`, `DROP` and `GRANT`, and after an error
+mariadb continues. So the account that loads it is made for that, and dropped at the end; only this process knows its
+password. It may not make objects of another account. These are made afterwards with the source's account, by a single
+statement each (`EXECUTE IMMEDIATE` takes no second one) that makes a view, trigger or routine, and runs no part of it.
 """
 
 import re
@@ -40,7 +40,7 @@ COUNTED = re.compile(rf"{FACT}(\d+) (\d+)")
 
 @dataclass(frozen=True)
 class LoadError:
-    """What a server answered to the statement that begins at a `line`. `text` may quote a row."""
+    """The server's answer to the statement that begins at a `line`. `text` may quote a row."""
 
     line: int
     number: int
@@ -48,13 +48,15 @@ class LoadError:
 
 
 class AtSource:
-    """Its methods raise Refused for what the server answered, TargetFailed where it is away, Stopped, OSError."""
+    """The server of a source. The methods raise Refused for an error that the server answered, TargetFailed if it is
+    away, Stopped, OSError.
+    """
 
     def __init__(self, source: SourceSpec, store: Store) -> None:
         self.source, self.store, self.program = source, store, find_mariadb_program("mariadb")
 
     def ask(self, sql: str) -> list[str]:
-        """What it answers."""
+        """Run SQL with the source's account. Returns the server's answers."""
         facts = list[str]()
         ended = self._start(self.source, facts.append, given=sql.encode())
         if ended.exit_code:
@@ -65,30 +67,34 @@ class AtSource:
 
     @property
     def account(self) -> tuple[str, str]:
-        """Name and host of the account that the server takes us for."""
+        """The name and host of the account as which the server knows us."""
         name, _, host = self.ask(f"SELECT CONCAT('{FACT}', CURRENT_USER());")[0].rpartition("@")
         return name, host
 
     def make_loader(self, database: str, token: str, password: str) -> SourceSpec | None:
-        """The source with an account that has rights to this database alone; None: its own may make none."""
+        """Make an account that has rights to this database alone. Returns the source with it; None if the source's
+        account may not make one.
+        """
         who = f"{quoted(LOADER.format(token))}@{quoted(self.account[1])}"
         pattern = name_of(re.sub(r"([\\_%])", r"\\\1", database))
         made = f"CREATE USER {who} IDENTIFIED BY {quoted(password)}; GRANT ALL ON {pattern}.* TO {who};"
         try:
             self.ask(made)
-        except Refused:  # whose text may quote the password
+        except Refused:  # its text may quote the password
             self.drop_loader(token)
             return None
         return replace(self.source, secret=password, options=self.source.options | {"user": LOADER.format(token)})
 
     def drop_loader(self, token: str) -> None:
-        """Also where there is none."""
+        """Drop the account of `make_loader`, if there is one."""
         if re.fullmatch(r"[0-9a-f]+", token):
             with suppress(Refused, TargetFailed, Stopped):
                 self.ask(f"DROP USER IF EXISTS {quoted(LOADER.format(token))}@{quoted(self.account[1])};")
 
     def load(self, database: str, files: Path, account: SourceSpec, *, goes_on: bool) -> list[LoadError]:
-        """Load the dump into a database. `goes_on`: also after an error; else the first one is raised."""
+        """Load the dump into a database. `goes_on`: True if it continues after an error; else the first
+        one is raised.
+        """
         errors = list[LoadError]()
         options = ("--force",) if goes_on else ()
         with loading.opened(files, DATABASE) as dump, moved(dump) as moving:
@@ -104,8 +110,9 @@ class AtSource:
         return errors
 
     def define(self, database: str, statements: Iterable[DumpedStatement]) -> dict[int, LoadError]:
-        """Make these objects, each with the settings that it was made with, by a single statement. Returns what was
-        refused, by the line of the dump."""
+        """Make these objects, each with the settings with which it was made, by a single statement. Returns the errors
+        of those that were refused, by the line of the dump.
+        """
         errors, lines, script = list[LoadError](), list[int](), list[str]()
         for each in statements:
             settings = "".join(f" SET {name} = {quoted(value)};" for name, value in each.settings.items())
@@ -116,7 +123,7 @@ class AtSource:
         return {lines[each.line - 1]: each for each in errors if 0 < each.line <= len(lines)}
 
     def count(self, database: str, contents: Contents) -> dict[str, int]:
-        """The rows of each table that is there."""
+        """The rows of each table that exists."""
         tables, found = list(contents.rows), dict[str, int]()
 
         errors = list[LoadError]()
@@ -138,7 +145,7 @@ class AtSource:
         return found
 
     def _check(self, errors: list[LoadError], ended: Ended) -> None:
-        # of a statement, the numbers of refused connections mean other rights, as to write a file
+        # at a statement, the numbers of refused connections mean other rights, such as to write a file
         away = [each for each in errors if each.number in GOES_AWAY and not (each.line and each.number in NOT_LET_IN)]
         if away or (ended.exit_code and not errors):
             text = f"error {away[0].number}: {away[0].text}" if away else message_of(ended) or f"code {ended.exit_code}"
@@ -151,7 +158,7 @@ class AtSource:
 
 
 def taker(errors: list[LoadError]) -> Callable[[str], None]:
-    """Takes lines of mariadb, and keeps the errors among them."""
+    """A function that takes lines of mariadb, and keeps the errors among them."""
 
     def take(line: str) -> None:
         if (found := ERROR.match(line)) and len(errors) < KEPT_ERRORS:
@@ -161,12 +168,12 @@ def taker(errors: list[LoadError]) -> Callable[[str], None]:
 
 
 def text_of(value: str) -> str:
-    """As SQL, whatever it holds."""
+    """A text as SQL, whatever it contains."""
     return f"CONVERT(0x{value.encode().hex()} USING utf8mb4)"
 
 
 def quoted(value: str) -> str:
-    """A literal; backslashes are escapes in any SQL mode but one, and are doubled by no caller."""
+    """A text as a literal. Refuses a backslash: it is an escape in any SQL mode but one, and no caller doubles it."""
     if "\\" in value:
         raise Refused(f"{value!r} has a backslash")
     return "'" + value.replace("'", "''") + "'"

@@ -1,9 +1,9 @@
-"""A dump on its way into a database of another name: what names the old one, in places where mariadb-dump has no other
-way to write it, means the new one.
+"""A dump on its way into a database of another name: wherever mariadb-dump cannot avoid writing the old name, it comes
+to mean the new one.
 
-Such are defaults of columns that ask a sequence, and texts of views that are not valid where they were dumped. A table
-that came back would ask the sequence of the old database for ever. What people wrote themselves, as in the body of a
-trigger, stays as it is. LOCK TABLES is left out: under it no row gets its default from a sequence.
+Such places are defaults of columns that ask a sequence, and texts of views that are not valid where they were dumped.
+Otherwise a restored table would ask the sequence of the old database forever. Text that users wrote themselves, such as
+the body of a trigger, stays as it is. LOCK TABLES is left out: under it no row gets its default from a sequence.
 """
 
 import os
@@ -22,7 +22,9 @@ VIEW = b"/*!50001 VIEW "
 
 
 class Renaming:
-    """`database`: its name in the dump; empty: not known, and nothing is changed."""
+    """The removal of a database's name. `database`: its name in the dump; if it is empty, it is not known, and nothing
+    is changed.
+    """
 
     def __init__(self, database: bytes) -> None:
         old = b"`" + database.replace(b"`", b"``") + b"`"
@@ -33,7 +35,7 @@ class Renaming:
         )
 
     def of_view(self, text: bytes) -> bytes:
-        """The text of a view, in which the database stands before a table and its column, or before a function."""
+        """The text of a view, in which the database precedes a table and its column, or a function."""
         return self.in_view.sub(lambda found: b"" if found[1] else found[0], text) if self.database else text
 
     def of_column(self, line: bytes) -> bytes:
@@ -64,7 +66,7 @@ def lines_of(dump: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def moved(dump: int) -> Iterator[int]:
-    """The same as an open file, which a program may read."""
+    """The same lines as an open file, which a program may read."""
     reads, writes = os.pipe()
 
     def write() -> None:

@@ -1,5 +1,5 @@
-"""Statements of a dump by the lines at which mariadb reports errors, and which of them make an object that has an
-account of its own: a view, trigger, routine or event with a DEFINER. Pure.
+"""Statements of a dump by the lines at which mariadb reports errors, and which of them make an object that names an
+account: a view, trigger, routine or event with a DEFINER. Pure.
 """
 
 import re
@@ -16,9 +16,9 @@ SETTING = re.compile(
     rb"'?([\w,+:/-]*)'?\s*(?:\*/)?\s*;",
     re.IGNORECASE,
 )
-"""With which an object was made, and is made again."""
+"""A setting with which an object was made, and is made again."""
 MARKS = re.compile(rb"/\*!(?:50001|50003|50013|50017|50020|50106|50117) |\*/")
-"""Executable comments that dumps have: any server runs what stands in them."""
+"""Executable comments that dumps have: any server runs the text in them."""
 QUOTED = rb"`(?:[^`]|``)+`"
 ANY = rb"(?:" + QUOTED + rb"|\"(?:[^\"]|\"\")+\"|[\w$]+)"
 DEFINITION = re.compile(
@@ -28,7 +28,7 @@ DEFINITION = re.compile(
     rb"(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>" + ANY + rb")(?P<next>\s*\(|\s)",
     re.IGNORECASE,
 )
-"""One without a database before its name: it is made in the one that is restored."""
+"""A definition without a database before its name: it is made in the restored database."""
 OTHERS = (
     ("table", re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?(" + QUOTED + rb")")),
     ("sequence", re.compile(rb"CREATE SEQUENCE (?:IF NOT EXISTS )?(" + QUOTED + rb")")),
@@ -40,14 +40,16 @@ OTHERS = (
 
 @dataclass
 class DumpedStatement:
-    """What begins at a `line` of a dump. `text`: whole, empty of rows; `settings`: of its session, by name."""
+    """The statement that begins at a `line` of a dump. `text`: the whole statement, empty if it has rows; `settings`:
+    of its session, by name.
+    """
 
     line: int
     what: str
     text: bytes = b""
     settings: dict[str, str] = field(default_factory=dict)
     definition: str = ""
-    """The kind of object with an account of its own that it makes, as `trigger`; empty: none, or more than that."""
+    """The kind of object with a DEFINER that it makes, such as `trigger`; empty if it makes none, or more than that."""
 
 
 def statements_at(

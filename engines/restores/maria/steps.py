@@ -1,10 +1,10 @@
-"""Loads a dump into a new database of MariaDB: all that can be loaded. An object that its server does not take is
-named, and costs no other one.
+"""Loads a dump into a new database of MariaDB: everything that can be loaded. An object that its server does not take
+is named, and costs no other one.
 
-1. An account with rights to that database alone loads the dump, and goes on at errors.
+1. An account with rights to that database alone loads the dump, and continues after errors.
 2. Objects of other accounts, which it may not make, are made with the source's account (`at_source.py`), until no
-   further one can be made: a view may stand on another one. Events are not while the server runs events: one with a
-   short interval would run before anybody has looked.
+   further one can be made: a view may depend on another one. Events are not made while the server runs events: one
+   with a short interval would run before anyone has looked.
 3. The rows of each table are counted and compared with those of the dump.
 """
 
@@ -23,10 +23,10 @@ from engines.restores.pg.failures import Failure, first_words
 from engines.restores.pg.steps import Loaded
 
 HARMLESS = frozenset({1193})
-"""A setting that programs of another version make for themselves."""
+"""The error of a setting that programs of another version make for themselves."""
 SCHEDULER = f"SELECT CONCAT('{FACT}', @@GLOBAL.event_scheduler);"
 Failed = dict[int, tuple[LoadError, DumpedStatement]]
-"""By the line of the dump."""
+"""Line of the dump → the error, and the statement that failed."""
 SHOWN = ("sql_mode", "collation_connection", "time_zone")
 """Settings of a session without which a statement would make something else."""
 RUNS_EVENTS = "the server runs events, so it was not made: run this statement once it may run"
@@ -34,7 +34,7 @@ RUNS_EVENTS = "the server runs events, so it was not made: run this statement on
 
 @dataclass
 class NotLoaded(Failure):
-    """A statement that the server did not take. `words`: the first ones, for a list."""
+    """A statement that the server did not take. `words`: its first words, for a list."""
 
     words: str = ""
 
@@ -43,8 +43,9 @@ class NotLoaded(Failure):
 
 
 def load(server: AtSource, database: str, files: Path, contents: Contents, account: SourceSpec | None) -> Loaded:
-    """Load what can be loaded; block until done. `account`: the one with rights to the database alone; None: there is
-    none, and the source's ends at the first error. Raises: what `AtSource` does."""
+    """Load everything that can be loaded; block until done. `account`: the one with rights to the database alone; if it
+    is None, the source's account is used, and loading ends at the first error. Raises: what `AtSource` raises.
+    """
     errors = server.load(database, files, account or server.source, goes_on=account is not None)
     failed = failures_of(files, errors, server.store.go_on)
     _define(server, database, failed)
@@ -54,7 +55,7 @@ def load(server: AtSource, database: str, files: Path, contents: Contents, accou
 
 
 def _define(server: AtSource, database: str, failed: Failed) -> None:
-    """Make objects of other accounts, and take them out of what has failed."""
+    """Make objects of other accounts, and take them out of the failed ones."""
     left = [statement for _, statement in failed.values() if statement.definition]
     if any(each.definition == "event" for each in left) and server.ask(SCHEDULER) not in (["OFF"], ["DISABLED"]):
         for each in left:
@@ -82,7 +83,7 @@ def failures_of(files: Path, errors: Iterable[LoadError], on_piece: Callable[[],
 
 
 def not_loaded(found: Iterable[tuple[LoadError, DumpedStatement]]) -> list[Failure]:
-    """The same in the shape of what a restore could not make, in the order of the dump."""
+    """The failed statements as failures of a restore, in the order of the dump."""
     return [_not_loaded(*each) for each in sorted(found, key=lambda pair: pair[1].line)]
 
 

@@ -1,5 +1,6 @@
-"""The server of a restore, asked before a dump is fetched, which may take hours: what it lacks of what the database
-needs, and what the account may not do there. `needs` of `database.json` is not believed: it is compared and shown.
+"""The server of a restore, asked before a dump is fetched, which may take hours: the needs of the database that it does
+not meet, and the things that the account may not do there. `needs` of `database.json` is not believed: it is compared
+and shown.
 """
 
 import os
@@ -42,7 +43,7 @@ SHOWN = 10
 
 
 class Target:
-    """What a server has, and its account may. Raises: what `AtSource` does."""
+    """The abilities of a server, and the rights of its account. Raises: what `AtSource` raises."""
 
     def __init__(self, server: AtSource, database: str) -> None:
         self.server, self.database = server, database
@@ -52,8 +53,9 @@ class Target:
             self.has[kind].add(value)
 
     def check(self, terms: Terms) -> None:
-        """Raises: Refused where the account may not make the database, or the dump would run with all its rights, and
-        nobody has allowed that."""
+        """Check the account's rights. Raises: Refused if the account may not make the database, or if the dump would
+        run with all rights of the account and no one has allowed that.
+        """
         [account] = self.has["account"]
         if not (terms.trusted or self._may("CREATE USER")):
             raise Refused(needs_trust(account, self.server.source.name))
@@ -64,7 +66,7 @@ class Target:
             )
 
     def lacks(self, needs: dict[str, Any]) -> list[str]:
-        """What would be left out."""
+        """The things that would be left out."""
         found = [
             f"storage engine {each}: the server does not have it, and its tables are left out, or get another one"
             for each in texts(needs, "engines")
@@ -83,7 +85,7 @@ class Target:
         return found
 
     def notes(self, needs: dict[str, Any]) -> list[str]:
-        """What is good to know, and no lack. Raises: Refused where there is no room."""
+        """Facts that are good to know, and not a lack. Raises: Refused if there is no room."""
         if not needs:
             return [NOT_KNOWN]
         found = list[str]()
@@ -94,7 +96,7 @@ class Target:
         return [*found, *self._room(needs.get("bytes"))]
 
     def _may(self, right: str) -> bool:
-        """As far as it is known: those of a role are not listed."""
+        """True if the account has a right, as far as that is known: those of a role are not listed."""
         return bool(self.has["role"] - {"NULL"}) or bool({right, f"{right} granted on"} & self.has["right"])
 
     def _room(self, size: Any) -> list[str]:
@@ -111,7 +113,7 @@ class Target:
         return []
 
     def _free(self) -> int | None:
-        """Bytes, where its data are on this host, by this very server; None: not known."""
+        """The free bytes, if this very server has its data on this host; None if not known."""
         [data], [pid], [host] = self.has["data"], self.has["pid"], self.has["host"]
         with suppress(OSError, ValueError):
             if is_local(self.server.source.address) and host == socket.gethostname():

@@ -1,4 +1,4 @@
-"""Connections to the server of a source: those of ours, and those of the programs that load a dump there."""
+"""Connections to the server of a source: those of this process, and those of the programs that load a dump there."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +18,9 @@ CONNECT_SECONDS = 30
 
 @contextmanager
 def loader_into(database: str, store: Store, source: SourceSpec, apart: Scratch | None, **how: Any) -> Iterator[Loader]:
-    """`source`: with the account that loads; `how`: more of the `Loader`."""
+    """A `Loader` into a database of the source's server. `source`: with the account that loads; `how`: other fields of
+    the `Loader`.
+    """
     from psycopg.conninfo import make_conninfo
 
     environment = connection_environment(source, CONNECT_SECONDS)
@@ -42,9 +44,10 @@ def loader_into(database: str, store: Store, source: SourceSpec, apart: Scratch 
 
 
 def connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
-    """The server of a source, at the first of these databases that lets it in: usually one for maintenance.
+    """A connection to the server of a source, at the first of these databases that lets it in: usually one for
+    maintenance.
 
-    Raises: psycopg.OperationalError, that of the first; RunEnded where it has no address.
+    Raises: psycopg.OperationalError, that of the first database; RunEnded if the source has no address.
     """
     import psycopg
     from psycopg.conninfo import make_conninfo
@@ -63,7 +66,7 @@ def connected(source: SourceSpec, databases: tuple[str, ...] = ()) -> Any:
         except psycopg.OperationalError as error:
             first = first or error
         else:
-            # what a dump has put into a schema is never taken for a function of the server's
+            # so that no function which a dump has put into a schema is taken for one of the server
             found.execute("SET search_path = ''")
             return found
     raise first or AssertionError

@@ -1,4 +1,4 @@
-"""What a dump of PostgreSQL holds, as pg_restore reads it: objects, and how many rows of which table."""
+"""The contents of a PostgreSQL dump, as pg_restore reads them: objects, and the number of rows of each table."""
 
 import codecs
 import re
@@ -21,13 +21,14 @@ KINDS = (
     "INDEX ATTACH", "SEQUENCE SET", "TABLE ATTACH", "USER MAPPING", "DEFAULT ACL", "TABLE DATA", "LARGE OBJECT",
     "SHELL TYPE", "LARGE OBJECTS",
 )  # fmt: skip
-"""Those of more than one word."""
+"""Kinds of objects with more than one word."""
 
 
 @dataclass
 class Contents:
-    """`rows` by table, quoted as SQL has it; `objects`: the number of an entry → its kind and name, as `TABLE DATA
-    public.orders`; `version`: major, of the server that was dumped; 0: not known."""
+    """The contents of a dump. `rows` by table, quoted as in SQL; `objects`: the number of an entry → its kind and name,
+    such as `TABLE DATA public.orders`; `version`: major version of the server that was dumped; 0 if not known.
+    """
 
     encoding: str = "UTF8"
     rows: dict[str, int] = field(default_factory=dict)
@@ -35,12 +36,12 @@ class Contents:
     version: int = 0
 
     def shown(self, name: str) -> str:
-        """A name for people: of a dump it has the bytes of its encoding."""
+        """A name for users: in a dump it has the bytes of the dump's encoding."""
         return name.encode(errors="surrogateescape").decode(codec_of(self.encoding), errors="replace")
 
 
 def codec_of(encoding: str) -> str:
-    """Python's word for an encoding of PostgreSQL's; that of UTF-8 for one that it does not know."""
+    """Python's name for an encoding of PostgreSQL; that of UTF-8 for an unknown one."""
     name = re.sub(r"^WIN(?=\d)", "cp", encoding).replace("KOI8", "KOI8_")
     try:
         return codecs.lookup(name).name
@@ -49,7 +50,7 @@ def codec_of(encoding: str) -> str:
 
 
 def read(loader: Loader, dump: int) -> Contents:
-    """Reads it whole, once. Raises: TargetFailed for one that cannot be read; what the loader raises."""
+    """Read a dump whole, once. Raises: TargetFailed if it cannot be read; what the loader raises."""
     found, table = Contents(), [""]
 
     def take_entry(line: str) -> None:
@@ -78,7 +79,9 @@ def read(loader: Loader, dump: int) -> Contents:
 
 
 def name_of(entry: str) -> str:
-    """As `TABLE DATA public.orders`, of `TABLE DATA public orders anna`: kind, schema, name, owner."""
+    """The kind and name of an entry (kind, schema, name, owner), such as `TABLE DATA public.orders` from `TABLE DATA
+    public orders anna`.
+    """
     kind = next((each for each in KINDS if entry.startswith(f"{each} ")), entry.partition(" ")[0])
     named = entry.removeprefix(kind).strip().rpartition(" ")[0] or entry.removeprefix(kind).strip()
     schema, _, name = named.partition(" ")

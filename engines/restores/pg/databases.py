@@ -1,9 +1,9 @@
 """A new database like the one of a dump: with its encoding, locale, owner, rights and settings, as `database.json` of
 the point says, under another name.
 
-The file comes out of a repository and is not believed: statements of ours are built of its parts. What the server does
-not take is named, and never left to its defaults in silence. A setting that a user may not make for himself could load
-a library into the server, so it is left to a person.
+The file comes out of a repository and is not believed: separate statements are built of its parts. Properties that the
+server does not take are named, and never silently left to its defaults. A setting that users may not make for
+themselves could load a library into the server, so it is left to an operator.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,8 +24,9 @@ ALIKE = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_data
 
 @dataclass
 class Properties:
-    """As `engines/postgresql/sql/database.sql` has them. `needs`: what a server has to have for it (`target.py`);
-    `left`: what was not done, in words."""
+    """The properties that `engines/postgresql/sql/database.sql` lists. `needs`: the things that a server must have for
+    the database (`target.py`); `left`: the things that were not done, as text.
+    """
 
     encoding: str = ""
     columns: dict[str, Any] = field(default_factory=dict)
@@ -39,11 +40,11 @@ class Properties:
 
 
 PARTS = Properties.__dataclass_fields__.keys() - {"left"}
-"""What the file may say."""
+"""The names of the parts that the file may have."""
 
 
 def of_file(lines: Iterable[str]) -> Properties | None:
-    """None: there is none, or it is no such file."""
+    """The properties in a file; None if there is no file, or it is not one of properties."""
     row = row_of("".join(lines))
     if row is None or row.keys() - PARTS:
         return None
@@ -61,7 +62,7 @@ def _is_of_a_role(found: object) -> bool:
 
 
 def of_source(server: Any, name: str, encoding: str) -> Properties:
-    """Those of the database that was dumped, as far as it is still there."""
+    """The properties of the database that was dumped, as far as it is still there."""
     found = server.execute(ALIKE, (name,)).fetchone()
     if found is None:
         lacks = "DATABASE: its locale is not known, and is that of the server: the point was made before it was kept"
@@ -70,7 +71,7 @@ def of_source(server: Any, name: str, encoding: str) -> Properties:
 
 
 def create(server: Any, name: str, like: Properties) -> None:
-    """Make it, empty. Raises: psycopg.Error when not even the plainest is taken."""
+    """Make an empty database. Raises: psycopg.Error when not even the plainest one is taken."""
     import psycopg
     from psycopg import sql
 
@@ -94,7 +95,9 @@ def create(server: Any, name: str, like: Properties) -> None:
 
 
 def foreseen(server: Any, like: Properties, providers: set[str], tablespaces: set[str]) -> list[str]:
-    """What would not be done, as far as it can be known before. `providers`: of collations that the server has."""
+    """The things that would not be done, as far as that can be known in advance. `providers`: of collations that the
+    server has.
+    """
     lacks = [] if like.tablespace in tablespaces else [f"tablespace {like.tablespace}"]
     lacks += next(_ways(like, server.info.server_version))[0]
     if like.columns.get("datlocprovider") == ICU and ICU not in providers and not lacks:
@@ -109,7 +112,9 @@ def _locale(like: Properties) -> str:
 
 
 def _ways(like: Properties, version: int) -> Iterator[tuple[list[str], list[tuple[str, Any]]]]:
-    """From all that is known to the plainest: what each lacks, and its options."""
+    """The ways to make the database, from one with all known properties to the plainest: what each lacks, and its
+    options.
+    """
     from psycopg import sql
 
     columns = like.columns
@@ -147,7 +152,7 @@ def _ways(like: Properties, version: int) -> Iterator[tuple[list[str], list[tupl
 
 
 def furnish(server: Any, name: str, like: Properties) -> None:
-    """Give it comment, rights and settings. Raises: psycopg.Error when the server goes away."""
+    """Give the database its comment, rights and settings. Raises: psycopg.Error when the server goes away."""
     from psycopg import sql
 
     database = sql.Identifier(name)
@@ -174,7 +179,9 @@ def furnish(server: Any, name: str, like: Properties) -> None:
 
 
 def give_to_owner(server: Any, name: str, like: Properties) -> None:
-    """The last step, in the transaction that renames it: who is not its owner may not do that."""
+    """Give the database to its owner. This is the last step, in the transaction that renames it: only its owner may do
+    that.
+    """
     from psycopg import sql
 
     if like.owner:
@@ -191,13 +198,13 @@ def _set(server: Any, name: str, like: Properties, role: str | None, setting: st
     whose = [sql.SQL("ALTER ROLE {} IN DATABASE {}").format(sql.Identifier(role), sql.Identifier(name))] if role else []
     whose = whose or [sql.SQL("ALTER DATABASE {}").format(sql.Identifier(name))]
     keep = sql.SQL("{} SET {} FROM CURRENT").format(*whose, sql.Identifier(*setting.split(".")))
-    # a list as search_path is one value here, and several in a statement
+    # a list such as search_path is one value here, and several in a statement
     what = f"setting {setting}{f' of {role}' if role else ''}"
     _try(server, like, what, sql.SQL("SELECT set_config({}, {}, true)").format(setting, value), keep)
 
 
 def _is_for_users(server: Any, setting: str) -> bool:
-    """Whether a user may make that setting for himself."""
+    """True if users may make that setting for themselves."""
     context = server.execute("SELECT context FROM pg_settings WHERE name = %s", (setting,)).fetchone()
     return bool(context == ("user",) or (context is None and "." in setting))
 

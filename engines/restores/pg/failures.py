@@ -1,4 +1,4 @@
-"""What a server did not take of a dump: read from what programs say, and in words that quote no row."""
+"""Failures of a dump at a server: read from the output of programs, and described in texts that quote no row."""
 
 import re
 from collections.abc import Mapping
@@ -17,8 +17,10 @@ LITERAL = re.compile(r"'(?:[^']|'')*(?:'|$)|\$(\w*)\$.*?(?:\$\1\$|$)", re.DOTALL
 
 @dataclass
 class Failure:
-    """What the server did not take. `entry`: the number of its rows in the dump; `statement`: whole, empty: of rows;
-    `text`: the error, which may quote rows; `state`: its SQLSTATE, as far as it is known."""
+    """A statement, or the rows of a table, that the server did not take. `entry`: the number of the rows in the dump;
+    `statement`: the whole statement, empty for rows; `text`: the error, which may quote rows; `state`: its SQLSTATE, as
+    far as it is known.
+    """
 
     what: str
     entry: int | None = None
@@ -35,7 +37,7 @@ class Failure:
 
 
 class RowErrors:
-    """Reads what pg_restore says as it loads rows, line by line."""
+    """A reader, line by line, of the output of pg_restore as it loads rows."""
 
     def __init__(self, objects: Mapping[int, str]) -> None:
         """`objects`: the names of the entries of the dump."""
@@ -69,11 +71,11 @@ class RowErrors:
 
 
 class StatementErrors:
-    """Reads what psql says, line by line: answers with their SQLSTATEs, and each statement that failed."""
+    """A reader, line by line, of the output of psql: answers with their SQLSTATEs, and each statement that failed."""
 
     def __init__(self) -> None:
         self.found = list[tuple[int, Failure]]()
-        """With the number of the line where its statement ends."""
+        """The failures, each with the number of the line where its statement ends."""
         self.away = ""
         self.part = ""
 
@@ -102,13 +104,13 @@ class StatementErrors:
 
 
 def is_harmless(failure: Failure) -> bool:
-    """Whether it is a setting that programs make for themselves, and that a server of another version does not know."""
+    """True if it is a setting that programs make for themselves, and that a server of another version does not know."""
     of_user = not failure.statement or _as_all_know_it(failure.statement)
     return playing.is_new_setting(failure.statement) or not of_user
 
 
 def to_be_tried(failure: Failure) -> Failure:
-    """The same, with its statement as servers of all versions know it."""
+    """The same failure, with its statement as servers of all versions know it."""
     return replace(failure, statement=_as_all_know_it(failure.statement))
 
 
@@ -117,12 +119,12 @@ def _as_all_know_it(statement: str) -> str:
 
 
 def readable(text: str) -> str:
-    """What was read of a dump byte by byte, for people."""
+    """A text that was read from a dump byte by byte, for users."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def words_of(state: str) -> str:
-    """As `undefined function`, of 42883; empty for one that is not known."""
+    """The words for an SQLSTATE, such as `undefined function` for 42883; empty if it is not known."""
     from psycopg import errors
 
     try:
@@ -133,6 +135,6 @@ def words_of(state: str) -> str:
 
 
 def first_words(statement: str) -> str:
-    """Without its literals: a user mapping has a password."""
+    """The first words of a statement, without its literals: a user mapping has a password."""
     line = " ".join(LITERAL.sub("'…'", statement).split())
     return line if len(line) <= FIRST_WORDS else f"{line[:FIRST_WORDS]}…"

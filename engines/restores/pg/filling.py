@@ -1,14 +1,14 @@
 """Makes a database at the server of a source, and fills it with a dump.
 
-1. What an interrupted restore of that name has left is dropped, with its login.
+1. The database that an interrupted restore of that name has left is dropped, with its login.
 2. The source's account makes the database. Unless the dump is trusted, it makes a login that owns this database and
    nothing else (`logins.py`), in one transaction.
 3. As long as the database is empty, it makes the extensions.
 4. The login loads the dump (`steps.py`). Then it is closed: nothing of the dump runs after that.
 5. The source's account hands objects over to their owners (`owners.py`), and gives the database comment, rights and
    settings.
-6. In one transaction the database gets its name and its owner, so one that has the name is whole. The login is dropped,
-   or owns, closed, what is given to nobody.
+6. In one transaction the database gets its name and its owner, so a database with that name is whole. The login is
+   dropped, or owns, closed, the objects that are given to no one.
 """
 
 from collections.abc import Iterator
@@ -34,8 +34,9 @@ FIRST_WITH_FORCE = 130000
 
 @dataclass
 class Filling:
-    """`server`: a connection of the source's account; `like`: what the new database is like, as far as it is known;
-    `apart`: as whom, and by which programs, the dump is loaded."""
+    """A restore of one dump into a new database. `server`: a connection of the source's account; `like`: the properties
+    of the new database, as far as they are known; `apart`: the account and the programs that load the dump.
+    """
 
     server: Any
     source: SourceSpec
@@ -46,8 +47,9 @@ class Filling:
     terms: Terms
 
     def make(self, name: str) -> Loaded:
-        """Raises: Refused for what the server answered, and where the dump has to be trusted; TargetFailed when it went
-        away; psycopg.Error; what the loader raises."""
+        """Make the database and fill it. Raises: Refused for an error that the server answered, and if the dump has to
+        be trusted; TargetFailed when the server went away; psycopg.Error; what the loader raises.
+        """
         from psycopg import sql
 
         unfinished = name.encode()[: LONGEST_NAME - len(UNFINISHED)].decode(errors="ignore") + UNFINISHED
@@ -55,7 +57,7 @@ class Filling:
         try:
             loaded, like = self._filled(unfinished)
             names, login = (sql.Identifier(unfinished), sql.Identifier(name)), logins.left_by(self.server, unfinished)
-            # who is not its owner may not rename it
+            # only its owner may rename it
             with self.server.transaction():
                 self.server.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(*names))
                 self.server.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(names[1]))
@@ -63,7 +65,7 @@ class Filling:
         except BaseException:
             import psycopg
 
-            with suppress(psycopg.Error):  # a server that went away: the first error says so
+            with suppress(psycopg.Error):  # if the server went away, the first error reports it
                 self._drop(unfinished, logins.left_by(self.server, unfinished))
             raise
         if login:
@@ -74,7 +76,7 @@ class Filling:
     def _drop(self, database: str, role: str) -> None:
         from psycopg import sql
 
-        # a statement of a killed restore may go on for hours, as the making of an index does
+        # a statement of a killed restore may run for hours, such as one that makes an index
         force = " WITH (FORCE)" if self.server.info.server_version >= FIRST_WITH_FORCE else ""
         self.server.execute(sql.SQL("DROP DATABASE IF EXISTS {}" + force).format(sql.Identifier(database)))
         if role:
@@ -91,7 +93,7 @@ class Filling:
             loaded = self._loaded_by_a_login(database, contents)
         if loaded.failures and contents.rows and not loaded.tables:
             raise Refused(f"{self.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
-        # what is shared among databases is kept in the encoding of the one that it was said in
+        # objects shared among databases are stored in the encoding of the database in which they were named
         with self._inside(database) as inside:
             databases.furnish(inside, database, like)
         return loaded, like

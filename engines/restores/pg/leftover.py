@@ -1,6 +1,7 @@
-"""A file of what a restore could not make, for those who may restore: its statements, with the errors as comments.
+"""A file of the objects that a restore could not make, for users who may restore: its statements, with the errors as
+comments.
 
-Errors of rows quote them, so this is the one place where their texts go. It is removed with the row of its restore.
+Errors of rows quote them, so their texts go to this place alone. It is removed with the row of its restore.
 """
 
 import os
@@ -18,7 +19,7 @@ LONGEST = 2**24
 
 
 def write(parent: Path, name: str, failures: Iterable[Failure], heading: str) -> Path:
-    """Returns the file. `name`: of the point and the database."""
+    """Write the file and return it. `name`: of the point and the database."""
     folder = parent / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.sql"
@@ -40,7 +41,9 @@ def write(parent: Path, name: str, failures: Iterable[Failure], heading: str) ->
 
 
 def note(report: Report, loaded: Loaded, parent: Path, name: str, run: str) -> None:
-    """What is not as in the dump: in the report of its restore, and in the file. `run`: how its statements are run."""
+    """Note the things that are not as in the dump: in the report of its restore, and in the file. `run`: how its
+    statements are run.
+    """
     report.what = "object"
     report.failed = [*map(str, loaded.failures), *loaded.lacking][:KEPT_TEXTS]
     report.not_set += loaded.notes
@@ -54,7 +57,7 @@ def note(report: Report, loaded: Loaded, parent: Path, name: str, run: str) -> N
 
 
 def prune(parent: Path, before: datetime) -> None:
-    """Remove those that were written before that instant."""
+    """Remove the files that were written before that instant."""
     for file in (parent / FOLDER).glob("*.sql"):
         if file.stat().st_mtime < before.timestamp():
             file.unlink(missing_ok=True)

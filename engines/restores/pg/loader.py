@@ -1,4 +1,4 @@
-"""A database that a dump is loaded into, and how the programs that do it run there."""
+"""A database that a dump is loaded into, and how the programs that load it run there."""
 
 import os
 import tempfile
@@ -12,20 +12,25 @@ from engines.restores.pg.failures import Failure
 from external.processes.runner import Ended
 
 FORMAT = "--format=custom"
-"""pg_restore reads no other: a folder as a dump names files that it would open."""
+"""The only format that pg_restore reads: a folder as a dump names files that it would open."""
 AS_THEY_ARE = "surrogateescape"
-"""A dump is in the encoding of its database: what is read of it and given back to a server loses no byte."""
+"""A dump is in the encoding of its database: text that is read from it and given back to a server loses no byte."""
 Run = Callable[..., Ended]
-"""Runs a program: its argv, what takes each line of its output, `more` file descriptors that stay open in it, and more
-of `runner.Command`."""
+"""Runs a program: its argv, a function that takes each line of its output, `more` file descriptors that stay open in
+it, and other fields of `runner.Command`.
+"""
 
 
 @dataclass(frozen=True)
 class Loader:
-    """`run` runs a program there; `program` finds it; `to`: how the programs connect; `left_out`: options of
-    pg_restore, of what that server is not given; `account`: that of the programs, where it is another one. `make_up`:
-    makes what statements failed for, as far as that server may have something else instead; says what, in words.
-    `make_ahead`: makes, before the statements of a file, what they may not; returns schemas that are there then."""
+    """The way in which a dump is loaded into one database.
+
+    `run` runs a program there; `program` finds it; `to`: how the programs connect; `left_out`: options with which
+    pg_restore leaves out what that server is not given; `account`: that of the programs, if it is another one.
+    `make_up`: makes the things for lack of which statements failed, as far as that server may have something else
+    instead; returns them as text. `make_ahead`: makes, before the statements of a file run, the things that they may
+    not make; returns the schemas that exist then.
+    """
 
     run: Run
     program: Callable[[str], str]
@@ -37,8 +42,9 @@ class Loader:
 
     @contextmanager
     def file(self) -> Iterator[IO[bytes]]:
-        """A file without a name, which its programs may open as `/dev/fd/NUMBER`: in memory, where an account that may
-        open nothing here can."""
+        """A file without a name, which its programs may open as `/dev/fd/NUMBER`: in memory where possible, so that an
+        account that may open nothing here can open it.
+        """
         if hasattr(os, "memfd_create"):
             with os.fdopen(os.memfd_create("script"), "w+b") as file:
                 yield file
@@ -56,13 +62,13 @@ class Loader:
         return self.run((program, FORMAT, *options), on_line, more=more, reads=dump, odd_bytes=AS_THEY_ARE, **apart)
 
     def play(self, dump: int, options: tuple[str, ...], more: tuple[int, ...], on_line: Callable[[str], None]) -> Ended:
-        """Let psql run what pg_restore reads of it, in one transaction (`engines.restores.playing`)."""
+        """Let psql run the SQL that pg_restore reads from the dump, in one transaction (`engines.restores.playing`)."""
         os.lseek(dump, 0, os.SEEK_SET)
         read, psql = self.program("pg_restore"), self.program("psql")
         argv = playing.command(
             (read, FORMAT, *options), (psql, *self.to), "--set=VERBOSITY=sqlstate", account=self.account
         )
-        apart = loading.apart_from(read, None, playing.PROGRAM[-1])  # it changes its programs' account itself
+        apart = loading.apart_from(read, None, playing.PROGRAM[-1])  # it changes the account of its programs itself
         return self.run(argv, on_line, more=more, reads=dump, **apart)
 
     def ask(

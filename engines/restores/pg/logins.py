@@ -1,12 +1,12 @@
 """A login that loads one dump: it owns the new database, and may do nothing else at its server.
 
-A dump is a program that whoever may write to its repository can have written: functions of indexes, checks and
+A dump is a program that anyone who may write to its repository can have written: functions of indexes, checks and
 materialized views run while it is loaded. So the source's account makes a role for it, with a random password that only
 this process knows, lets it load, and takes its login away again. A restore that was killed leaves the role with its
 unfinished database, and the next one of that name drops both.
 
-Where the account may not make one, or the server does not let it in, the dump would run with the account's own rights.
-A person has to allow that, for each restore (`Terms.trusted`).
+If the account may not make a login, or the server does not let it in, the dump would run with all rights of the
+account. A user has to allow that, for each restore (`Terms.trusted`).
 """
 
 import re
@@ -37,7 +37,7 @@ END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE use
 
 @dataclass(frozen=True)
 class Login:
-    """`account`: the source as this role reaches it; `by_superuser`: whether one has made it."""
+    """A login. `account`: the source as this role reaches it; `by_superuser`: True if a superuser has made it."""
 
     role: str
     account: SourceSpec
@@ -45,7 +45,9 @@ class Login:
 
 
 def make(server: Any, source: SourceSpec, database: str) -> Login:
-    """Make one that owns this database: both or none. Raises: Refused where the source's account may not."""
+    """Make a login, and make it the owner of this database: both or neither. Raises: Refused if the source's account
+    may not.
+    """
     import psycopg
     from psycopg import sql
 
@@ -54,7 +56,7 @@ def make(server: Any, source: SourceSpec, database: str) -> Login:
     [(account, is_superuser)] = server.execute(
         "SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user"
     ).fetchall()
-    verifier = server.pgconn.encrypt_password(password.encode(), role.encode()).decode()  # of which servers keep logs
+    verifier = server.pgconn.encrypt_password(password.encode(), role.encode()).decode()  # servers log it
     rights = sql.SQL("BYPASSRLS" if is_superuser else "")  # without it, it could not count all rows
     try:
         with server.transaction():
@@ -69,7 +71,7 @@ def make(server: Any, source: SourceSpec, database: str) -> Login:
 
 
 def let_in(server: Any, login: Login, database: str) -> Login:
-    """See how the server lets it in. Raises: Refused where it does not."""
+    """Find the way in which the server lets it in. Raises: Refused if it does not."""
     import psycopg
 
     first: psycopg.OperationalError | None = None
@@ -88,7 +90,7 @@ def let_in(server: Any, login: Login, database: str) -> Login:
 
 
 def close(server: Any, login: Login, database: str) -> None:
-    """Nothing runs as it any more, and the database is as if it had changed nothing of that."""
+    """Close the login: nothing runs as it any more, and its changes to the database itself are undone."""
     from psycopg import sql
 
     named = sql.Identifier(database)
@@ -100,7 +102,7 @@ def close(server: Any, login: Login, database: str) -> None:
         server.execute(sql.SQL("REVOKE ALL ON TABLESPACE {} FROM {}").format(*names))
     server.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(named))
     server.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false CONNECTION LIMIT -1").format(named))
-    if grantees := server.execute(GRANTEES, (database,)).fetchall():  # none: nobody has changed its rights
+    if grantees := server.execute(GRANTEES, (database,)).fetchall():  # empty if its rights were never changed
         for grantee in {each for (each,) in grantees} - {login.role}:
             whom = sql.Identifier(grantee) if grantee else sql.SQL("PUBLIC")
             server.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM {} CASCADE").format(named, whom))
@@ -108,7 +110,7 @@ def close(server: Any, login: Login, database: str) -> None:
 
 
 def drop(server: Any, role: str) -> bool:
-    """Whether it is gone: it may own what is given to nobody."""
+    """Drop the role. Returns True if it is gone: it may own objects that are given to no one."""
     import psycopg
     from psycopg import sql
 
@@ -120,6 +122,6 @@ def drop(server: Any, role: str) -> bool:
 
 
 def left_by(server: Any, database: str) -> str:
-    """The role that an interrupted restore has left as the owner of its database; empty: none."""
+    """The role that an interrupted restore has left as the owner of its database; empty if there is none."""
     found = server.execute("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = %s", (database,)).fetchone()
     return found[0] if found and OURS.fullmatch(found[0]) else ""

@@ -1,5 +1,6 @@
-"""Tells the statements of a dump from what only looks like one: a line of a function's body, of a comment, or of a
-setting. Those are the words of whoever may make a function in the database that was dumped, and no order to its server.
+"""Tells the statements of a dump from lines that only look like statements: those of a function's body, of a comment,
+or of a setting. They are the words of any user who may make a function in the database that was dumped, and not an
+order to its server.
 """
 
 import re
@@ -8,15 +9,16 @@ BEGINNING = re.compile(r"--|['\"]|\$(?:[^\W\d]\w*)?\$")
 
 
 class Outside:
-    """Takes the lines of a dump one by one, as pg_dump and pg_dumpall quote: a quote within quotes is doubled, so that
-    it ends them and begins them again."""
+    """A reader of the lines of a dump, one by one, as pg_dump and pg_dumpall quote: a quote within quotes is doubled,
+    so that it ends them and begins them again.
+    """
 
     def __init__(self) -> None:
         self._end = ""
-        """The quote in which the next line begins; empty: in none."""
+        """The quote in which the next line begins; empty if it begins in none."""
 
     def begins(self, line: str) -> bool:
-        """Whether a line begins outside of all quotes."""
+        """True if a line begins outside of all quotes."""
         was_outside, at = not self._end, 0
         while True:
             if self._end:

@@ -1,9 +1,9 @@
-"""Hands over what a login has loaded, after that login was closed: objects to their owners, and the few statements that
-it might not run itself.
+"""Hands over the objects that a login has loaded, after that login was closed: objects to their owners, and the few
+statements that the login was not allowed to run.
 
 Nothing of a dump runs here. A statement goes to the server alone (the extended protocol takes no second one), and only
 if it changes an owner, a comment, default privileges or a publication. A role that has rights over the server gets no
-object: functions of a table's indexes run with the rights of its owner, be it by autovacuum.
+object: functions of a table's indexes run with the rights of its owner, for example by autovacuum.
 """
 
 import re
@@ -24,10 +24,11 @@ KINDS = (
     "COLLATION|CONVERSION|DOMAIN|FOREIGN TABLE|MATERIALIZED VIEW|PUBLICATION|SCHEMA|SEQUENCE|SERVER|STATISTICS|TABLE|"
     "TEXT SEARCH CONFIGURATION|TEXT SEARCH DICTIONARY|TYPE|VIEW"
 )
-"""Named by a name alone. Whatever else stands in such a statement does more: `ALTER TABLE … USING f(x), OWNER TO …`
-would run `f` with the rights of whoever restores."""
+"""Kinds that are named by a name alone. Anything else in such a statement does more: `ALTER TABLE … USING f(x), OWNER
+TO …` would run `f` with the rights of the account that restores.
+"""
 CALLED = "AGGREGATE|FUNCTION|LARGE OBJECT|OPERATOR|OPERATOR CLASS|OPERATOR FAMILY|PROCEDURE"
-"""Named with arguments, and changed in one respect by a statement."""
+"""Kinds that are named with arguments, and changed in one respect by a statement."""
 OWNER = re.compile(
     rf"ALTER (?:(?:{KINDS}) {IDENTIFIER}(?:\.{IDENTIFIER})?|(?:{CALLED}) (?:[^;\"\n]|\"(?:[^\"\n]|\"\")*+\")+?)"
     rf" OWNER TO ({IDENTIFIER});\n"
@@ -40,7 +41,7 @@ SAID_AGAIN = re.compile(
 )
 NO_RIGHT = "42501"
 GONE = frozenset({"42704", "42883", "42P01", "3F000"})
-"""Of what was not made, which is named already."""
+"""SQLSTATEs of an object that was not made, which is named already."""
 PRIVILEGED = """
 SELECT r.rolname FROM pg_roles r WHERE EXISTS (
   SELECT FROM pg_roles p
@@ -56,13 +57,15 @@ KEPT = (
 
 @dataclass
 class HandedOver:
-    """`failures`: what was refused; `kept`: how many objects of which owners were not given to them."""
+    """The result of handing objects over. `failures`: the refused ones; `kept`: owner → the number of objects that were
+    not given to it.
+    """
 
     failures: list[Failure] = field(default_factory=list)
     kept: Counter[str] = field(default_factory=Counter)
 
     def notes(self, role: str) -> list[str]:
-        """As which `role` they belong to."""
+        """A sentence about the objects that were kept, which belong to `role`."""
         owners = sorted(self.kept)
         named = " and ".join(owners[:3]) + (", …" if len(owners) > 3 else "")
         text = KEPT.format(number=f"{self.kept.total():,}", role=role, owners=named, first="".join(owners[:1]))
@@ -70,9 +73,10 @@ class HandedOver:
 
 
 def make_ahead(inside: Any, role: str, script: IO[bytes]) -> set[str]:
-    """Make the extensions of a dump in a database that is still empty: later, what it has put there would run in their
-    scripts. `role` may use the tablespaces of its tables. Returns the names of schemas that were made for extensions,
-    which belong to that role."""
+    """Make the extensions of a dump in a database that is still empty: later, objects that the dump has put there would
+    run in the extensions' scripts. `role` may use the tablespaces of its tables. Returns the names of schemas that were
+    made for extensions, which belong to that role.
+    """
     from psycopg import Error, sql
 
     schemas, spaces = set[str](), set[str]()
@@ -92,11 +96,11 @@ def make_ahead(inside: Any, role: str, script: IO[bytes]) -> set[str]:
             except Error as error:
                 if error.sqlstate is None:
                     raise
-                continue  # it fails once more where it is named
+                continue  # it fails again at the statement that names it
             schemas |= set() if is_there else {schema}
     for space_name in spaces:
         used = sql.Identifier(space_name), sql.Identifier(role)
-        with suppress(Error):  # there is none, or the account may not: the table goes into the usual one
+        with suppress(Error):  # it does not exist, or the account may not: the table goes into the usual one
             inside.execute(sql.SQL("GRANT CREATE ON TABLESPACE {} TO {}").format(*used))
     return schemas
 
@@ -120,7 +124,7 @@ def hand_over(inside: Any, loader: Loader, dump: int, encoding: str) -> HandedOv
 
 
 def say_again(inside: Any, failures: list[Failure], encoding: str) -> list[Failure]:
-    """Run what the login had no right to. Returns what still fails. `encoding`: of the dump."""
+    """Run the statements to which the login had no right. Returns those that still fail. `encoding`: of the dump."""
     inside.execute(b"SET client_encoding = '" + encoding.encode() + b"'")
     done = [_may_be_said(each) and not run_alone(inside, _bytes_of(each.statement)) for each in failures]
     inside.execute("SET client_encoding = 'UTF8'")
@@ -136,11 +140,11 @@ def _may_be_said(failure: Failure) -> bool:
 
 
 def run_alone(inside: Any, statement: bytes) -> str:
-    """Run one statement; several are refused whole. Returns its SQLSTATE; empty: it is done."""
+    """Run one statement; several are refused as a whole. Returns its SQLSTATE; empty if it succeeded."""
     import psycopg
 
     try:
-        inside.execute(statement.strip(), binary=True)  # which makes it the extended protocol
+        inside.execute(statement.strip(), binary=True)  # binary selects the extended protocol
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise
@@ -149,7 +153,7 @@ def run_alone(inside: Any, statement: bytes) -> str:
 
 
 def _owners(script: IO[bytes]) -> Iterator[tuple[str, bytes, str]]:
-    """The object, the statement and the role of each."""
+    """The object, the statement and the role of each change of an owner."""
     script.seek(0)
     what = ""
     for written, line in _statements(script):
@@ -160,7 +164,7 @@ def _owners(script: IO[bytes]) -> Iterator[tuple[str, bytes, str]]:
 
 
 def _statements(script: IO[bytes]) -> Iterator[tuple[bytes, str]]:
-    """The lines that are no part of a body or text, as they are and as text."""
+    """The lines that are not part of a body or text, as bytes and as text."""
     outside = Outside()
     for line in script:
         text = line.decode(errors="replace")

@@ -1,9 +1,10 @@
-"""Proves a dump of PostgreSQL by the steps of a restore, in a server of its own, which lives for that only.
+"""Proves a dump of PostgreSQL by the steps of a restore, in a separate server, which lives for that only.
 
 It is loaded by a role that owns one database and may do nothing else. A scratch server has neither the roles of the
 source nor its rights, and not every extension or collation. So owners and grants are left out, roles that policies name
-are made without rights, and a collation that this host lacks is made as `C`. What could not be made for such a reason
-is no fault of the backup, and is said; rows that could not be loaded for such a reason are *not proved here*.
+are made without rights, and a collation that this host lacks is made as `C`. Objects that could not be made for such a
+reason are not a fault of the backup, and are named; rows that could not be loaded for such a reason are *not proved
+here*.
 """
 
 import re
@@ -52,7 +53,7 @@ UNDEFINED = frozenset({"42704", "42883", "42P01", "3F000"})
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
-    """Restore the dump that lies in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
+    """Restore the dump that is in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
     server = _Scratch(folder / "data", scratch, space, store)
     lines = own_lines(loading.lines_of(files, GLOBALS))
     names = [found[1] for line in lines if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
@@ -83,8 +84,9 @@ class _Scratch(Server):
 
     @contextmanager
     def running_for(self, version: int) -> Iterator[None]:
-        """Run a server for a dump of that version: the host's own where it has one that is not older and that starts,
-        with the extensions and collations that it has; else the one that comes with this program."""
+        """Run a server for a dump of that version: one of the host, with the extensions and collations that it has, if
+        it is not older and starts; else the one that comes with this program.
+        """
         own = {int(each): Path(folder) for each, folder in self.scratch.servers.items()}
         fitting = [own[each] for each in sorted(own) if version and each >= version]
         with ExitStack() as opened:
@@ -99,7 +101,7 @@ class _Scratch(Server):
             yield
 
     def made(self, programs: Path) -> tuple[str, ...]:
-        """Returns its command."""
+        """Make the server's data. Returns the server's command."""
         self.make(
             str(programs / "initdb"), f"--pgdata={self.data}", "--username=postgres", "--auth=trust", "--encoding=UTF8",
             "--locale=C", "--no-sync", "--no-instructions",
@@ -112,7 +114,7 @@ class _Scratch(Server):
         return Loader(self.run, self.program, to, LEFT_OUT, self.scratch.account, self.make_up)
 
     def make_up(self, failures: list[Failure]) -> list[str]:
-        """Collations that this host lacks, as `C`. Returns what was made, in words."""
+        """Make collations that this host lacks as `C`. Returns a text about each one that was made."""
         lacking = {name for each in failures for name in collations_of(each)}
         made = list[str]()
         for name in sorted(lacking):
@@ -123,7 +125,9 @@ class _Scratch(Server):
         return made
 
     def judged(self, loaded: Loaded, contents: Contents) -> Database:
-        """Failures that a scratch server makes of a sound dump, too, are notes, and so is what needed these objects."""
+        """The result of a drill. Failures that a scratch server makes even of a sound dump are notes, and so are those
+        of objects that needed the failed ones.
+        """
         done = Database(loaded.tables, notes=[*map(readable, loaded.made_up)])
         lacks = [each for each in loaded.failures if each.state in NOT_HERE and not each.what.startswith("COLLATION ")]
         wrong, lost = list[str](), set[str]()
@@ -156,7 +160,7 @@ class _Scratch(Server):
 
 
 def collations_of(failure: Failure) -> list[str]:
-    """Those that it may have failed for, as SQL writes them."""
+    """The collations for lack of which it may have failed, as SQL writes them."""
     if failure.what.startswith("COLLATION "):
         found = COLLATION.match(failure.statement)
         return [found[1]] if found and "\n" not in found[1] else []

@@ -1,10 +1,10 @@
 """Roles of a server, made again as `globals.sql` of a point says.
 
-That file comes out of a repository, and whoever can write there would have a say at the server. So no line of it is
-run: each is taken apart as pg_dumpall writes it, and a statement of ours is built of its parts; what is no such line is
-left out. A role that is there stays as it is. No role gets a right over others' data from a file unless a person has
-said so for this restore: SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS are named otherwise, and memberships of roles
-that were there before are always, for a person to grant.
+That file comes out of a repository, and anyone who can write there would have a say at the server. So no line of it is
+run: each is parsed in the form that pg_dumpall writes, and a separate statement is built of its parts; any other line
+is left out. A role that exists stays as it is. No role gets a right over others' data from a file unless a user has
+allowed it for this restore: otherwise SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS are only named; memberships of
+roles that were there before are always only named, for an operator to grant.
 """
 
 import re
@@ -32,7 +32,7 @@ BY_A_PERSON = frozenset({"SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS"})
 
 @dataclass
 class Made:
-    """`names` of roles that were missing; `left`: in words, what was not done."""
+    """The roles that were made. `names` of roles that were missing; `left`: the things that were not done, as text."""
 
     names: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -46,7 +46,9 @@ class _Statement:
 
 
 def foreseen(lines: Iterable[str], there: set[str], *, with_rights: bool = False) -> Made:
-    """What `make_missing` would make and leave at a server that has these roles."""
+    """The roles that `make_missing` would make, and the things that it would leave, at a server that has
+    these roles.
+    """
     made = Made()
     statements = [each for line in own_lines(lines) for each in _read(line.strip(), there, made, with_rights)]
     made.names = [each.role for each in statements if each.says == "CREATE ROLE"]
@@ -54,8 +56,10 @@ def foreseen(lines: Iterable[str], there: set[str], *, with_rights: bool = False
 
 
 def make_missing(server: Any, lines: Iterable[str], *, with_rights: bool = False) -> Made:
-    """Make those that the server of the connection lacks, with passwords, settings and memberships of each other.
-    `with_rights`: also with those over others' data. Raises: psycopg.Error when it goes away."""
+    """Make the roles that the server of the connection lacks, with passwords, settings and memberships of each other.
+    `with_rights`: True if they also get their rights over others' data. Raises: psycopg.Error when the server goes
+    away.
+    """
     import psycopg
 
     there = {name for (name,) in server.execute("SELECT rolname FROM pg_roles")}
@@ -75,13 +79,15 @@ def make_missing(server: Any, lines: Iterable[str], *, with_rights: bool = False
 
 
 def own_lines(lines: Iterable[str]) -> Iterable[str]:
-    """Those that begin a statement: a role may set itself a setting of several lines, such as `GRANT boss TO me;`."""
+    """The lines that begin a statement: a role may give itself a setting of several lines, such as
+    `GRANT boss TO me;`.
+    """
     outside = Outside()
     return (line for line in lines if outside.begins(line))
 
 
 def _read(line: str, there: set[str], made: Made, with_rights: bool) -> Iterable[_Statement]:
-    """The statement that a line means for a role that is missing."""
+    """The statement that a line stands for, about a role that is missing."""
     from psycopg import sql
 
     if found := CREATE.fullmatch(line):

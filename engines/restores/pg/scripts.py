@@ -1,8 +1,8 @@
-r"""Plays the statements of a dump, without its rows, by psql: each by itself, on and on after errors.
+r"""Plays the statements of a dump, without its rows, with psql: each by itself, and continues after errors.
 
-psql answers with an SQLSTATE, in every language of the server's, with the statement and the line where it ends; the
-lines of the script say of which object it is. psql takes no command of its own from a dump (`\!` runs programs): the
-key that ends this is known to nobody.
+psql answers with an SQLSTATE, whatever the language of the server, with the statement and the line where it ends; the
+lines of the script show to which object it belongs. psql takes no meta-command from a dump (`\!` runs programs): no one
+knows the key that ends this restriction.
 """
 
 import re
@@ -31,11 +31,11 @@ FIRST = (
     "SET client_min_messages = warning;",
 )
 LOST = 2
-"""psql's code when its connection was lost."""
+"""The code of psql when its connection was lost."""
 
 
 def play(loader: Loader, dump: int, section: str) -> list[Failure]:
-    """Play a section of a dump. Returns what failed. Raises: TargetFailed; what `run` raises."""
+    """Play a section of a dump. Returns the failures. Raises: TargetFailed; what `run` raises."""
     with loader.file() as script:
         write(loader, dump, section, script, f"--restrict-key={playing.new_key()}", *loader.left_out)
         made = loader.make_ahead(script) if section == FIRST_SECTION else set()
@@ -52,7 +52,9 @@ def write(loader: Loader, dump: int, section: str, script: IO[bytes], *options: 
 
 
 def play_again(loader: Loader, failures: list[Failure], encoding: str) -> list[Failure]:
-    """Those that fail again, each as it does now. `encoding`: of the dump, and so of their statements."""
+    """Play failed statements again. Returns those that fail again, each with its new error. `encoding`: of the dump,
+    and so of their statements.
+    """
     known = [each for each in failures if each.what.startswith(SPACE_KIND)]
     if not (failures := [each for each in failures if each not in known]):
         return known
@@ -73,12 +75,12 @@ def play_again(loader: Loader, failures: list[Failure], encoding: str) -> list[F
 
 
 def _into_the_usual(failure: Failure) -> Failure:
-    """An object that was made by its statement alone: in the usual tablespace."""
+    """A failure about the tablespace of an object that was made by its statement alone: it is in the usual one."""
     return replace(failure, what=f"{SPACE_KIND}{failure.space}", statement=f"SET default_tablespace = {failure.space};")
 
 
 def each_space_once(failures: list[Failure]) -> list[Failure]:
-    """A tablespace is named once, whatever was to be in it."""
+    """The failures, with each tablespace named once, however many objects were to be in it."""
     spaces = _each_once(each for each in failures if each.what.startswith(SPACE_KIND))
     return [*spaces, *(each for each in failures if not each.what.startswith(SPACE_KIND))]
 
@@ -94,7 +96,7 @@ def _played(loader: Loader, script: IO[bytes]) -> list[Failure]:
     failures, spaces = [], []
     for line, each in _errors(loader, script):
         at = bisect_right(lines, line)
-        if space := SPACE.fullmatch(each.statement.strip()):  # what follows goes into the usual one
+        if space := SPACE.fullmatch(each.statement.strip()):  # the objects that follow go into the usual one
             spaces.append(replace(each, what=f"{SPACE_KIND}{space[1]}"))
             continue
         _, each.what, each.space = headers[at - 1] if at and not each.statement.startswith("SET ") else NO_HEADER
@@ -117,12 +119,12 @@ def _errors(loader: Loader, script: IO[bytes]) -> list[tuple[int, Failure]]:
 
 
 def _is_made(failure: Failure, schemas: set[str]) -> bool:
-    """Whether it is a schema that was made before."""
+    """True if it is a schema that was made before."""
     return failure.state == IS_THERE and failure.what.removeprefix("SCHEMA ") in schemas
 
 
 def _headers(script: IO[bytes]) -> Iterator[tuple[int, str, str]]:
-    """Of each object its line, its kind and name, and the tablespace that is set for it."""
+    """The line of each object, its kind and name, and the tablespace that is set for it."""
     space = ""
     for number, line in enumerate(script, 1):
         if found := HEADER.fullmatch(line):
@@ -132,6 +134,6 @@ def _headers(script: IO[bytes]) -> Iterator[tuple[int, str, str]]:
 
 
 def shown(header: re.Match[bytes]) -> str:
-    """Kind and name of the object of a header."""
+    """The kind and name of the object of a header."""
     name, kind, schema = (each.decode(errors="surrogateescape") for each in header.groups())
     return f"{kind} {name if schema == '-' else f'{schema}.{name}'}"

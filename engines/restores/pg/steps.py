@@ -1,10 +1,10 @@
-"""Loads a dump into a database of PostgreSQL: all that can be loaded. An object that its server does not take is
+"""Loads a dump into a database of PostgreSQL: everything that can be loaded. An object that its server does not take is
 named, and costs no other one.
 
-1. psql makes the objects (`scripts.py`), each statement by itself, and goes on at errors.
+1. psql makes the objects (`scripts.py`), each statement by itself, and continues after errors.
 2. pg_restore loads the rows, each table by itself. psql does not: after a COPY that fails it would run rows as SQL.
-3. psql makes indexes, constraints, triggers and what else comes after rows.
-4. What failed is tried once more, now that all else is there: rows whose CHECK asks another table come in then.
+3. psql makes indexes, constraints, triggers and whatever else comes after rows.
+4. Failed statements are tried once more, now that all others are there: rows whose CHECK asks another table come in.
 5. The rows of each table are counted and compared with those of the dump.
 """
 
@@ -24,13 +24,14 @@ WENT_AWAY = re.compile(
 STATE = re.compile(r"psql:.*: [^:]+:  ([0-9A-Z]{5})$")
 COUNTED = re.compile(r"(\d+)\|(\d+)")
 AGAIN = 200
-"""The rows of so many tables are tried again."""
+"""The most tables whose rows are tried again."""
 
 
 @dataclass
 class Loaded:
-    """What came of it: rows by table as they were counted, what failed, tables that are not as in the dump, what was
-    made up for it, and what is to be known of it, in sentences."""
+    """The result of loading: rows by table as they were counted, failures, tables that are not as in the dump, things
+    that were made as a substitute, and things to know about it, in sentences.
+    """
 
     tables: dict[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
@@ -40,7 +41,9 @@ class Loaded:
 
 
 def load(loader: Loader, dump: int, contents: Contents) -> Loaded:
-    """Load what can be loaded; block until done. Raises: TargetFailed when the server went away; what `run` raises."""
+    """Load everything that can be loaded; block until done. Raises: TargetFailed when the server went away; what `run`
+    raises.
+    """
     before = scripts.play(loader, dump, "pre-data")
     made_up = list[str]()
     while made := loader.make_up(before):
@@ -72,7 +75,7 @@ def _load_rows(loader: Loader, dump: int, contents: Contents) -> list[Failure]:
 
 
 def _load_again(loader: Loader, dump: int, failure: Failure) -> str:
-    """Of one entry of the dump, all or none. Returns its SQLSTATE; empty: it is there now."""
+    """Load the rows of one entry of the dump again, all or none. Returns the SQLSTATE; empty if they are there now."""
     found = list[str]()
 
     def take(line: str) -> None:
@@ -95,7 +98,7 @@ def _count(loader: Loader, contents: Contents, done: Loaded) -> None:
         if counted := COUNTED.fullmatch(line):
             done.tables[contents.shown(tables[int(counted[1])])] = int(counted[2])
 
-    # with row-level security a role would count what it may see
+    # with row-level security a role would count only the rows that it may see
     first = [f"SET client_encoding = '{contents.encoding}';", "SET row_security = off;"]
     loader.ask(
         [*first, *(f"SELECT {number}, count(*) FROM ONLY {table};" for number, table in enumerate(tables))], take

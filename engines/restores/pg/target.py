@@ -1,7 +1,7 @@
-"""The server of a restore, asked before a dump is fetched, which may take hours: what it lacks of what the database
-needs, in the words by which the restore would name it afterwards.
+"""The server of a restore, asked before a dump is fetched, which may take hours: the needs of the database that it does
+not meet, in the words by which the restore would name them afterwards.
 
-`needs` of `database.json` says what that is. It comes out of a repository and is not believed: its names are compared
+`needs` of `database.json` lists these needs. It comes out of a repository and is not believed: its names are compared
 and shown, and go into no statement.
 """
 
@@ -35,7 +35,7 @@ SELECT json_build_object(
   'roles', (SELECT json_agg(rolname) FROM pg_roles))
   FROM pg_roles r WHERE r.rolname = current_user
 """
-"""One collation of ICU is listed by a server that is built without it: `unicode`."""
+"""One collation of ICU is listed even by a server that is built without it: `unicode`."""
 STARTED = "SELECT current_setting('data_directory', true), extract(epoch FROM pg_postmaster_start_time())::bigint"
 BELOW_16 = "a server below 16 does not take it as pg_dump writes it"
 NOT_KNOWN = "what its server has to have is not known: the point was made before that was kept"
@@ -44,7 +44,7 @@ ROOM = "whether the server's disk has room for {:,} bytes, which the database ha
 
 
 class Target:
-    """What a server has. `has`: the answer to `ASK`."""
+    """The abilities of a server. `has`: the answer to `ASK`."""
 
     def __init__(self, server: Any) -> None:
         self.server = server
@@ -55,7 +55,7 @@ class Target:
         return bool(self.has["superuser"])
 
     def lacks(self, like: Properties | None, lines: Iterable[str], terms: Terms) -> list[str]:
-        """What would be left out. `lines`: of globals.sql."""
+        """The things that would be left out. `lines`: of globals.sql."""
         found = roles.foreseen(lines, {*self.has["roles"]}, with_rights=terms.roles_with_rights)
         if found.names and not self.has["makes_roles"]:
             names = ", ".join(found.names)
@@ -67,13 +67,15 @@ class Target:
         return [*found.left, *of_database, *self._objects(like.needs, terms)]
 
     def check_login(self, source: SourceSpec, terms: Terms) -> None:
-        """Raises: Refused where the dump would run with the account's own rights, and nobody has allowed that."""
+        """Check that a login can be made. Raises: Refused if the dump would run with all rights of the account, and no
+        one has allowed that.
+        """
         if not (terms.trusted or self.has["makes_roles"]):
             account = self.has["role"]
             raise Refused(needs_trust(account, source.name, logins.MAY_NOT.format(account=account)))
 
     def notes(self, source: SourceSpec, like: Properties | None) -> list[str]:
-        """What is good to know, and no lack. Raises: Refused where there is no room."""
+        """Facts that are good to know, and not a lack. Raises: Refused if there is no room."""
         needs = like.needs if like else {}
         if not isinstance(version := needs.get("version"), int):
             return [NOT_KNOWN]
@@ -114,7 +116,7 @@ class Target:
         return []
 
     def _free(self, source: SourceSpec) -> int | None:
-        """Bytes, where its data are on this host, by the very server; None: not known."""
+        """The free bytes, if this very server has its data on this host; None if not known."""
         import psycopg
 
         with suppress(psycopg.errors.InsufficientPrivilege, OSError, ValueError, IndexError):
