@@ -72,6 +72,9 @@ REWRITTEN = (
     "storage/folders",
     "storage/places",
     "storage/points",
+    "storage/recover",
+    "storage/restic",
+    "storage/restoring",
 )
 """Folders, without those below them."""
 NAMED = (

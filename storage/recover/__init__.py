@@ -1,1 +1,3 @@
-"""Files out of a repository when the scheduler itself is gone: the program `recover`, and RECOVER.txt for people."""
+"""Recovery of files from a repository when the scheduler is gone: the program `recover`, and RECOVER.txt
+for readers.
+"""

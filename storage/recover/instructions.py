@@ -1,6 +1,6 @@
-"""`RECOVER.txt`: what a repository is, and how to get files back out of it with plain rclone.
+"""`RECOVER.txt`: a description of a repository, and instructions to get files back out of it with plain rclone.
 
-Each command in it stands on lines of its own, indented, and all of them together are a shell script: a test runs it.
+Each command in it is on separate, indented lines, and all of them together are a shell script, which a test runs.
 """
 
 import shlex
@@ -24,19 +24,19 @@ LOST = layout.LOST
 def keep_true(
     store: Store, ours: Identity | None = None, *, made: bool = False, folder: str = "", newest: str = ""
 ) -> None:
-    """Write `RECOVER.txt` where it is missing or says something else, and whose the repository is. `made`: it has said
-    so before; where that is damaged or lost, it is written anew if `newest`, a point that we have made there, is in the
-    `folder` of its assignment: no mount point has that, and no repository of another installation.
+    """Write `RECOVER.txt` if it is missing or differs, and the identity of the repository. `made`: True if the identity
+    was there before; if it is damaged or lost, it is written again if `newest`, a point that the scheduler has made
+    there, is in the `folder` of its assignment: no mount point has that, and no repository of another installation.
 
-    Raises: StorageFailed, also for a repository of another installation, layout version or key, or one that says no
-    longer whose it is, before anything is written; Stopped, OSError.
+    Raises: StorageFailed, also for a repository of another installation, layout version or key, or one that has lost
+    its identity, before anything is written; Stopped, OSError.
     """
     if not store.location.keeps_files:
         return
     text, outside = text_of(store.location), replace(store, location=store.location.bare)
 
     def is_known() -> bool:
-        with suppress(StorageFailed):  # of restic, on a mount point
+        with suppress(StorageFailed):  # such as restic's error, on a mount point
             return made and newest in runs.points(store, folder)
         return False
 
@@ -58,7 +58,7 @@ def keep_true(
 
 
 def check_is_ours(store: Store, ours: Identity) -> None:
-    """Raises: StorageFailed, where a repository does not say whose it is, or is not ours."""
+    """Raises: StorageFailed if a repository has no identity, or not that of `ours`."""
     if store.location.keeps_files and not _says(replace(store, location=store.location.bare), ours):
         raise StorageFailed(
             f"{LOST.format(store.location.outside)} If its files are gone for good, cancel this, and delete without "
@@ -67,7 +67,7 @@ def check_is_ours(store: Store, ours: Identity) -> None:
 
 
 def _says(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bool] = lambda: False) -> bool:
-    """Whether a repository says whose it is. Raises: StorageFailed, if that is not `ours`."""
+    """True if a repository has an identity. Raises: StorageFailed if that is not `ours`."""
     try:
         if (found := identity.read(outside)) and ours:
             identity.check(found, ours)
@@ -79,7 +79,7 @@ def _says(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bo
 
 
 def text_of(location: Location) -> str:
-    """What stands in it. Of what reaches a remote, the names of the settings alone: their values are secrets."""
+    """The text of `RECOVER.txt`. Of a remote it has only the names of the settings: their values are secrets."""
     if location.is_restic:
         inner = location.environment["RESTIC_REPOSITORY"]
         return RESTIC_TEXT.format(

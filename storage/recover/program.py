@@ -1,4 +1,4 @@
-"""`backupsched recover`: restores from a repository when the scheduler itself is gone.
+"""`backupsched recover`: restores from a repository when the scheduler is gone.
 
 It needs the repository, and the key of an encrypted one. No database, no settings: without Django.
 """
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str], stop: StopSignal | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of its arguments."""
+    """The parser of its arguments."""
     made = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT, allow_abbrev=False)
     add_repository(made)
     made.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_repository(made: argparse.ArgumentParser) -> None:
-    """The arguments that `location_of` reads, but for the key."""
+    """Add the arguments that `location_of` reads, except for the key."""
     made.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
     made.add_argument(
         "--remote", action="append", default=[], metavar="OPTION=VALUE",
@@ -84,8 +84,9 @@ def add_repository(made: argparse.ArgumentParser) -> None:
 
 
 def opened_at(options: dict[str, Any], stop: StopSignal) -> Store:
-    """The repository, which says itself of what format it is; where that is lost, it is seen from what lies there.
-    Raises: ValueError, OSError, StorageFailed."""
+    """The repository, in the format that its identity names; if the identity is lost, the format is found from the
+    files there. Raises: ValueError, OSError, StorageFailed.
+    """
     location = location_of(options)
     if location.is_restic:
         return store_of(location, stop)
@@ -102,7 +103,7 @@ def opened_at(options: dict[str, Any], stop: StopSignal) -> Store:
 
 
 def location_of(options: dict[str, Any], format: str = RCLONE) -> Location:
-    """Where the repository is. Raises: ValueError, OSError."""
+    """The location of the repository. Raises: ValueError, OSError."""
     remote: dict[str, str] = {}
     secrets: dict[str, str] = {}
     for written in options["remote"]:
@@ -133,7 +134,7 @@ def location_of(options: dict[str, Any], format: str = RCLONE) -> Location:
 
 
 def check_key(found: Identity, location: Location, options: dict[str, Any]) -> None:
-    """Raises: ValueError for a repository that is encrypted and no key, or a wrong one."""
+    """Raises: ValueError for an encrypted repository without its key, or with a wrong one."""
     if found.encrypted and not location.is_encrypted:
         raise ValueError(
             f"the repository {found.name} is encrypted: name the file that holds its key with --key-file. Without the "
@@ -161,9 +162,9 @@ def _key(options: dict[str, Any]) -> str | None:
 
 
 def assignments_in(store: Store, name: str | None) -> dict[str, str]:
-    """Folder → what its newest manifest says whose it is. `name`: only of this source or assignment.
+    """Folder → its title from the newest manifest. `name`: only for this source or assignment.
 
-    Raises: NotThere naming what there is.
+    Raises: NotThere, naming the existing ones.
     """
     found = {}
     folders = store.assignments()
@@ -183,7 +184,7 @@ def assignments_in(store: Store, name: str | None) -> dict[str, str]:
 
 
 def _title(store: Store, folder: str, points: list[str]) -> str:
-    """Whose it is, as its newest manifest says that can be read; else the folder."""
+    """The source and policy in the newest manifest that can be read, otherwise the folder."""
     for point in points[::-1]:
         with suppress(ManifestDamaged):
             if header := store.header(folder, point):
@@ -208,7 +209,7 @@ def _list(store: Store, options: dict[str, Any], scratch: Path) -> int:
 
 
 def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
-    """One into the target; several each into a folder of its own in there."""
+    """Restore one assignment into the target, or several, each into a separate folder in it."""
     zone, now = local_zone(), datetime.now(UTC)
     assignments = assignments_in(store, options["source"])
     failed, target = 0, options["to"].resolve()

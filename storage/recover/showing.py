@@ -24,7 +24,7 @@ SHOWN_NAMES = 10
 
 
 def add_options(parser: ArgumentParser, zone: str) -> None:
-    """Add all that `recover` takes of a point and where to. `zone`: whose wall clock times are meant."""
+    """Add all arguments of `recover` about a point and its target. `zone`: whose wall clock times are meant."""
     add_point(parser, zone)
     where = add_target(parser)
     where.add_argument("--list", action="store_true", help="show the points; with --at or --path what a folder held")
@@ -32,7 +32,7 @@ def add_options(parser: ArgumentParser, zone: str) -> None:
 
 
 def add_point(parser: ArgumentParser, zone: str) -> None:
-    """Add the point that is meant, and the paths in it. `zone`: whose wall clock times are meant."""
+    """Add the arguments for a point, and the paths in it. `zone`: whose wall clock times are meant."""
     parser.add_argument(
         "--at", metavar="TIME",
         help="the newest point at or before: 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in the zone "
@@ -45,7 +45,7 @@ def add_point(parser: ArgumentParser, zone: str) -> None:
 
 
 def add_target(parser: ArgumentParser) -> _MutuallyExclusiveGroup:
-    """Add where to, and how that is written. Returns the group of where to, of which one is needed."""
+    """Add the target, and the way it is written. Returns the group of targets, of which one is required."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--to", type=_folder, metavar="FOLDER", help="where to: paths below it are those of the source")
     parser.add_argument(
@@ -57,7 +57,7 @@ def add_target(parser: ArgumentParser) -> _MutuallyExclusiveGroup:
 
 
 def _folder(written: str) -> Path:
-    """Not an empty one, as a variable of a shell that is not set: that would be the folder in which it runs."""
+    """A folder. Not an empty one, as from a shell variable that is not set: that would be the current folder."""
     if not written:
         raise ArgumentTypeError("name a folder: this is empty")
     return Path(written)
@@ -70,7 +70,7 @@ TreeOf = Callable[[str], AbstractContextManager[Tree]]
 def listed(
     points: list[str], tree_of: TreeOf, options: dict[str, Any], now: datetime, zone: tzinfo
 ) -> tuple[list[dict[str, Any]], Callable[[dict[str, Any]], str]]:
-    """What `--list` shows of an assignment, and how a row of it is written. Raises: ValueError."""
+    """The rows that `--list` shows of an assignment, and the function that writes a row. Raises: ValueError."""
     if not (options["at"] or options["path"]):
         return of_points(points, zone), line_of_point
     point = moments.choose(points, options["at"], now, zone)
@@ -86,7 +86,7 @@ def of_points(points: list[str], zone: tzinfo) -> list[dict[str, Any]]:
 
 
 def of_folder(tree: Tree, path: str) -> Iterator[dict[str, Any]]:
-    """What lies right in a folder of a point; of a file, itself. Raises: NotThere."""
+    """The entries directly in a folder of a point, or a file itself. Raises: NotThere."""
     tree.check(path)
     entry = tree.entry(path)
     if entry and entry.kind != "folder":
@@ -117,7 +117,7 @@ def _exception(facts: dict[str, Any]) -> str:
 
 
 def printable(text: str) -> str:
-    """Without what a terminal would take for a command."""
+    """A text without characters that a terminal would take for a command."""
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
@@ -127,7 +127,7 @@ def _facts(entry: Entry) -> dict[str, Any]:
 
 
 def describe(report: Report, *, dry_run: bool) -> list[str]:
-    """What was restored, in sentences that a terminal may print."""
+    """A description of a report, in sentences that a terminal may print."""
     verb = "would be restored" if dry_run else "restored"
     lines = [f"{counted(report.files)}, {report.size:,} bytes, {verb} to {report.target}"]
     if not (report.complete or report.old or report.missing):
@@ -150,7 +150,7 @@ def counted(files: int) -> str:
 
 
 class ProgressDisplay:
-    """Shows how far a restore is: a bar at a terminal, an object a line as JSON, else nothing."""
+    """The progress of a restore: a bar at a terminal, JSON objects on separate lines, otherwise nothing."""
 
     def __init__(self, write: Callable[[str], object], *, as_json: bool) -> None:
         self._write, self._as_json = write, as_json

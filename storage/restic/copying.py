@@ -1,9 +1,9 @@
 """Brings the points of an assignment into a second restic repository, by `restic copy`.
 
-A snapshot is written there last, as in a backup: a copy that ends anywhere leaves no half of a point, and what it has
-brought of one, but for the last ten minutes, is not sent again. Which points are there is read from the copy. restic
-compares each blob with its SHA-256, so what is damaged in the first repository does not come into the copy: that point
-is left out, and named, and so it is by each later copy, which tries it again, until it has come.
+A snapshot is written there last, as in a backup: a copy that ends anywhere leaves no half of a point, and the data that
+it has brought, except for the last ten minutes, is not sent again. The existing points are read from the copy. restic
+compares each blob with its SHA-256, so data that is damaged in the first repository does not come into the copy: the
+point is left out and named, and each later copy tries it again, until it has come.
 """
 
 import random
@@ -22,9 +22,11 @@ from storage.restic.verdicts import Trouble
 
 PACKS = re.compile(r"(\d+) / \d+ packs copied")
 PACK_BYTES = 16 * 2**20
-"""The size that restic's files of data have, more or less."""
+"""The approximate size of restic's files of data."""
 MOST_LEFT_OUT = 3
-"""Of new points, and of those that are tried again: what a damaged one has read and sent, it has for nothing."""
+"""The most points left out, of new ones, and of those that are tried again: everything that a damaged one has read and
+sent is wasted.
+"""
 
 
 def copy(
@@ -38,10 +40,11 @@ def copy(
     options: tuple[str, ...] = (),
     on_progress: Callable[[int], None] = lambda packs: None,
 ) -> Copied:
-    """As `storage.points.copying.copy`, where `on_progress` gets restic's files so far, and `target` has `source` for
-    its second repository. `again`: points that were left out of the copy, as far as is known: those that are missing
-    there are tried again, behind the new ones. `known`: those of `source`. Raises: StorageFailed, Busy, Stopped,
-    ProgramMissing, OSError."""
+    """As `storage.points.copying.copy`, but `on_progress` gets the number of restic's files so far, and `source` is the
+    second repository of `target`. `again`: points that were left out of the copy, as far as is known: those that are
+    missing there are tried again, after the new ones. `known`: those of `source`. Raises: StorageFailed, Busy, Stopped,
+    ProgramMissing, OSError.
+    """
     with _naming("the first repository"):
         found = known_among(snapshots(source, folder), known)
     names = [each.point for each in found]
@@ -67,22 +70,24 @@ class _Copying:
     packs: "_Packs"
 
     def bring_new(self, left: list[Snapshot]) -> None:
-        """Where many are damaged, the newest one at least."""
+        """Bring new points. If many are damaged, at least the newest one."""
         rest = self._bring(left)
         if rest:
             self._bring(rest[-1:])
         self.done.untried += [each.point for each in rest[:-1]]
 
     def bring_old(self, left: list[Snapshot]) -> None:
-        """Where many are damaged, others at each run."""
+        """Bring missing points. If many are damaged, other ones at each run."""
         if len(left) > MOST_LEFT_OUT:
             left = random.sample(left, len(left))
         rest = self._bring(left, may_fail=True)
         self.done.untried += sorted((each.point for each in rest), key=layout.order_of)
 
     def _bring(self, left: list[Snapshot], *, may_fail: bool = False) -> list[Snapshot]:
-        """A point that is damaged is left out. One that fails for what is no trouble of a repository, as when restic is
-        killed, is tried once more, and then left out if it `may_fail`. Returns what was not tried."""
+        """Bring points; a damaged one is left out. One that fails for a reason that is not a trouble of a repository,
+        such as a killed restic, is tried once more, and then left out if it `may_fail`. Returns the points that were
+        not tried.
+        """
         if not left:
             return []
         number, is_tried_again = 0, False
@@ -112,7 +117,7 @@ class _Copying:
 
 
 class _Packs:
-    """restic counts those of each snapshot."""
+    """The number of packs so far; restic counts those of each snapshot separately."""
 
     def __init__(self, on_progress: Callable[[int], None]) -> None:
         self._on_progress = on_progress
@@ -136,7 +141,7 @@ class _Packs:
 
 @contextmanager
 def _naming(which: str) -> Iterator[None]:
-    """Two repositories say the same of themselves."""
+    """Name the repository in errors, since both would give the same message."""
     try:
         yield
     except ResticFailed as error:

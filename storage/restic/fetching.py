@@ -1,7 +1,7 @@
 """Copies files out of a snapshot into a folder of this host, by `restic restore`.
 
-restic 0.14 says nothing while it restores: how far it is, is seen from what it has written. A file that it could not
-restore is removed, so that what is there is whole.
+restic 0.14 prints nothing while it restores: its progress is read from the files that it has written. A file that it
+could not restore is removed, so that all existing files are whole.
 """
 
 import os
@@ -17,22 +17,22 @@ from storage.restic.program import Restic, ResticFailed
 from storage.restic.verdicts import Trouble
 
 BY_NAME = 1_000
-"""Files that are asked for each by its name; of more, all that holds them is fetched."""
+"""The most files that are requested by name; if there are more, everything that holds them is fetched."""
 ARGUMENT_BYTES, OF_EACH = 500_000, len("--include=") + 9
-"""That a program takes, and what each has beside its text."""
+"""The most bytes of arguments that a program takes, and the bytes of each argument in addition to its text."""
 PIECE = 1_000
-"""Files that are looked at between two looks at the program."""
+"""The number of files that are looked at between two looks at the program."""
 SHARE = 10
-"""Times as long as a look took is waited for the next one."""
+"""The wait for the next look, in times as long as the last look took."""
 SPECIAL = re.compile(rb"[\\*?\[\]]")
 NOT_SET = re.compile(r"lchown|chown|chmod|utime|xattr|operation not permitted|mknod|mkfifo", re.IGNORECASE)
-"""What restic says of metadata. The content is there."""
+"""Messages of restic about metadata. The content is there."""
 PROBLEM = "ignoring error for "
 NUMBER = re.compile(r"There were (\d+) errors")
 
 
 class Growth:
-    """How much a folder holds: looked at in pieces, since a look at a million files takes seconds."""
+    """The number and size of files in a folder: looked at in pieces, since a look at a million files takes seconds."""
 
     def __init__(self, folder: Path, on_progress: Callable[[int, int], None]) -> None:
         self._folder, self._on_progress = folder, on_progress
@@ -40,7 +40,7 @@ class Growth:
         self.found = (0, 0)
 
     def __call__(self) -> tuple[int, int]:
-        """A sign of life: changes as long as files grow."""
+        """A sign of life: it changes as long as files grow."""
         next(self._look)
         return self.found
 
@@ -69,8 +69,9 @@ class Growth:
 def fetch_files(
     restic: Restic, snapshot: str, folder: Path, paths: Collection[str], tops: Collection[str], growth: Growth
 ) -> None:
-    """Restore `paths` of a snapshot, or all of `tops`, which hold them, if they are many. Raises: what `Restic.run`
-    does."""
+    """Restore `paths` of a snapshot, or all of `tops`, which hold them, if they are many. Raises: the errors of
+    `Restic.run`.
+    """
     wanted = paths if len(paths) <= BY_NAME else tops
     patterns = [_pattern(each) for each in wanted]
     some = batches(patterns, len(patterns), ARGUMENT_BYTES, lambda each: len(each) + OF_EACH)
@@ -95,15 +96,15 @@ def fetch_files(
 
 
 def _remove_piece(text: str, folder: Path) -> None:
-    """Remove a file that `text` names, as `/path: why`: what of it is a path, no character says."""
+    """Remove a file that `text` names, in the form `/path: why`: no character marks the end of the path."""
     parts = text.split(": ")
     for number in range(1, len(parts)):
         if not NOT_SET.search(parts[number]):
-            with suppress(OSError):  # no file, or a folder
+            with suppress(OSError):  # a missing file, or a folder
                 os.unlink(os.fsencode(f"{folder}{': '.join(parts[:number])}"))
 
 
 def _pattern(path: str) -> bytes:
-    """restic's pattern for just this path of a manifest. A byte that is not UTF-8 is any one character."""
+    """restic's pattern for exactly this path of a manifest. A byte that is not UTF-8 matches any one character."""
     raw = path_in(Path("/"), path)
     return SPECIAL.sub(rb"\\\g<0>", raw).replace("\ufffd".encode(), b"?")

@@ -1,10 +1,10 @@
-"""What a snapshot holds, as a manifest: read out of `restic ls`. A million files take half a minute, and
-370 MB here.
+"""The contents of a snapshot as a manifest: read out of `restic ls`. A million files take half a minute, and 370 MB
+here.
 
-restic compares what it reads back with the SHA-256 of each of its blobs, so a manifest made from it has no digests of
-files. Names that are not UTF-8 have U+FFFD in place of each byte that is none, as restic lists them: of two that are
-the same then, the manifest has the first one, and says that it is incomplete. Control characters are as rclone shows
-them (`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
+restic compares the data that it reads back with the SHA-256 of each of its blobs, so a manifest made from it has no
+digests of files. Names that are not UTF-8 have U+FFFD in place of each invalid byte, as restic lists them: if two names
+are then the same, the manifest has the first one, and says that it is incomplete. Control characters are as rclone
+shows them (`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
 """
 
 import re
@@ -37,7 +37,7 @@ SET_BITS = ((1 << 23, 0o4000), (1 << 22, 0o2000), (1 << 20, 0o1000))
 
 
 def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
-    """Write the manifest of a snapshot. Raises: what `Restic.run` does; ResticFailed for an unsound listing."""
+    """Write the manifest of a snapshot. Raises: the errors of `Restic.run`; ResticFailed for an unsound listing."""
     found: dict[str, Entry] = {}
     is_whole, is_of_host = True, snapshot.tags.get("kind") == LOCAL
 
@@ -54,7 +54,7 @@ def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
     restic.run("ls", "--json", snapshot.id, on_line=take)
     if links := {path for path, entry in found.items() if entry.kind == "link"}:
         for path, target in _targets(restic, snapshot, links):
-            if len(target) > LONGEST_PATH:  # no file system has one
+            if len(target) > LONGEST_PATH:  # no file system has such a target
                 continue
             size = len(target.encode(errors="replace"))
             found[path] = found[path]._replace(size=size, target=target)
@@ -78,7 +78,7 @@ def header_of(snapshot: Snapshot) -> Header:
 
 
 def shown(path: str) -> str:
-    """A path of restic as manifests have it."""
+    """A path of restic in the form of manifests."""
     return path if path.isascii() and path.isprintable() else CONTROL.sub(_shown, path)
 
 
@@ -90,7 +90,9 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def _entry(row: dict[str, Any] | None, point: str, *, is_of_host: bool) -> Entry | None:
-    """None for what no manifest has, such as a pipe. Raises: ResticFailed for what no restic lists."""
+    """The entry of a row. None for a kind that no manifest has, such as a pipe. Raises: ResticFailed for a row that
+    restic would not list.
+    """
     if row and (sort := text(row, "type")):
         if sort not in KINDS:
             return None
@@ -108,7 +110,7 @@ def _entry(row: dict[str, Any] | None, point: str, *, is_of_host: bool) -> Entry
 
 
 def _targets(restic: Restic, snapshot: Snapshot, links: set[str]) -> Iterator[tuple[str, str]]:
-    """Where links lead, which only the long listing says: of those whose names and targets hold no line break."""
+    """The targets of links, which only the long listing shows: for links whose names and targets hold no line break."""
     lines: list[str] = []
     restic.run("ls", "--long", snapshot.id, on_line=lambda line: lines.append(line) if line[:1] == "L" else None)
     for line in lines:
@@ -121,7 +123,7 @@ def _targets(restic: Restic, snapshot: Snapshot, links: set[str]) -> Iterator[tu
 
 
 def _utc(written: str) -> str:
-    """A time with its nanoseconds, in UTC, as manifests have it; empty for what is not one."""
+    """A time with its nanoseconds, in UTC, in the form of manifests. Empty if it is not a time."""
     if not (found := WRITTEN.fullmatch(written)):
         return ""
     whole, fraction, zone = found.groups()

@@ -1,8 +1,8 @@
 """Runs restic on a repository. Its key and the credentials of a remote are in its environment, never in argv.
 
-A lock that is stale (of a process of this host that is gone, or half an hour old) is removed by `restic unlock`, which
-leaves live ones: what they lock is busy. Where no lock can be written, as on a disk that is full or read-only, what
-only reads goes on without one.
+A stale lock (of a process of this host that is gone, or half an hour old) is removed by `restic unlock`, which leaves
+live ones: a repository with a live lock is busy. Where no lock can be written, such as on a disk that is full or
+read-only, commands that only read continue without one.
 """
 
 import math
@@ -27,17 +27,19 @@ from storage.points.store import Stopped, StorageFailed
 from storage.restic.verdicts import Trouble, text_of, trouble_of
 
 LONGEST_LINE = 2**26
-"""restic lists all snapshots in one line."""
+"""Bytes: restic lists all snapshots in one line."""
 RETRYING = re.compile(r" returned error, retrying after [^:]*")
 OF_RCLONE = re.compile(r"rclone: \S+ \S+ ERROR : (.*)")
 TRIES, GAP_SECONDS, OUTAGE_SECONDS = 5, 60.0, 15.0
-"""So many tries without a longer gap are one outage; of a long run, which a server that starts anew is not to end, for
-so long."""
+"""The number of tries that, without a longer gap between them, are one outage; and the shortest outage that ends a long
+run: a restart of a server should not end it.
+"""
 DAMAGE_SECONDS = 600.0
-"""restic gives up a file of data after ten tries, which take 44 s, and then restores what others hold: for so long none
-of it may come."""
+"""The time in which no data may come: restic gives up a file of data after ten tries, which take 44 s, and then
+restores the contents of others.
+"""
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "3", "RCLONE_CONTIMEOUT": "10s"}
-"""restic's rclone gives it the error soon, and restic tries again."""
+"""Settings with which restic's rclone reports an error soon, so that restic tries again."""
 READING = frozenset({"snapshots", "restore", "dump"})
 NO_LOCK = re.compile(r"unable to create lock|(Save|Remove)\(<lock/|\blocks/[0-9a-f]")
 LOST_DATA = re.compile(r"Load\(<data/.{0,500}?no such file or directory")
@@ -45,7 +47,7 @@ SERVE = "serve restic --stdio --b2-hard-delete --config="
 
 
 class ResticFailed(StorageFailed):
-    """restic ended with an error. The message is for people."""
+    """restic ended with an error. The message is for users."""
 
     def __init__(self, trouble: Trouble, text: str) -> None:
         super().__init__(
@@ -55,9 +57,10 @@ class ResticFailed(StorageFailed):
 
 
 class Patience:
-    """A stop signal that is set, too, when restic tries again and again and gets nothing done: it does so for a quarter
-    of an hour, for which no page and no unit waits. What no waiting heals ends it at once, but for lost data where
-    restic `goes_on` with the rest. `secrets` are struck out of its text."""
+    """A stop signal that is also set when restic tries again and again without progress: it would do so for a quarter
+    of an hour, too long for a page or a unit to wait. A trouble that no waiting heals sets it at once, except for lost
+    data where restic `goes_on` with the rest. `secrets` are removed from its text.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class Patience:
 
     @property
     def trouble(self) -> Trouble:
-        """What makes it try again."""
+        """The trouble that makes it try again."""
         found = trouble_of(1, self._said)
         return Trouble.UNREACHABLE if found is Trouble.OTHER else found
 
@@ -109,8 +112,9 @@ class Patience:
 
 @dataclass(frozen=True)
 class Restic:
-    """restic with a repository. `stall_timeout` and `grace` in seconds, as `Command` has them. `second`: another
-    repository, which it copies from. `inherited`: descriptors that it keeps open."""
+    """restic with a repository. `stall_timeout` and `grace` in seconds, as in `Command`. `second`: another repository,
+    which it copies from. `inherited`: descriptors that it keeps open.
+    """
 
     location: Location = field(repr=False)
     stop: StopSignal
@@ -131,7 +135,7 @@ class Restic:
         directory: str = "/",
         fine: tuple[int, ...] = (),
     ) -> int:
-        """Run it; block until done. Returns the exit code: 0, or one of `fine`.
+        """Run it; block until it is done. Returns the exit code: 0, or one of `fine`.
 
         Raises: ResticFailed; Busy for a live lock; Stopped, ProgramMissing, OSError.
         """
@@ -144,7 +148,7 @@ class Restic:
         return self._unlocking(once, (arguments[0], "--no-lock", *arguments[1:]))
 
     def _unlocking(self, once: Callable[[tuple[str, ...]], int], arguments: tuple[str, ...]) -> int:
-        """Run it, and once more without the locks of those that are gone."""
+        """Run it, and once more after the stale locks are removed."""
         for is_last in (False, True):
             try:
                 return once(arguments)
@@ -204,5 +208,5 @@ class Restic:
 
 
 def _takes_no_lock(text: str) -> bool:
-    """Whether restic could not write its lock, in a repository that answers."""
+    """True if restic could not write its lock in a repository that answers."""
     return bool(NO_LOCK.search(text)) and trouble_of(1, text) is not Trouble.UNREACHABLE

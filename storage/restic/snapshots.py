@@ -1,8 +1,8 @@
-"""The snapshots that are points of ours, by their tags.
+"""Snapshots that are points of the scheduler, found by their tags.
 
-restic ends with a snapshot also where it could not read all, and a tag would need the repository alone. So a point that
-lacks something has a mark: a small snapshot tagged `incomplete=<point>`, whose one file names what is lacking. It is a
-second older than its point, so that restic's `latest` is none of these.
+restic also makes a snapshot if it could not read everything, and adding a tag would need exclusive access to the
+repository. So an incomplete point has a mark: a small snapshot tagged `incomplete=<point>`, whose one file names the
+missing parts. It is a second older than its point, so that restic's `latest` is never a mark.
 """
 
 import json
@@ -31,8 +31,9 @@ TOO_LONG = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A point. `id`: restic's, whole; `time`: ISO 8601, when its run began; `tags`: what the point is of; `marks`: the
-    ids of those that say what is lacking."""
+    """A point. `id`: restic's, in full; `time`: ISO 8601, the start of its run; `tags`: its source, assignment and the
+    like; `marks`: the ids of the snapshots that name its missing parts.
+    """
 
     id: str
     time: str
@@ -49,28 +50,29 @@ class Snapshot:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Its marks before itself: a copy that ends in between has no point that seems complete."""
+        """The ids of its marks before its own: a copy that ends in between has no point that seems complete."""
         return *self.marks, self.id
 
 
 def tag_arguments(**tags: str) -> tuple[str, ...]:
-    """restic's arguments for tags. It takes a comma for the end of one."""
+    """restic's arguments for tags. For restic a comma ends a tag."""
     return tuple(f"--tag={name}={value.replace(',', ' ')}" for name, value in tags.items())
 
 
 def snapshots(restic: Restic, assignment: str | None = None) -> list[Snapshot]:
-    """All points, or those of an assignment, the first one first. Raises: what `Restic.run` does."""
+    """All points, or those of an assignment, the first one first. Raises: the errors of `Restic.run`."""
     return with_marks(restic, assignment)[0]
 
 
 def known_among(found: Iterable[Snapshot], known: Known | None) -> list[Snapshot]:
-    """Those of an assignment that are not in the place of another one that is known. restic 0.14 names a new one by the
-    first eight digits of its id."""
+    """The snapshots of an assignment, without any that takes the place of another one that is known. restic 0.14 names
+    a new snapshot by the first eight digits of its id.
+    """
     return [each for each in found if not (ids := (known or {}).get(each.point)) or each.id.startswith(tuple(ids))]
 
 
 def with_marks(restic: Restic, assignment: str | None = None) -> tuple[list[Snapshot], list[str]]:
-    """The same, and the ids of marks whose points are not there, as of a copy or a removal that was killed."""
+    """The same points, and the ids of marks whose points are missing, such as after a killed copy or removal."""
     only = () if assignment is None else tag_arguments(assignment=assignment)
     rows = [(row, tags) for row in _rows(restic, *only) if "assignment" in (tags := _tags(row))]
     ours = [(row, tags) for row, tags in rows if assignment in (None, tags["assignment"])]
@@ -89,13 +91,15 @@ def with_marks(restic: Restic, assignment: str | None = None) -> tuple[list[Snap
 
 
 def note_incomplete(restic: Restic, assignment: str, point: str, warnings: Iterable[str]) -> None:
-    """Mark a point as one that lacks what the warnings name. Raises: what `Restic.run` does."""
+    """Mark a point as lacking the parts that the warnings name. Raises: the errors of `Restic.run`."""
     at = layout.instant_of(point) - timedelta(seconds=1)
     back_up_text(restic, "\n".join(warnings), time_argument(at), assignment=assignment, **{INCOMPLETE: point})
 
 
 def back_up_text(restic: Restic, text: str, *arguments: str, **tags: str) -> str:
-    """Make a snapshot of one file, `/written`, that holds a text. Returns its id. Raises: what `Restic.run` does."""
+    """Make a snapshot of one file, `/written`, that holds a text. Returns its id. Raises: the errors of
+    `Restic.run`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "written").write_text(text)
         lines: list[str] = []
@@ -105,18 +109,18 @@ def back_up_text(restic: Restic, text: str, *arguments: str, **tags: str) -> str
 
 
 def time_argument(at: datetime) -> str:
-    """restic's argument for when a run began, in the zone of its environment."""
+    """restic's argument for the start of a run, in the zone of its environment."""
     return f"--time={at:%Y-%m-%d %H:%M:%S}"
 
 
 def repository_of(restic: Restic) -> str | None:
-    """The identity of the repository, where only a snapshot can say it."""
+    """The identity of the repository, where only a snapshot can hold it."""
     named = (_tags(row).get("repository") for row in _rows(restic))
     return next((each for each in named if each), None)
 
 
 def is_empty(restic: Restic) -> bool:
-    """Whether there is no snapshot, whoever made it."""
+    """True if there is no snapshot, whoever made it."""
     return not _rows(restic)
 
 

@@ -1,10 +1,10 @@
-"""A restic repository as the layout of `storage.layout`, so that browsing, restores, drills and `recover` need
-not know which it is:
+"""A restic repository as the layout of `storage.layout`, so that browsing, restores, drills and `recover` need not know
+which format it has:
 
     <source>-<id>/<policy>/manifests/<point>.jsonl.gz    made of a snapshot when it is read; deleted: `restic forget`
     <source>-<id>/<policy>/files/<point>/                the files of a snapshot, as far as they are copied out
 
-All else lies beside restic's own folder as it is: RECOVER.txt, repository.json, the scheduler's own backups.
+All other files are next to restic's folder, unchanged: RECOVER.txt, repository.json, the scheduler's own backups.
 """
 
 import math
@@ -35,26 +35,28 @@ from storage.restic.verdicts import Trouble
 
 MAKING_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
-"""For the repository that a new one is to be like."""
+"""The wait for an answer of the repository whose parameters a new one takes."""
 INCOMING = ".restic-incoming-"
 
 
 @dataclass(frozen=True)
 class ResticStore(Store):
-    """See `Store`. Raises Busy, too, where another restic has locked the repository; `fetch` of a point whose folders
-    cannot be read ManifestDamaged."""
+    """See `Store`. Raises Busy, too, if another restic has locked the repository, and, in `fetch`, ManifestDamaged for
+    a point whose folders cannot be read.
+    """
 
     @property
     def restic(self) -> Restic:
         return Restic(self.location, self.stop, self.stall_timeout, self.grace, inherited=self.inherited)
 
     def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
-        """Make restic's repository where none of ours is yet: a place that says whose it is has one, or has lost it.
-        `like`: another one, which cuts files into the same pieces, if it answers: what is backed up to both and copied
-        from one to the other lies there once. `must_be_like`: if it does not answer, none is made.
+        """Make restic's repository in a place that has no identity yet: a place that has one has a repository, or has
+        lost it. `like`: another repository, so that the new one cuts files into the same pieces, if it answers: data
+        that is backed up to both and copied from one to the other is then stored once there. `must_be_like`: if it does
+        not answer, none is made.
 
-        Two that are made at the same time in the same place get two keys, of which one opens nothing: a lock of this
-        host keeps that from happening, and a repository is made when it is added.
+        Two that are made at the same time in the same place get two keys, one of which opens nothing: a lock of this
+        host prevents that, and a repository is made when it is added.
         """
         if not self.location.keeps_files or identity.read(self):
             return None
@@ -67,14 +69,14 @@ class ResticStore(Store):
             try:
                 unlike = self._init(like, must_be_like)
             except ResticFailed as error:
-                if error.trouble is not Trouble.EXISTS:  # one that was killed before it said whose it is
+                if error.trouble is not Trouble.EXISTS:  # an earlier process was killed before it wrote the identity
                     raise
             if ours:
                 identity.write(self, ours)
             return unlike
 
     def _init(self, like: Location | None, must_be_like: bool) -> str:
-        """Returns why it is not as `like`."""
+        """Returns the reason why it is not as `like`. Empty if it is."""
         unlike = ""
         if like:
             alike = replace(self.restic, second=like, stall_timeout=ANSWER_SECONDS)
@@ -98,7 +100,7 @@ class ResticStore(Store):
         return super().names(path, folders=folders)
 
     def present(self, paths: Collection[str]) -> set[str]:
-        """Manifests alone: restic lists all of its snapshots, however few are asked for."""
+        """Manifests only: restic lists all of its snapshots, however few are requested."""
         return {layout.manifest_path(each.assignment, each.point) for each in snapshots(self.restic)} & set(paths)
 
     def assignments(self) -> list[str]:
@@ -120,15 +122,17 @@ class ResticStore(Store):
         return True
 
     def ours(self, points: Iterable[str]) -> list[str]:
-        """All: who has not the key can make none, and `names` leaves out what is in the place of another one."""
+        """All points: no one can make one without the key, and `names` leaves out any that takes the place of another
+        one.
+        """
         return list(points)
 
     def manifest(self, assignment: str, point: str, file: Path) -> bool:
-        """It is made of a snapshot that is known by its id, which is a digest of what it holds."""
+        """Made of a snapshot that is known by its id, which is a digest of its contents."""
         return self.fetch(layout.manifest_path(assignment, point), file)
 
     def header(self, assignment: str, point: str) -> Header | None:
-        """By its tags, without what it holds."""
+        """The header of a point, from its tags, without its contents."""
         found = self._snapshot(assignment, point)
         return listing.header_of(found) if found else None
 
@@ -144,9 +148,10 @@ class ResticStore(Store):
         most: int = ANY,
         problems: dict[str, str] | None = None,
     ) -> None:
-        """`path` is that of the files of an assignment, of whose `paths` and `tops` the first part is a point. `tops`:
-        what holds all that is wanted; fetched at once, since each restic reads the indexes anew. What is in `target` is
-        whole: files come there by a rename."""
+        """Copy files out of snapshots. `path` is the folder of an assignment's files; the first part of each of `paths`
+        and `tops` is a point. `tops`: folders that hold all wanted files; fetched at once, since every restic reads the
+        indexes again. Existing files in `target` are whole: they get there by a rename.
+        """
         if ":" in target.partition("/")[0]:  # a remote: through files here, as far as there is room for them
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
                 self.copy_out(path, scratch, paths, on_progress, tops=paths)
@@ -187,7 +192,7 @@ class ResticStore(Store):
 
         with tempfile.TemporaryDirectory(prefix=INCOMING, dir=target, ignore_cleanup_errors=True) as incoming:
             growth = Growth(Path(incoming), grows)
-            patient = replace(self.restic, stall_timeout=math.inf)  # it reads all indexes before the first byte
+            patient = replace(self.restic, stall_timeout=math.inf)  # restic reads all indexes before the first byte
             fetch_files(patient, snapshot.id, Path(incoming), paths, tops, growth)
             _take_over(incoming, str(target / point))
 
@@ -208,13 +213,14 @@ class ResticStore(Store):
 
 
 def _take_over(incoming: str, target: str) -> None:
-    """Put files where they belong, by names that manifests can have. A link would have another folder of that name in
-    a manifest lead out of `target`; links are made of what manifests say."""
+    """Move files to their places, by names that manifests can have. A link would make another folder of that name in a
+    manifest lead out of `target`; links are made from manifests instead.
+    """
     for folder, _, files in os.walk(os.fsencode(incoming)):
         relative = _named(os.path.relpath(folder, os.fsencode(incoming)))
         home = os.path.normpath(os.path.join(os.fsencode(target), relative))
         os.makedirs(home, mode=0o700, exist_ok=True)
-        os.chmod(folder, 0o700)  # it may have come as read-only
+        os.chmod(folder, 0o700)  # it may be read-only
         for name in files:
             if not os.path.islink(each := os.path.join(folder, name)):
                 os.replace(each, os.path.join(home, _named(name)))

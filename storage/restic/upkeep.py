@@ -1,8 +1,8 @@
-"""What a restic repository needs besides backups: points are forgotten, what only they held is pruned, and all is read.
+"""Upkeep of a restic repository: points are forgotten, data that only they held is pruned, and everything is read.
 
-Each of these locks the repository for itself alone; where another restic works there, it is busy and comes again. A
+Each of these locks the repository exclusively; while another restic works there, it is busy and tries again later. A
 prune that is killed anywhere has deleted nothing that a snapshot needs, and the next one finishes it. Snapshots are
-forgotten first, so what is killed between the two leaves points that are gone, and data that no point names.
+forgotten first, so a removal that is killed between the two leaves data that no point names; the points are gone.
 """
 
 import math
@@ -21,7 +21,7 @@ from storage.restic.verdicts import Trouble
 TOTAL = re.compile(r"total prune: +\d+ blobs / ([\d.]+) ([KMGT]?i?B)")
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 BATCH = 500
-"""Snapshots that one `forget` names."""
+"""The most snapshots that one `forget` names."""
 ALL_POINTS = "any point"
 MOST_SHOWN = 10
 SUM_OF_ALL = "repository contains errors"
@@ -30,9 +30,9 @@ DAMAGED = re.compile(r"pack [0-9a-f]+|blob [0-9a-f]+|tree [0-9a-f]+|does not mat
 
 
 def remove_points(restic: Restic, assignment: str, points: Collection[str], stay: Collection[str]) -> Removed:
-    """Remove points of an assignment, as `removal.remove` does; what only they held stays until it is pruned.
+    """Remove points of an assignment, as `removal.remove` does; data that only they held stays until it is pruned.
 
-    Raises: StorageFailed, also before anything when no point would stay; Busy, Stopped.
+    Raises: StorageFailed, also before any change if no point would stay; Busy, Stopped.
     """
     found = snapshots(restic, assignment)
     names = {each.point for each in found}
@@ -43,8 +43,9 @@ def remove_points(restic: Restic, assignment: str, points: Collection[str], stay
 
 
 def remove_all(restic: Restic, assignment: str) -> Removed:
-    """Remove all points of an assignment, and what only they held. Missing is fine. Raises: StorageFailed, Busy,
-    Stopped."""
+    """Remove all points of an assignment, and the data that only they held. Missing ones are fine. Raises:
+    StorageFailed, Busy, Stopped.
+    """
     return replace(_forget(restic, assignment, None), freed=pruned(restic))
 
 
@@ -59,7 +60,7 @@ def _forget(restic: Restic, assignment: str, points: Collection[str] | None) -> 
 
 
 def pruned(restic: Restic) -> int:
-    """Delete what no snapshot holds. Returns the bytes of that, as restic says."""
+    """Delete data that no snapshot holds. Returns its bytes, as restic reports them."""
     freed = 0
 
     def take(line: str) -> None:
@@ -72,14 +73,17 @@ def pruned(restic: Restic) -> int:
 
 
 def _patient(restic: Restic) -> Restic:
-    """Says nothing while it lists all files of a large repository: the time that its record may take ends it."""
+    """A restic that may be silent while it lists all files of a large repository: the time limit of its
+    record ends it.
+    """
     return replace(restic, stall_timeout=math.inf)
 
 
 def check(restic: Restic, part: str, share: float, known: Collection[Damage]) -> Checked:
-    """Read on: `part` is the one to read, as 3/21; empty: the first one of a new round, in parts of `share` of all;
-    with 0 none. What is known to be damaged is read again before that. Raises: StorageFailed for what is out of reach;
-    Busy, Stopped."""
+    """Read further: `part` is the part to read, such as 3/21, or the first one of a new round if it is empty. The parts
+    are of `share` of everything; nothing is read if `share` is 0. Files that are known to be damaged are read again
+    before that. Raises: StorageFailed if the repository is out of reach; Busy, Stopped.
+    """
     number, _, parts = part.partition("/")
     current, of = (int(number), int(parts)) if parts else (1, max(1, math.ceil(1 / share)) if share else 1)
     done = Checked(f"{current + 1}/{of}" if current < of else "", "", 0)
@@ -92,8 +96,9 @@ def check(restic: Restic, part: str, share: float, known: Collection[Damage]) ->
 
 
 def _read(restic: Restic, subset: str) -> tuple[int, list[str]]:
-    """Look at the structure of all, and read a subset of the data. Returns the files that were read, and what is
-    damaged, in sentences of restic."""
+    """Check the structure of everything, and read a subset of the data. Returns the number of files that were read, and
+    the damage, in sentences of restic.
+    """
     lines: list[str] = []
     packs = 0
 

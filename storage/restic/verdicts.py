@@ -1,5 +1,6 @@
-"""What restic's exit codes and fatal texts mean, in one table. The texts were seen with restic 0.14, which ends with 1
-for all of them; the exit codes 10, 11 and 12 are those of 0.17 by its documentation."""
+"""The meaning of restic's exit codes and fatal texts, in one table. The texts were seen with restic 0.14, which ends
+with 1 for all of them; the exit codes 10, 11 and 12 are those of 0.17 according to its documentation.
+"""
 
 import os
 import re
@@ -16,7 +17,7 @@ FATAL_LINES = 4
 
 
 class Trouble(Enum):
-    """Why restic did not do it."""
+    """Reasons why restic failed."""
 
     NO_REPOSITORY = "there is no restic repository"
     LOCKED = "the repository is locked by another restic"
@@ -64,22 +65,23 @@ _TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def trouble_of(exit_code: int, text: str) -> Trouble:
-    """What an exit code other than 0 and `PARTIAL` means; `text`: what restic printed last."""
+    """The meaning of an exit code other than 0 and `PARTIAL`; `text`: the last text that restic printed."""
     if found := EXIT_CODES.get(exit_code):
         return found
     return next((trouble for trouble, pattern in _PATTERNS if pattern.search(text)), Trouble.OTHER)
 
 
 def text_of(lines: Iterable[str]) -> str:
-    """What restic printed at last that is for people, in one line: no progress, and no lines without a space, which
-    are steps of its program."""
+    """The last text of restic that is for users, in one line: without progress, and without lines that have no space,
+    which are steps of its program.
+    """
     plain = [_TERMINAL.sub("", each).strip() for each in lines]
     shown = [each.removeprefix("Fatal: ") for each in plain if " " in each and not NOT_FOR_PEOPLE.match(each)]
     return without_advice("; ".join(map(without_answers, shown[-FATAL_LINES:])))
 
 
 def problem_of(line: str) -> str | None:
-    """A line about a file that could not be read, as `path: why`; None: the line is about something else."""
+    """A line about a file that could not be read, in the form `path: why`. None if the line is about something else."""
     if not line.startswith('{"message_type":"error"'):
         return None
     if (row := row_of(line)) is None:

@@ -1,1 +1,1 @@
-"""From a point into a folder of this host."""
+"""Restores of a point into a folder of this host."""

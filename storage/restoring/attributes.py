@@ -1,11 +1,12 @@
-"""Owner, mode, times and extended attributes of what is restored, as its manifest says, set by descriptors.
+"""Owner, mode, times and extended attributes of restored files, as the manifest has them, set by descriptors.
 
-Root gives each file to the user and the group of that name, where this host has them, else to those numbers. Another
-account cannot, and what could not be set is counted. The order is what systems demand: a new owner takes setuid, setgid
-and capabilities away, and only who may write a file may set its attributes. ACLs and capabilities are attributes.
+Root gives each file to the user and the group of that name, if this host has them, otherwise to those numbers. Another
+account cannot, and everything that could not be set is counted. The order is the one that systems require: a new owner
+takes setuid, setgid and capabilities away, and only an account that may write a file may set its attributes. ACLs and
+capabilities are attributes.
 
-Setuid, setgid and capabilities are set by root alone, on files whose owner is right, and that did not change while they
-were copied: else a program would run with the rights of one who never had it.
+Setuid, setgid and capabilities are set by root alone, on files whose owner is right and that did not change while they
+were copied: otherwise a program would run with the rights of an account that never had it.
 """
 
 import binascii
@@ -28,7 +29,7 @@ Owner = tuple[int, int]
 
 
 class Owners:
-    """Who on this host is meant by the numbers of a manifest."""
+    """The users and groups of this host that the numbers of a manifest stand for."""
 
     def __init__(self, header: Header) -> None:
         self._users: dict[int, int] = {}
@@ -36,7 +37,7 @@ class Owners:
         self._header = header
 
     def of(self, entry: Entry) -> Owner | None:
-        """None: the manifest does not say."""
+        """The owner of an entry. None if the manifest does not name one."""
         if entry.uid is None or entry.gid is None:
             return None
         user = _known(entry.uid, self._users, self._header.users, lambda name: pwd.getpwnam(name).pw_uid)
@@ -46,7 +47,9 @@ class Owners:
 def put_on(
     entry: Entry, descriptor: int, owner: Owner | None, not_set: Counted, *, came_with_attributes: bool = False
 ) -> None:
-    """Set all of it on an open file or folder. `came_with_attributes`: extended ones, which restic sets itself."""
+    """Set all of them on an open file or folder. `came_with_attributes`: True if it has its extended ones, which restic
+    sets itself.
+    """
     is_owned = owner is not None and _give(entry, descriptor, owner, not_set)
     if not came_with_attributes:
         is_trusted = is_owned and os.geteuid() == 0 and not entry.doubtful
@@ -64,7 +67,7 @@ def put_on(
 
 
 def is_otherwise(entry: Entry, found: os.stat_result, owners: Owners) -> bool:
-    """Whether a file has another owner or mode than its entry, as far as this account could set them."""
+    """True if a file has another owner or mode than its entry, as far as this account could set them."""
     owner = owners.of(entry) if os.geteuid() == 0 else None
     if owner is not None and (found.st_uid, found.st_gid) != owner:
         return True
@@ -73,7 +76,7 @@ def is_otherwise(entry: Entry, found: os.stat_result, owners: Owners) -> bool:
 
 
 def attributes_of(entry: Entry) -> dict[str, bytes]:
-    """The extended attributes of an entry; without those that are damaged."""
+    """The extended attributes of an entry, without damaged ones."""
     found = {}
     for name, value in (entry.attributes or {}).items():
         with suppress(binascii.Error, ValueError):
@@ -82,7 +85,7 @@ def attributes_of(entry: Entry) -> dict[str, bytes]:
 
 
 def not_ours_to_give(owner: Owner | None) -> bool:
-    """Whether this account cannot let what it makes belong to them."""
+    """True if this account cannot give its files to that owner."""
     return owner is not None and os.geteuid() != 0 and owner[0] != os.geteuid()
 
 
@@ -123,7 +126,7 @@ def _put_attributes(entry: Entry, descriptor: int, not_set: Counted, *, is_trust
             not_set.add("extended attributes were not set, which this system does not have", entry.path)
         return
     wanted = attributes_of(entry)
-    if entry.uid is not None:  # what the folder that it was made in has handed down
+    if entry.uid is not None:  # inherited from the folder that it was made in
         with suppress(OSError):
             for name in os.listxattr(descriptor):
                 if name.startswith(ACL) and name not in wanted:
@@ -138,7 +141,7 @@ def _put_attributes(entry: Entry, descriptor: int, not_set: Counted, *, is_trust
 
 
 def put_attribute(what: int | str, name: str, value: bytes, **how: Any) -> str:
-    """Set an extended attribute. Returns why it was not set; empty: it is."""
+    """Set an extended attribute. Returns the reason why it was not set. Empty if it is set."""
     with suppress(OSError, ValueError):
         if os.getxattr(what, name, **how) == value:
             return ""
@@ -152,7 +155,7 @@ def put_attribute(what: int | str, name: str, value: bytes, **how: Any) -> str:
 
 
 def _known(number: int, known: dict[int, int], names: dict[str, str], look_up: Callable[[str], int]) -> int:
-    """The number that a user or group has here."""
+    """The number that a user or group has on this host."""
     if number not in known:
         known[number] = number
         with suppress(KeyError, ValueError):

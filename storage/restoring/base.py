@@ -1,4 +1,4 @@
-"""What a restore is to do and has done."""
+"""The task of a restore, its progress and its result."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ KEPT_TEXTS = 100
 
 
 IDLE_TRIES = 2
-"""That bring nothing, before a copy that failed is given up."""
+"""The number of tries without any file, before a copy that failed is given up."""
 NOT_AS_IT_SHOULD_BE = "the repository holds no file that is as the manifest of this point says"
 Fetch = Callable[[list[Entry]], object]
 """Copies files out of the repository."""
 Take = Callable[[list[Entry]], list[Entry]]
-"""Uses those that came out as the manifest says, and returns the others."""
+"""Uses the files that came out as in the manifest, and returns the others."""
 
 
 class Refused(ValueError):
@@ -33,8 +33,9 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Wish:
-    """What to restore, and where to. `paths`: empty: all. `overwrite`: replace what is there and differs. `among`: the
-    target holds other files, as that of a source does."""
+    """A request for a restore, with its target. `paths`: all of them if empty. `overwrite`: replace existing files that
+    differ. `among`: True if the target holds other files, such as that of a source.
+    """
 
     assignment: str
     point: str
@@ -47,7 +48,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Step:
-    """How far a restore is, in files and bytes of all that it copies."""
+    """The progress of a restore, in files and bytes of everything that it copies."""
 
     files_done: int
     files_total: int
@@ -57,16 +58,17 @@ class Step:
 
 @dataclass
 class Report:
-    """What was restored, or in a dry run would be. `present`: files that were there already, as they should be.
+    """The files that were restored, or would be in a dry run. `present`: files that were there already, as they should
+    be.
 
-    `replaced`: files that were there otherwise. `not_set`, `failed`: sentences, at most 100; `failed_files`: of all.
-    `complete`: nothing was left out of the point. `lost`: how many of those that failed the
-    repository did not give; `elsewhere`: where else the point lies then, or what to do about the rest, in a sentence.
-    `what`: what failed, one of them.
+    `replaced`: files that were there and differed. `not_set`, `failed`: sentences, at most 100; `failed_files`: their
+    full number. `complete`: nothing was left out of the point. `lost`: the number of failed files that the repository
+    did not give; `elsewhere`: another place that has the point in that case, or advice about the rest, in a sentence.
+    `what`: the unit of the failures, in the singular.
 
-    Of an incomplete point: `old_files`: those that are as of an earlier point, and `old` how old they are, a sentence
-    for each point; `missing_files`: what is not in the point, files and folders, and `missing` the first ones with the
-    reason. They are no failure of the restore.
+    For an incomplete point: `old_files`: those that are as of an earlier point, and `old` their age, a sentence for
+    each point; `missing_files`: files and folders that are not in the point, and `missing` the first ones with the
+    reason. They are not failures of the restore.
     """
 
     point: str
@@ -91,9 +93,9 @@ class Report:
 
 
 class Restoring:
-    """A restore at work: what was asked for, how far it is, and what came of it. `target`: where to, in words.
+    """A restore at work: the request, the progress and the report. `target`: the target, as text.
 
-    Raises: Refused and NotThere for paths that cannot be asked for.
+    Raises: Refused and NotThere for paths that cannot be requested.
     """
 
     def __init__(self, wish: Wish, store: Store, tree: Tree, target: str, on_step: Callable[[Step], None]) -> None:
@@ -110,7 +112,7 @@ class Restoring:
         self.store.go_on()
 
     def entries(self, *kinds: str) -> Iterator[Entry]:
-        """What was asked for and the point has, each once. Raises: Stopped."""
+        """The requested entries that the point has, each once. Raises: Stopped."""
         for top in self.tops:
             for number, entry in enumerate(self.tree.below(top)):
                 if number % 1000 == 0:
@@ -119,9 +121,10 @@ class Restoring:
                     yield entry
 
     def bring(self, batch: list[Entry], fetch: Fetch, take: Take) -> None:
-        """Copy a batch of files out of the repository, which never change there, and use them. Again, where that was
-        interrupted, as long as some come. Those that are not there as they should be failed. Raises: StorageFailed,
-        where none came."""
+        """Copy a batch of files, which never change in the repository, out of it, and use them. An interrupted copy is
+        repeated as long as some come. Files that are not there as they should be have failed. Raises: StorageFailed if
+        none came.
+        """
         left, idle = batch, 0
         trouble: StorageFailed | None = None
         while left and idle < IDLE_TRIES:
@@ -144,11 +147,11 @@ class Restoring:
             self.fail(entry.path, NOT_AS_IT_SHOULD_BE + (f" ({trouble})" if trouble else ""))
 
     def say(self, files: int, size: int) -> None:
-        """How far it is: of the files that are copied, and their bytes."""
+        """Report the progress: the number of copied files, and their bytes."""
         self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))
 
     def fetch(self, places: list[str], target: str, *options: str, size: int) -> None:
-        """Copy files of so many bytes out of the repository, by their places. Raises: what the store does."""
+        """Copy files of `size` bytes out of the repository, by their places. Raises: the errors of the store."""
         begun_files, begun_size = self.done_files, self.done_size
 
         def on_progress(files: int, size: int) -> None:
@@ -158,11 +161,11 @@ class Restoring:
         self.store.copy_out(files, target, places, on_progress, *options, tops=tops, most=expected(size))
 
     def count(self, entry: Entry) -> None:
-        """One more is done."""
+        """Count one more finished file."""
         self.done_files, self.done_size = self.done_files + 1, self.done_size + entry.size
 
     def fail(self, path: str, why: str) -> bool:
-        """Note one that is not restored. Returns False."""
+        """Note a file that is not restored. Returns False."""
         self.report.failed_files += 1
         if len(self.report.failed) < KEPT_TEXTS:
             self.report.failed.append(f"{path}: {why}")
@@ -170,7 +173,9 @@ class Restoring:
 
 
 def check_point(store: Store, wish: Wish) -> None:
-    """After a copy: was the point there all the time? Its manifest is the first to go. Raises: StorageFailed."""
+    """Check, after a copy, that the point was there all the time: its manifest is removed first. Raises:
+    StorageFailed.
+    """
     if wish.point not in runs.points(store, wish.assignment):
         raise StorageFailed(
             f"point {wish.point} was removed by retention while it was restored; choose a later one, for a new target"
@@ -178,7 +183,7 @@ def check_point(store: Store, wish: Wish) -> None:
 
 
 def tops_of(wish: Wish, tree: Tree) -> list[str]:
-    """The paths that were asked for, each once, without what lies below another one. Raises: Refused, NotThere."""
+    """The requested paths, each once, without any that is below another one. Raises: Refused, NotThere."""
     for path in wish.paths:
         if path.startswith("/") or ".." in path.split("/"):
             raise Refused(f"path {path!r} leads out of the source; name one as the source has it, without / before it")

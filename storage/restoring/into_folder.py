@@ -1,15 +1,16 @@
 """Restores a point, or paths of it, into a folder of this host. Without Django: `recover` has no database.
 
-Files are copied by rclone, in lists of their places, into a folder of their own in the target,
+Files are copied by rclone, in lists of their places, into a separate folder in the target,
 `.restore-<point>.<digits>.unfinished`, compared with the manifest there, and only then renamed to their places
-(`placing.py`). So a file that is there is whole, an interrupted restore continues, and what lay in the target is never
-written over unless that was asked for. Owners, modes, times, attributes, links and folders come from the manifest.
+(`placing.py`). So every file in its place is whole, an interrupted restore continues, and existing files in the target
+are never overwritten unless that was requested. Owners, modes, times, attributes, links and folders come from the
+manifest.
 
 The target is opened once, and no link is followed, neither in its path nor below it (`folders/beneath.py`): its owner
-may change it meanwhile.
+may change it in the meantime.
 
-It takes no lock: files in a repository never change. Where one does not come out as the manifest says, the point is
-asked for: retention removes its manifest first.
+A restore takes no lock: files in a repository never change. If a file does not come out as in the manifest, it checks
+that the point still exists: retention removes its manifest first.
 """
 
 import os
@@ -45,7 +46,7 @@ ELSEWHERE = "look at that disk, and restore into a new folder on another one"
 
 
 def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None) -> Report:
-    """Restore into a folder of this host; block until done.
+    """Restore into a folder of this host; block until it is done.
 
     Raises: Refused and NotThere before anything is written; StorageFailed, Stopped, OSError, after which the same
     restore continues.
@@ -57,8 +58,9 @@ def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], Non
 def restore_to_stay(
     wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None
 ) -> Report:
-    """`restore`, and wait until all of it is on the disk: no power cut takes it back then. That a disk did not take it
-    is a failure in the report, and no exception: a second try would find it in memory as it should be."""
+    """`restore`, and wait until all of it is on the disk: no power cut can undo it then. If a disk did not take all of
+    it, that is a failure in the report and not an exception: a second try would find it in memory as it should be.
+    """
     report = restore(wish, store, cache, on_step)
     if not wish.dry_run:
         try:
@@ -113,7 +115,9 @@ class _Restore(Restoring):
         self.report.not_set += self.placing.not_set.sentences
 
     def _compare(self, target: Beneath | None) -> None:
-        """Count what is there and what is to do. Raises: Refused when the target is not empty and that is no wish."""
+        """Count the existing files and the files to restore. Raises: Refused if the target is not empty and that was
+        not requested.
+        """
         collisions, expected = 0, set()
         is_empty = target is None or not target.names()
         for entry in self.entries("file", "link"):
@@ -150,7 +154,7 @@ class _Restore(Restoring):
             )
 
     def _note_otherwise(self, entry: Entry, target: Beneath | None) -> None:
-        """Say of a file that is there already that it belongs to another one, or may be read by others."""
+        """Note a file that is there already and belongs to another account, or may be read by others."""
         with suppress(OSError):
             if target and entry.kind == "file" and is_otherwise(entry, target.stat(relative(entry.path)), self.owners):
                 self.left.add(LEFT, entry.path)
@@ -159,7 +163,7 @@ class _Restore(Restoring):
         return differs(entry, self.target, alive=self.ask)
 
     def _size_of(self, entry: Entry) -> int:
-        """What it takes, where a further name of a file takes nothing."""
+        """The bytes of an entry, or 0 for a further name of a file."""
         is_further = entry.linked and any(entry.linked == top or is_inside(entry.linked, top) for top in self.tops)
         return 0 if is_further else entry.size
 
@@ -169,7 +173,7 @@ class _Restore(Restoring):
         self.fetch(list(sizes), self.staging.outside, size=sum(sizes.values()))
 
     def _take(self, entries: list[Entry]) -> list[Entry]:
-        """Put in place what came out as the manifest says. Returns the rest."""
+        """Put the files in place that came out as in the manifest. Returns the rest."""
         uses, left = Counter(each.place for each in entries), list[Entry]()
         known: dict[tuple[object, ...], Kept] = {}
         for entry in entries:
@@ -177,7 +181,7 @@ class _Restore(Restoring):
             key = (entry.place, entry.size, entry.digest)
             state = known.get(key) or self._staged(entry)
             uses[entry.place] -= 1
-            # where neither a digest nor a time speaks for it, its size does: it is where nothing else was ever put
+            # without a matching digest or time, its size is enough: nothing else was ever put in this place
             if state not in (Kept.SAME, Kept.UNSURE):
                 left.append(entry)
                 continue
@@ -190,7 +194,7 @@ class _Restore(Restoring):
         return left
 
     def _staged(self, entry: Entry) -> Kept:
-        """What there is of it in the staging folder; anything else is removed there."""
+        """Compare it with the file in the staging folder; a file that differs is removed there."""
         there = entry._replace(path=entry.place)
         state = differs(there, self.staging.files, thorough=True, alive=self.ask)
         if state is Kept.OTHER:
@@ -198,7 +202,7 @@ class _Restore(Restoring):
         return state
 
     def say(self, files: int, size: int) -> None:
-        """Twice a second at the most, and at the end."""
+        """Report at most twice a second, and at the end."""
         now = time.monotonic()
         if now >= self._say_at or files >= self.files:
             self._say_at = now + SAY_EVERY_SECONDS

@@ -1,4 +1,4 @@
-"""Points of an assignment, and which one a time means."""
+"""Points of an assignment, and the choice of one by a time."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -11,10 +11,10 @@ EXAMPLES = "write 24h, yesterday, 2026-03-02, 2026-03-02T12:00, 2026-03-02T12:00
 
 
 def choose(points: Sequence[str], at: str | None, now: datetime, zone: tzinfo) -> str:
-    """The newest point at or before `at`, the newest one of all for None; of a name, that very point. Wall clock times
-    are those of `zone`; a date means its end. `now` is aware.
+    """The newest point at or before `at`, or the newest one of all if `at` is None; if `at` is the name of a point,
+    exactly that one. Wall clock times are those of `zone`; a date means its end. `now` is aware.
 
-    Raises: NotThere; ValueError for what is no time.
+    Raises: NotThere; ValueError if it is not a time.
     """
     if not points:
         raise NotThere("there is no point to restore yet: no backup with a manifest has succeeded")
@@ -32,7 +32,7 @@ def choose(points: Sequence[str], at: str | None, now: datetime, zone: tzinfo) -
 
 
 def instant(written: str, now: datetime, zone: tzinfo) -> datetime:
-    """What a person means by a time. Raises: ValueError with examples."""
+    """The instant that a user means by a time. Raises: ValueError with examples."""
     today = now.astimezone(zone).date()
     days = {"now": None, "today": today, "yesterday": today - timedelta(days=1)}
     try:

@@ -1,7 +1,7 @@
-"""Puts what is restored in its place in the target, out of the staging folder.
+"""Puts restored files in their places in the target, out of the staging folder.
 
 The names of one file (hard links) are put there one after another, each a link to the file in the staging folder, which
-stays there until the end: so an interrupted restore still makes them one file.
+stays there until the end: so even an interrupted restore makes them one file.
 """
 
 import os
@@ -27,13 +27,13 @@ from storage.restoring.attributes import (
 from storage.restoring.base import Restoring
 
 CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
-"""What the system says of a place that is not as it was."""
+"""Errors of the system for a place that has changed."""
 
 NOT_BY_RESTIC = "ACLs and other extended attributes of folders and links were not set: `restic restore` brings them"
 
 
 class Placing:
-    """Into an open target. `not_set`: what could not be set."""
+    """The placing of files in an open target. `not_set`: everything that could not be set."""
 
     def __init__(self, restoring: Restoring, target: Beneath, staging: Staging) -> None:
         self.restoring, self.target, self.staging = restoring, target, staging
@@ -44,8 +44,9 @@ class Placing:
         self._made = {""}
 
     def file(self, entry: Entry, *, is_last: bool) -> bool:
-        """Put a file that is in the staging folder in its place. `is_last`: no other entry needs it there. Returns
-        whether it was."""
+        """Put a file from the staging folder in its place. `is_last`: no other entry needs it there. Returns True if it
+        was put.
+        """
         home, staged = relative(entry.path), relative(entry.place)
         with self._unless_changed(entry):
             if not self._make_room(entry, home):
@@ -86,7 +87,9 @@ class Placing:
             self.report.files += 1
 
     def finish_folders(self) -> None:
-        """Make those that hold nothing; what the manifest says of all, the innermost first."""
+        """Make the folders that hold nothing, and set the attributes of all folders as in the manifest, the innermost
+        first.
+        """
         folders = list(self.restoring.entries("folder"))
         made = list[Entry]()
         for entry in folders:
@@ -123,14 +126,14 @@ class Placing:
 
     @contextmanager
     def _unless_changed(self, entry: Entry) -> Iterator[None]:
-        """An entry whose place another one has changed meanwhile is one that failed, and the rest continues."""
+        """Count an entry as failed if another process has changed its place in the meantime; the rest continues."""
         try:
             yield
         except CHANGED as error:
             self.restoring.fail(entry.path, f"another one has changed its folder meanwhile ({error.strerror})")
 
     def _make_room(self, entry: Entry, home: bytes) -> bool:
-        """Make the folders above; clear what is to be replaced. Returns whether it can be put."""
+        """Make the folders above; clear a file that is to be replaced. Returns True if the entry can be put."""
         if not self._make_folder(entry, entry.path.rpartition("/")[0]):
             return False
         if self.target.exists(home):
@@ -142,7 +145,7 @@ class Placing:
         return True
 
     def _make_folder(self, entry: Entry, path: str) -> bool:
-        """Make a folder with those above it, never through a link. Returns whether it is there."""
+        """Make a folder with those above it, never through a link. Returns True if it is there."""
         if path in self._made:
             return True
         if not self._make_folder(entry, path.rpartition("/")[0]):
@@ -159,8 +162,9 @@ class Placing:
         return True
 
     def _first_mode_of(self, path: str) -> tuple[int, Owner | None]:
-        """For us until it is finished, and never for more than it is for in the end; and its owner, where we can give
-        it away."""
+        """The mode until the folder is finished: open to this account, and never to more accounts than in the end; and
+        its owner, where this account can give it away.
+        """
         known = self.tree.entry(path)
         if known is None or known.kind != "folder":
             return 0o777, None

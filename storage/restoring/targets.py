@@ -1,4 +1,4 @@
-"""What a restore into a folder of this host may write to. It is asked before anything is written."""
+"""Targets that a restore into a folder of this host may write to. They are checked before anything is written."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from storage.restoring.base import Refused
 
 
 def opened(folder: Path, *, make: bool = False) -> Beneath:
-    """The target, open. `make` what is missing of it. Raises: Refused where a link is on the way to it; OSError."""
+    """The target, open. `make`: create its missing parts. Raises: Refused if a link is on the way to it; OSError."""
     try:
         return Beneath.opened(folder, make=make)
     except LinkOnTheWay as error:
@@ -26,8 +26,9 @@ def opened(folder: Path, *, make: bool = False) -> Beneath:
 
 
 def check(folder: Path, location: Location, tree: Tree) -> None:
-    """Raises: Refused for a folder that cannot be written, one that a link leads to, or one in which the restore would
-    write into its repository."""
+    """Raises: Refused for a folder that cannot be written, for one that a link leads to, and for one in which the
+    restore would write into its repository.
+    """
     directory = location.directory
     if directory is not None:
         real = Path(os.path.realpath(directory))
@@ -62,7 +63,7 @@ def _is_link(name: bytes, above: int) -> bool:
 
 
 def check_room(target: Path, size: int, way_out: str = "name another folder") -> None:
-    """Raises: Refused when `size` bytes do not fit. `way_out`: what to do then, beside restoring less."""
+    """Raises: Refused if `size` bytes do not fit. `way_out`: advice in that case, in addition to restoring less."""
     existing = _existing(target)
     found = shutil.disk_usage(existing)
     free = int(max(0, found.free - room.reserve_of(found.total, SMALLEST_RESERVE if serving.reserve_percent else 0)))
@@ -74,5 +75,5 @@ def check_room(target: Path, size: int, way_out: str = "name another folder") ->
 
 
 def _existing(path: Path) -> Path:
-    """The nearest folder above a path, or itself, that is there."""
+    """The nearest existing folder above a path, or the path itself."""
     return next(each for each in (path, *path.parents) if os.path.lexists(each))
