@@ -63,6 +63,7 @@ REWRITTEN = (
     "sealing",
     "sources",
     "sources/agents",
+    "sources/availability",
     "sources/declarations",
     "sources/domain",
     "sources/models",

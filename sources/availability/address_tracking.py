@@ -1,8 +1,8 @@
-"""Where is an SFTP source whose agent checks in from another address? At the one where its pinned host key answers.
+"""The place of an SFTP source whose agent checks in from another address: the one where its pinned host key answers.
 
 Its agent names addresses, but is only believed when a key exchange at one of them proves the pinned key: an agent's
-token is not enough to have backups fetched from another host. Without a pinned key or a check-in from
-elsewhere this is the plain question of `sources.availability.probes`. Policies that let no address follow ask that.
+token is not enough to have backups fetched from another host. Without a pinned key or a check-in from elsewhere this is
+the plain question of `sources.availability.probes`. Policies that let no address follow ask that.
 
 The address that is known gets a head start. After that whichever proves the pinned key first is the source.
 """
@@ -28,15 +28,15 @@ from storage.places import host_keys
 log = logging.getLogger(__name__)
 
 MAX_CANDIDATES = 32
-"""Of one check-in. A host has no more addresses than that; a list of them may."""
+"""The most addresses of one check-in. A host has no more addresses than that; a list of them may."""
 HEAD_START_SECONDS = 1.0
-"""For the address that is known: while the source is there, no other is contacted."""
+"""Seconds for the address that is known: while the source is there, no other is contacted."""
 
 
 async def ask_where_it_is(source: Source, timeout: float) -> tuple[Answer, str | None]:
     """Contact `source`, for at most `timeout` seconds: where it was and, if it may have moved, where it checked in.
 
-    The second is its new address, where its pinned host key has just answered; None: it is where it was, or silent.
+    The second is its new address, where its pinned host key has just answered. None if it is where it was, or silent.
     """
     if not candidates_of(source):
         return await probes.ask(source, timeout), None
@@ -62,8 +62,8 @@ async def ask_where_it_is(source: Source, timeout: float) -> tuple[Answer, str |
 
 
 async def find(source: Source, timeout: float) -> str | None:
-    """The first of the addresses of its last check-in, but the one that is known, at which the pinned host key of
-    `source` answers within `timeout` seconds; None: at none.
+    """The first of the addresses of its last check-in, except the one that is known, at which the pinned host key of
+    `source` answers within `timeout` seconds. None if it answers at none.
     """
     _, port = probes.contact_point(source)
 
@@ -85,8 +85,9 @@ async def find(source: Source, timeout: float) -> str | None:
 
 
 def candidates_of(source: Source) -> list[str]:
-    """Where a source may have moved to: IP addresses of its last check-in, but not the one that is known. Names are
-    left out: an agent does not choose what is looked up."""
+    """The addresses to which a source may have moved: IP addresses of its last check-in, except the one that is known.
+    Names are left out: an agent does not choose what is looked up.
+    """
     if source.kind != SourceKind.SFTP or source.checked_in_at is None or not _pinned(source.host_key):
         return []
     found = dict.fromkeys(_usable(source.addresses))
@@ -95,7 +96,7 @@ def candidates_of(source: Source) -> list[str]:
 
 
 async def shows_pinned_key(address: str, port: int, host_key: str) -> bool:
-    """Whether the SSH host at an IP address proves, by a key exchange, to have one of these pinned keys.
+    """True if the SSH host at an IP address proves, by a key exchange, to have one of these pinned keys.
 
     It is asked for keys of their types only, since a host has several. There is no login.
 
@@ -114,7 +115,7 @@ async def shows_pinned_key(address: str, port: int, host_key: str) -> bool:
 
 
 def _pinned(host_key: str) -> set[bytes]:
-    """The bytes of each key, as SSH sends them. What is no key is left out."""
+    """The bytes of each key, as SSH sends them. Text that is not a key is left out."""
     keys = set()
     for _, text in host_keys.pinned_keys(host_key):
         with suppress(ValueError):
@@ -123,7 +124,7 @@ def _pinned(host_key: str) -> set[bytes]:
 
 
 class _Here(NamedTuple):
-    """What the known address answered, and whether it proved the pinned key."""
+    """The answer of the known address, and whether it proved the pinned key."""
 
     answer: Answer
     is_pinned: bool = False
@@ -141,14 +142,14 @@ async def _ask_here(source: Source, timeout: float) -> _Here:
         return _Here(Answer(False, f"{place} did not answer within {timeout:g} s"))
     except OSError as error:
         return _Here(Answer(False, f"{place} did not answer: {contact.reason(error)}"))
-    # an address that it does not claim is another host's now; one that it does must be looked at by a person, and
-    # its engine says so
+    # an address that it does not claim is another host's now; one that it does must be looked at by an operator, and
+    # its engine reports that
     is_its_own = not contact.is_address(host) or _plain(host) in _usable(source.addresses)
     return _Here(Answer(is_its_own, f"{place} showed another host key than the pinned one"))
 
 
 def _usable(addresses: Iterable[object]) -> Iterable[str]:
-    """Those that are addresses of one host, in plain form."""
+    """The addresses that name one host, in plain form."""
     for text in addresses:
         try:
             address = ipaddress.ip_address(str(text))

@@ -25,11 +25,11 @@ from sources.availability import address_tracking, probes, repository_breaker, w
 from sources.models import Assignment, Source
 
 ARRIVAL_SECONDS = 5.0
-"""For what has just checked in: it is there, and answers at once or not soon."""
+"""Seconds to ask a source that has just checked in: it is there, and answers at once or not soon."""
 
 
 def assignment_of(record: Claimed) -> Assignment | None:
-    """The assignment of a backup record, with what a handler needs; None: it is gone.
+    """The assignment of a backup record, with what a handler needs. None if it is gone.
 
     `open_breaker`: the id of its repository's breaker, if that is open.
     """
@@ -98,20 +98,21 @@ async def _ask(record: Claimed) -> Outcome:
 
 
 def handed_on(assignment: Assignment, found: str) -> Handoff:
-    """What becomes of the record of a source that answered: it goes to the execution units."""
+    """The outcome for a record whose source answered: it goes to the execution units."""
     key, lost_at = assignment.source.exclusive_key, assignment.loss.demoted_since
     return Handoff(planning.BACKUPS, exclusive_key=key, found=found, lost_at=lost_at)
 
 
 def asked_longer(assignment: Assignment, silence: str) -> Handoff:
-    """What becomes of the record of a source that has checked in and did not answer within moments."""
+    """The outcome for a record whose source has checked in and did not answer within moments."""
     text = f"{silence}; it is asked again, with the {assignment.policy.connect_timeout:g} s of its policy"
     return Handoff(planning.AVAILABILITY, found=text, lost_at=assignment.loss.demoted_since)
 
 
 class _Lookups:
-    """Of one queue, from coroutines of one event loop: what is to be looked up while one look-up is under way is looked
-    up in one go."""
+    """Look-ups of one queue, from coroutines of one event loop: the records that come while one look-up is under way
+    are looked up together.
+    """
 
     def __init__(self, queue: str) -> None:
         self._queue = queue
@@ -162,7 +163,9 @@ def _look_up(records: list[Claimed]) -> dict[int, Assignment | Outcome]:
 
 
 def not_wanted(assignment: Assignment, *, although_retired: bool = False) -> Cancelled | None:
-    """What ends its record, because no backups of it are wanted any more. `although_retired`: of what goes on then."""
+    """The outcome that ends its record, because no backups of it are wanted any more. `although_retired`: for kinds
+    that continue when the source is retired.
+    """
     if assignment.source.retired_at and not although_retired:
         return Cancelled("its source is retired")
     if assignment.source.paused_at and not assignment.source.retired_at:
@@ -186,7 +189,9 @@ FOLLOWED_AFTER_SECONDS = 10.0
 
 
 def _follow(record: Claimed, source: Source, address: str) -> bool:
-    """It is where its agent checked in: its pinned host key answered there. False: another transaction holds it."""
+    """Store the address from which its agent checked in, where its pinned host key answered. False if another
+    transaction holds the source.
+    """
     if not Source.objects.filter(pk=source.pk).update_unless_locked(address=address):
         return False
     text = f"{source} is at {address} now, and no more at {source.address}: its pinned host key answers there"

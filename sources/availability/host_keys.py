@@ -1,4 +1,4 @@
-"""SSH host keys as people paste them: `ssh-ed25519 AAAA…`, one a line; and what a host shows."""
+"""SSH host keys as users paste them: `ssh-ed25519 AAAA…`, one a line; and the key that a host shows."""
 
 import asyncio
 import logging
@@ -46,9 +46,10 @@ class ShownKey:
 
 
 def fetch_now(address: str, port: int | None) -> ShownKey:
-    """The host key that answers now, for a person to compare: who is in between shows his own. There is no login.
+    """The host key that answers now, for the user to compare: an attacker in between shows another one. There is no
+    login.
 
-    Raises: OSError saying why there is none.
+    Raises: OSError naming the reason why there is none.
     """
     if lacking := extras.missing("asyncssh", "fetching a host key"):
         raise OSError(lacking)
@@ -77,7 +78,8 @@ async def _fetch(address: str, port: int) -> ShownKey:
 
 async def shown_key(address: str, port: int, algorithms: Collection[str]) -> Any:
     """The key of one of these algorithms that the SSH host at an IP address proves to have, by a key exchange without a
-    login, as asyncssh has it; None: it shows none. Raises: OSError, asyncssh.Error."""
+    login, as asyncssh has it. None if it shows none. Raises: OSError, asyncssh.Error.
+    """
     import asyncssh  # a third of a second, which only those pay who ask
 
     asyncssh.set_log_level(logging.WARNING)

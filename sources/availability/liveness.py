@@ -35,10 +35,10 @@ Asker = Callable[[Source, float], Answer]
 
 @dataclass
 class Silence:
-    """How long a source has been silent, on any clock of seconds. Pure.
+    """The silence of a source, on any clock of seconds. Pure.
 
     `alive_at`: when it last got on or answered. `silent_since`: when the first question was put that it left
-    unanswered; None: it left none.
+    unanswered, None if it left none.
     """
 
     grace: float
@@ -55,22 +55,22 @@ class Silence:
             self.silent_since = asked_at
 
     def is_over(self, now: float) -> bool:
-        """Whether it has been silent for the whole grace."""
+        """True if it has been silent for the whole grace."""
         return self.silent_since is not None and now - self.silent_since >= self.grace
 
     def seconds_until_question(self, now: float) -> float:
-        """How long to wait before asking next."""
+        """The seconds to wait before the next question."""
         if self.silent_since is None:
             return max(0.0, self.alive_at + LOOK_AFTER_SECONDS - now)
         return max(0.0, min(ASK_AGAIN_SECONDS, self.silent_since + self.grace - now))
 
 
 class LivenessMonitor:
-    """A copy under watch, for a `with` block. For its engine it is the stop signal: set when the run's own `stop` is,
-    when the window has closed (`closes_in` seconds are over; None: never), or when the source has vanished.
+    """A copy under watch, for a `with` block. Its engine uses it as the stop signal: set when the run's `stop` is set,
+    when the window has closed (after `closes_in` seconds; None means never), or when the source has vanished.
 
-    Give the engine `watching(listener)` as its `on_progress`. `closed` and `vanished` say why it was stopped, and
-    `silence` what its last silence was. A thread of its own asks; after the block its last answer counts no more.
+    Give the engine `watching(listener)` as its `on_progress`. `closed` and `vanished` are the reasons why it was
+    stopped, and `silence` is its last silence. A separate thread asks; after the block its last answer counts no more.
     """
 
     def __init__(

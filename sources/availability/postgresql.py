@@ -25,14 +25,16 @@ from sources import planning
 from sources.models import Source
 
 REFUSED = re.compile(r"FATAL: |no password supplied|authentication|certificate|SSL (?!SYSCALL)")
-"""Said by the server, or by libpq about what the server asked of it."""
+"""Text of the server, or of libpq about a demand of the server."""
 PREAMBLE = re.compile(r"^(connection failed: )?(connection to server (at|on) .*? failed: )?", re.DOTALL)
 LONGEST_MESSAGE = 300
 SYSTEM = "system"
 """The certificates that the operating system trusts."""
 LONGEST_CERTIFICATES = 2**20
 MOST_READS = 1_000
-"""Of a socket, for one question. Rows, words or settings without end would fill the memory of the worker."""
+"""The most reads of a socket for one question. Rows, words or settings without end would fill the memory
+of the worker.
+"""
 ENDLESS = "it sends without end"
 
 
@@ -41,7 +43,7 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
 
     `timeout` in seconds is libpq's; the caller cancels this before.
 
-    Raises: OSError saying why there is no answer for now.
+    Raises: OSError naming the reason why there is no answer for now.
     """
     try:
         queue = planning.ARRIVALS if contact.is_arrival.get() else planning.AVAILABILITY
@@ -89,7 +91,7 @@ async def _ask(connection_string: str, place: str) -> str:
 
 
 async def _is_connected(connection: Connection) -> bool:
-    """Whether the server lets us in. Raises: OSError when it goes on talking."""
+    """True if the server lets us in. Raises: OSError when it sends without end."""
     for _ in range(MOST_READS):
         match connection.connect_poll():
             case PollingStatus.OK:

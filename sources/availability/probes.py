@@ -1,4 +1,4 @@
-"""Is the source there? Asked outside the execution units, so an absent laptop costs none of them anything.
+"""The question whether a source is there: outside the execution units, so an absent laptop costs none of them anything.
 
 | kind | it is there when |
 |---|---|
@@ -11,7 +11,7 @@
 | mariadb | the server greets, or says why not: it speaks first |
 | sqlite | its file is there, and its path leads where it led |
 
-What it answers is the engine's business. All of it, look-up of the name included, takes one timeout.
+The content of the answer is left to the engine. All of it, look-up of the name included, takes one timeout.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ BANNER_BYTES = 255
 SMB_NEGOTIATE = struct.pack(
     ">I4sHHIHHIIQIIQ16s", 104, b"\xfeSMB", 0x4000, 0, 0, 0, 0x0100, 0, 0, 0, 0, 0, 0, bytes(16)
 ) + struct.pack("<HHHHI16sQHH", 36, 2, 1, 0, 0, bytes(16), 0, 0x0202, 0x0210)
-"""Which an SMB server answers (MS-SMB2, 2.2.3); before, it is silent."""
+"""A request that an SMB server answers (MS-SMB2, 2.2.3); before it, the server is silent."""
 
 GREETINGS = {
     "sftp": (b"SSH-", "an SSH host", b""),
@@ -53,7 +53,9 @@ GREETINGS = {
     # its first packet, of protocol 10, or an error, as that it has no connection left
     "mariadb": (rb"...\0[\n\xff]", "a MariaDB server", b""),
 }
-"""By kind, or type of rclone: what it says, what it is then, and what it is sent (empty: it speaks first)."""
+"""By kind, or type of rclone: the greeting, the server that sends it, and the bytes to send first (empty if the server
+speaks first).
+"""
 HUNG_UP = "it hung up without a word"
 
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -67,7 +69,7 @@ folders = BoundedThreads("look-at-folder", FOLDER_THREADS)
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether a source answered, and what was asked: one sentence for people."""
+    """An answer: whether the source answered, and what was asked, as one sentence for users."""
 
     present: bool
     text: str
@@ -98,7 +100,7 @@ def ask_now(source: Source, timeout: float) -> Answer:
 
 
 def place_of(source: Source) -> str:
-    """Where a source is asked, for people: a folder, a socket, or host and port."""
+    """The place where a source is asked, for users: a folder, a socket, or host and port."""
     if source.kind in ON_THIS_HOST:
         return source.path
     if is_cloud(source):
@@ -111,12 +113,12 @@ def place_of(source: Source) -> str:
 
 
 def is_at_socket(source: Source) -> bool:
-    """Whether it is a database server of this host, asked at a socket: PostgreSQL's address is its directory."""
+    """True for a database server of this host that is asked at a socket: PostgreSQL's address is its directory."""
     return source.kind in (SourceKind.POSTGRESQL, SourceKind.MARIADB) and source.address.startswith("/")
 
 
 def is_cloud(source: Source) -> bool:
-    """Whether it names no server of its own that could be asked."""
+    """True if it names no server that could be asked."""
     return source.kind == SourceKind.RCLONE and server_of(source.options) is None
 
 
@@ -132,7 +134,7 @@ def contact_point(source: Source) -> tuple[str, int]:
 
 
 def _is_tls(source: Source) -> bool:
-    """Whether it is greeted in TLS."""
+    """True if it is greeted in TLS."""
     if source.kind == SourceKind.RCLONE:
         return bool((server_of(source.options) or (False,))[-1])
     return imap_is_tls(source.options) if source.kind == SourceKind.IMAP else source.address.startswith("https:")
@@ -216,9 +218,10 @@ async def _hear(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _listen_to(address: str, port: int, greeting: bytes, what: str, ask: bytes, **tls: Any) -> str:
-    """Whether it is `what` it should be that answers, when it is sent `ask` (empty: it speaks first): `greeting`
-    matches. What another one sends is not repeated: an account that may change an address would read the banners of a
-    whole network. Raises: OSError when it hangs up without a word."""
+    """A phrase: the expected server (`what`) answered after `ask` was sent (empty if it speaks first), so that
+    `greeting` matches, or another one did. The text of another server is not repeated: an account that may change an
+    address would read the banners of a whole network. Raises: OSError when it hangs up without a word.
+    """
     try:
         async with _connected(address, port, **tls) as (reader, writer):
             writer.write(ask)

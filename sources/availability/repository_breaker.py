@@ -23,20 +23,21 @@ def _open_breaker(repository_id: str) -> Subquery:
 
 
 OPEN_BREAKER = _open_breaker("policy__repository_id")
-"""For a query of assignments: the id of the open breaker of their repository."""
+"""An expression for a query of assignments: the id of the open breaker of their repository."""
 
 OPEN_BREAKER_OF_REPOSITORY = _open_breaker("pk")
-"""For a query of repositories."""
+"""The same for a query of repositories."""
 
 
 def guarded_by(repository: Repository) -> Guarded:
-    """What its breaker guards. The key outlives a new name and a new location."""
+    """The guarded part of a repository, under a key that outlives a new name and a new location."""
     return Guarded(f"{PREFIX}{repository.pk}", f"repository {repository}")
 
 
 def refusal(assignment: Assignment, record: Claimed) -> Held | None:
-    """What a handler returns instead of working while the breaker of the repository is open. `assignment` as
-    `sources.availability.check.assignment_of` returns it."""
+    """The outcome that a handler returns instead of working while the breaker of the repository is open. `assignment`
+    as `sources.availability.check.assignment_of` returns it.
+    """
     if getattr(assignment, "open_breaker", None) is None:
         return None
     return breakers.refusal(guarded_by(assignment.policy.repository), record)

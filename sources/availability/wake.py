@@ -29,18 +29,20 @@ from sources.planning.names import BACKUPS, KIND
 log = logging.getLogger(__name__)
 
 LOOKUP_SECONDS = 5.0
-"""To look up a broadcast address that is given as a name. A broadcast that does not know where to is not worth more."""
+"""Seconds to look up a broadcast address that is given as a name. A broadcast without an address is not worth more."""
 
 
 LATE_SECONDS = 30.0
 """After the time of a re-check. A computer that was woken by a packet may fall asleep again two minutes later."""
 
 SETTLED_WITHIN_SECONDS = 10.0
-"""From a packet to the settle of its record. Until then the source counts by its row, from then on by its record."""
+"""Seconds from a packet to the settle of its record. Until then the source counts by its row, from then on by its
+record.
+"""
 REMEMBERED_FOR = timedelta(hours=1)
 
 ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('wake', 0))"
-"""Who looks whether a unit is foreseen sees all packets that were sent for one."""
+"""The lock of the question whether a unit is foreseen: whoever holds it sees all packets that were sent for one."""
 
 # Served by `source_woken`, and one descent of `one_unfinished_record_per_subject` an assignment.
 WAKING_UP = f"""
@@ -59,7 +61,7 @@ SELECT count(*)
 
 
 async def wake_or_wait(record: Claimed, assignment: Assignment, reason: str) -> Unavailable:
-    """What becomes of a record whose source is silent for `reason`: a magic packet is sent if that is allowed."""
+    """The outcome for a record whose source is silent for `reason`: a magic packet is sent if that is allowed."""
     broadcast = await broadcast_address(assignment.source)  # here, where a slow look-up holds up nothing else
     return await ask_database(record.queue, _after_silence, record, assignment, reason, broadcast)
 
@@ -72,7 +74,7 @@ def _after_silence(record: Claimed, assignment: Assignment, reason: str, broadca
         return outcome
     with transaction.atomic():
         execute(ONE_AT_A_TIME, {})
-        now = database_clock()  # behind the lock: a packet that was sent in the meantime lies in the past
+        now = database_clock()  # behind the lock: a packet that was sent in the meantime is in the past
         if shortage(BACKUPS, now=now).missing <= waking_up(source, now):
             return not_foreseen(policy, reason)
         if error := wake(source, broadcast, now):
@@ -83,7 +85,9 @@ def _after_silence(record: Claimed, assignment: Assignment, reason: str, broadca
 
 
 def without_a_packet(record: Claimed, assignment: Assignment, reason: str, now: datetime) -> Unavailable | None:
-    """The outcome of a silence at `now` if no packet may be sent; None: one may be, while a unit is foreseen. Pure."""
+    """The outcome of a silence at `now` if no packet may be sent. None if one may be, while a unit is
+    foreseen. Pure.
+    """
     source, policy = assignment.source, assignment.policy
     waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
     if 0 <= waking_for < policy.wake_wait:
@@ -110,24 +114,24 @@ def after_a_packet(policy: Policy, reason: str) -> Unavailable:
 
 
 def waking_up(source: Source, now: datetime) -> int:
-    """How many other sources were sent a packet and have not been asked since, or not been settled."""
+    """The number of other sources that were sent a packet and have not been asked since, or not been settled."""
     settled_since = now - timedelta(seconds=SETTLED_WITHIN_SECONDS)
     values = {"source": source.pk, "now": now, "settled_since": settled_since, "since": now - REMEMBERED_FOR}
     return int(execute(WAKING_UP, values).fetchall()[0][0])
 
 
 def is_late(asked_at: datetime, source: Source, policy: Policy) -> bool:
-    """Whether a re-check at `asked_at` came so long after its time that what was woken may be asleep again."""
+    """True if a re-check at `asked_at` came so long after its time that a source that was woken may be asleep again."""
     if source.last_woken_at is None:
         return False
     return asked_at - source.last_woken_at > timedelta(seconds=policy.wake_wait + LATE_SECONDS)
 
 
 def may_wake(source: Source, policy: Policy, now: datetime, *, in_vain: bool = False) -> bool:
-    """Whether to send a packet at `now`: allowed by the source, else its policy, and none sent lately. `in_vain`: the
-    last one does not count, since nothing asked in time whether it had worked.
+    """True if a packet is to be sent at `now`: allowed by the source, else its policy, and none sent lately. `in_vain`:
+    the last one does not count, since nothing asked in time whether it had worked.
 
-    One of the future (a clock was set back) holds up the next one for twice `wake_every` at the most.
+    One in the future (a clock was set back) holds up the next one for twice `wake_every` at the most.
     """
     allowed = policy.wake_allowed if source.wake_allowed is None else source.wake_allowed
     if not allowed or not source.mac_address:
@@ -138,7 +142,7 @@ def may_wake(source: Source, policy: Policy, now: datetime, *, in_vain: bool = F
 
 
 async def broadcast_address(source: Source) -> str | None:
-    """Where its packet goes, looked up if it is a name; None: that is not found in time."""
+    """The address for its packet, looked up if it is a name. None if it is not found in time."""
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
             return (await contact.addresses_of(source.wake_address))[0]

@@ -1,6 +1,6 @@
-"""Where magic packets may go: to the networks of this host, and those that a setting names.
+"""Networks that magic packets may go to: those of this host, and those that a setting names.
 
-Who may change a source could otherwise make the workers send packets to any host and port.
+Without this limit, anyone who may change a source could make the workers send packets to any host and port.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ EVERYWHERE = "255.255.255.255"
 
 
 def is_allowed(address: str) -> bool:
-    """Whether a packet may be sent to this IP address."""
+    """True if a packet may be sent to this IP address."""
     found = ipaddress.ip_address(address.partition("%")[0])
     return address == EVERYWHERE or any(found in network for network in (*settings.WAKE_NETWORKS, *own_networks()))
 
@@ -30,7 +30,7 @@ def check(address: str) -> None:
 
 
 def own_networks() -> set[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Those of the host's interfaces, as they are now."""
+    """The networks of the host's interfaces, as they are now."""
     found = set()
     for addresses in psutil.net_if_addrs().values():
         for each in addresses:
