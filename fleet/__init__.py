@@ -3,9 +3,9 @@
 admin              pages
 management         commands
 files              fleet files
-edits              how policies and sources are edited, and what follows
-repository_edits   how repositories are edited
+edits              edits of policies and sources, and their effects
+repository_edits   edits of repositories
 duplicates         sources that are likely to be one
-status, reasons    how sources and assignments are, and why
+status, reasons    the status of sources and assignments, and its reasons
 conditions         conditions of sources and repositories; assignment_findings: findings of assignments
 """

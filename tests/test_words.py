@@ -43,6 +43,7 @@ REWRITTEN = (
     "engines/restores/maria",
     "engines/restores/pg",
     "engines/sqlite",
+    "fleet/admin",
     "jobs",
     "jobs/backlog",
     "jobs/breakers",

@@ -50,8 +50,9 @@ def _clock(skew: float) -> str:
 
 
 class Agents(ModelAdmin):
-    """For the admin of sources: what the agent of one reported at its last check-in; enrol and revoke, from its page:
-    first a question, then the verb. Both need `change_source`."""
+    """The part of the admin of sources about agents: what the agent of a source reported at its last check-in; enrol
+    and revoke, from the source's page: first a question, then the verb. Both need `change_source`.
+    """
 
     actions_detail: Any = ("enrol", "revoke_tokens")
 
@@ -65,7 +66,7 @@ class Agents(ModelAdmin):
 
     @admin.display(description="tokens")
     def shown_tokens(self, source: Any) -> str:
-        """The theme asks six times for what it shows once."""
+        """The tokens as text, kept on the row: the theme asks six times for a value that it shows once."""
         if not hasattr(source, "tokens_in_words"):
             source.tokens_in_words = _tokens_in_words(source)
         return str(source.tokens_in_words)

@@ -1,4 +1,4 @@
-"""What was done: backups, and the status of each assignment."""
+"""Pages of past work: backups, and the status of each assignment."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +52,7 @@ SHOWN_POINTS = 500
 
 
 def doubts(rows: QuerySet[Assignment], name: str) -> dict[int, str]:
-    """Why a verb may be wanted, by assignment; empty for one that needs no reason."""
+    """The reason why a verb may be wanted, by assignment; empty for a verb that needs no reason."""
     reasons: dict[str, Callable[[Assignment], str]] = {
         ACCEPT: lambda each: each.held_back_why,
         DRILL: lambda each: each.drill_error,
@@ -63,7 +63,7 @@ def doubts(rows: QuerySet[Assignment], name: str) -> dict[int, str]:
 
 
 def done(admin: ModelAdmin, request: HttpRequest, name: str, changed: int) -> None:
-    """Say to how many assignments a verb was done."""
+    """Report the number of assignments that a verb changed."""
     text = several(changed, "assignment") if changed else "there was nothing to do"
     admin.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
 
@@ -73,7 +73,7 @@ class PolicyOfBackupFilter(PolicyFilter):
 
 
 class EngineFilter(OneOf):
-    """By engine. The choices are those there are: a DISTINCT would read every backup."""
+    """A filter by engine. The choices are those that exist: a DISTINCT would read every backup."""
 
     title = parameter_name = "engine"
     has_others = True
@@ -86,7 +86,7 @@ class EngineFilter(OneOf):
 
 
 MOST_SEARCHED = 1000
-"""Assignments, or points, that a search names one by one. Of more than that one meets some soon, from the latest on."""
+"""Assignments, or points, that a search names one by one. If there are more, some are met soon, from the latest on."""
 
 
 @admin.register(Backup)
@@ -111,7 +111,7 @@ class BackupAdmin(PagedByIds, OfManyRows, ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Backup], search_term: str
     ) -> tuple[QuerySet[Backup], bool]:
-        """The sources by their names first, and points by an index: no backup is read that is not found."""
+        """Find the sources by their names first, and points by an index: no backup is read that is not found."""
         if not (words := search_term.split()):
             return queryset, False
         of_sources = Assignment.objects.filter(*(Q(source__name__icontains=word) for word in words)).order_by()
@@ -143,7 +143,7 @@ class BackupAdmin(PagedByIds, OfManyRows, ReadOnlyAdmin):
 
 @admin.register(Assignment)
 class AssignmentAdmin(AsksFirst[Verb], PagedByIds, ReadOnlyAdmin):
-    """Sources under their policies: what the next decision about each knows. Edited with the source."""
+    """Sources under their policies: the facts on which the next decision about each depends. Edited with the source."""
 
     when_empty = "An assignment is a source under a policy; it is made on the page of the source."
     list_display = (
@@ -171,11 +171,13 @@ class AssignmentAdmin(AsksFirst[Verb], PagedByIds, ReadOnlyAdmin):
         return with_assignment_status(super().get_queryset(request), timezone.now())
 
     def has_delete_permission(self, request: HttpRequest, obj: Assignment | None = None) -> bool:
-        """Ending an assignment is a person's decision; the confirmation lists the backups that go with it."""
+        """Ending an assignment is an operator's decision; the confirmation lists the backups that go with it."""
         return bool(request.user.has_perm("sources.delete_assignment"))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What stays, then what goes. No account may delete backups by themselves; with their assignment they go."""
+        """The rows that stay, then those that go. No account may delete backups alone; with their
+        assignment they go.
+        """
         rows = list(objs)
         counts = {"assignments": len(rows), "backups": Backup.objects.filter(assignment__in=rows).count()}
         return [*left_behind(rows), *map(str, rows)], counts, set(), []
@@ -273,7 +275,7 @@ class AssignmentAdmin(AsksFirst[Verb], PagedByIds, ReadOnlyAdmin):
 
 @admin.register(Progress)
 class ProgressAdmin(ReadOnlyAdmin):
-    """How far the running backups are."""
+    """The progress of running backups."""
 
     when_empty = "While a backup runs, it is listed here with how far it is."
     list_display = ("record_id", "attempt", "bytes_done", "bytes_total", "files_done", "updated_at")

@@ -1,4 +1,4 @@
-"""The backups of a source, from its page: choose a point, browse what it held, download, restore."""
+"""The backups of a source, from its page: choose a point, browse its files, download, restore."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,8 +43,9 @@ UNREADABLE = (ValueError, StorageFailed, ProgramMissing, process.Unfinished)
 
 @dataclass
 class BrowsedPlace:
-    """What a page is about, from its query: an assignment, a point of it, and a path in there. `only`: the name of the
-    repository to read it from; empty: the first that has it."""
+    """The subject of a page, from its query: an assignment, one of its points, and a path in there. `only`: the name of
+    the repository to read it from; empty for the first that has it.
+    """
 
     assignment: Assignment
     points: dict[str, Repository]
@@ -148,8 +149,9 @@ def _assignment(source: Source, query: Any) -> Assignment | None:
 
 
 def _homes(source: Source, query: Any) -> list[tuple[str, str]]:
-    """Address → name of each repository from which this can be read, first of what takes the first that has it; the
-    address of the one that is chosen is empty. None, where there is no choice."""
+    """Address → name of each repository from which this can be read, preceded by the choice of the first one that has
+    it; the address of the chosen one is empty. An empty list if there is no choice.
+    """
     assignment = _assignment(source, query)
     names = [each.name for each in holdings.homes(assignment)] if assignment else []
     given, chosen = {name: query.get(name, "") for name in ("assignment", "at", "point", "path")}, query.get("from", "")
@@ -188,7 +190,7 @@ def _folder(place: BrowsedPlace, request: HttpRequest) -> dict[str, Any]:
 
 
 def _versions(place: BrowsedPlace, after: str = "") -> dict[str, Any]:
-    """The versions of the file that is looked at, in the points before `after`; empty: from the newest one on."""
+    """The versions of the present file, in the points before `after`; if empty, from the newest one on."""
     zone = place.assignment.policy.schedule.period.tzinfo
     older = list(reversed(place.points))
     older = older[older.index(after) + 1 :] if after in place.points else older
@@ -211,7 +213,7 @@ def _versions(place: BrowsedPlace, after: str = "") -> dict[str, Any]:
 
 
 def _facts(place: BrowsedPlace, tree: Tree) -> dict[str, Any]:
-    """What stands above the table: the points, the way down to the path, and how much lies there."""
+    """The context above the table: the points, the way down to the path, and the number and size of the files there."""
     zone = place.assignment.policy.schedule.period.tzinfo
     parts = place.path.split("/") if place.path else []
     way = [(place.address(path="/".join(parts[: number + 1])), part) for number, part in enumerate(parts)]
@@ -263,7 +265,7 @@ def _check_kept(entry: Entry) -> None:
 
 
 def exception_of(entry: Entry, zone: Any) -> str:
-    """What the run that made the point could not do, in words; empty: nothing."""
+    """The problem that the run that made the point had with an entry, as text; empty if it had none."""
     if not entry.why:
         return ""
     as_of = f"as of {_local(entry.as_of, zone)}" if entry.as_of else "not in this backup"
@@ -280,5 +282,5 @@ def _local(point: str, zone: Any) -> str:
 
 
 def _time(modified: str, zone: Any) -> str:
-    """In the zone of the policy, as the points are shown."""
+    """An instant in the zone of the policy, as the points are shown."""
     return f"{datetime.fromtimestamp(nanoseconds(modified) // 10**9, zone):%Y-%m-%d %H:%M:%S}" if modified else ""

@@ -1,4 +1,4 @@
-"""Deleting what has backups: the page that says what goes, and asks whether their files go, too."""
+"""Deletion of rows with backups: the page that lists what goes, and asks whether their files go, too."""
 
 from collections.abc import Iterable, Iterator
 from shlex import quote
@@ -29,7 +29,9 @@ NAMED = 20
 
 
 def left_behind(assignments: Iterable[Assignment]) -> Iterator[str]:
-    """What stays in repositories when assignments are deleted by themselves, and how it is deleted."""
+    """Sentences about the files that stay in repositories when assignments are deleted alone, and how to
+    delete them.
+    """
     for row in assignments:
         copies = Copy.objects.filter(assignment=row).exclude(points=[])
         homes = Repository.objects.filter(Q(backups__assignment=row) | Q(copies__in=copies)).distinct().order_by("name")
@@ -50,12 +52,12 @@ def _by_hand(repository: Repository, folder: str) -> str:
 
 
 class RemovesInBackground(ModelAdmin):
-    """The admin of rows that may have backups. What has none is deleted at once, as any other row."""
+    """The admin of rows that may have backups. A row without any is deleted at once, as any other row."""
 
     actions: Any = ("delete_selected",)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What is being deleted is not edited. The theme gives the id of a row where it asks for buttons."""
+        """Refuse edits of a row that is being deleted. The theme gives the id of a row where it asks for buttons."""
         row_id = obj.pk if isinstance(obj, self.model) else obj
         is_going = obj is not None and f"{self.opts.model_name}:{row_id}" in self._all_going(request)
         return super().has_change_permission(request, obj) and not is_going
@@ -68,11 +70,11 @@ class RemovesInBackground(ModelAdmin):
         return super().change_view(request, object_id, *args, **kwargs)
 
     def _going(self, request: HttpRequest, row: Any) -> str:
-        """How far its deletion has come; empty: it is not being deleted."""
+        """The progress of its deletion; empty if it is not being deleted."""
         return removals.obstacle(row, self._all_going(request))
 
     def _all_going(self, request: HttpRequest) -> frozenset[str]:
-        """What is being deleted, asked once a request."""
+        """The rows that are being deleted, asked once a request."""
         if "sources.removals" not in request.META:
             request.META["sources.removals"] = removals.under_way()
         found: frozenset[str] = request.META["sources.removals"]
@@ -100,11 +102,11 @@ class RemovesInBackground(ModelAdmin):
         return delete_selected(self, request, rows)
 
     def in_the_way(self, rows: list[Any]) -> bool:
-        """Whether others use one of them, backups aside: Django's own page says what."""
+        """True if other rows use one of them, backups aside: Django's own page names those."""
         return False
 
     def _ask_or_begin(self, request: HttpRequest, rows: list[Any], back: str = "") -> HttpResponse | None:
-        """The page, or what follows once it was answered; None: there is nothing to ask here."""
+        """The page with the question, or the response once it was answered; None if there is nothing to ask here."""
         goes = removals.contents(rows)
         if not (goes.backups or goes.copies) or self.in_the_way(rows):
             return None

@@ -1,4 +1,4 @@
-"""Policies, each edited in one form with its schedule, with buttons that fill in what most want."""
+"""Policies, each edited in one form with its schedule, with buttons that fill in common values."""
 
 from collections.abc import Callable
 from functools import partial
@@ -47,7 +47,7 @@ PERIODS: list[Filling] = [
     ("Weekly", "every week, from Monday", "0 0 * * 1"),
     ("Monthly", "every month, from its first day", "0 0 1 * *"),
 ]
-"""They begin at local midnight: at which hour backups run is the window's to say."""
+"""Periods begin at local midnight: the window decides at which hour backups run."""
 
 WINDOWS: list[part_fields.Filling] = [
     ("Always", "at any time", []),
@@ -122,7 +122,7 @@ class GetsWorse(Exception):
 
 @admin.register(Policy)
 class PolicyAdmin(DeclaredAdmin, PreviewedForm):
-    """Policies: how often, in which window, to where, and how."""
+    """Policies: how often, in which window, to which repository, and how."""
 
     when_empty = "A policy says how often its sources are backed up, in which window, and to which repository."
     form = PolicyForm
@@ -159,7 +159,7 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
         return preview_of(form)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Ask before an edit is saved that makes something worse for the fleet. Nothing of it was saved by then."""
+        """Ask before an edit is saved that makes something worse for the fleet. Nothing is saved before the answer."""
         try:
             return super().changeform_view(request, *args, **kwargs)
         except GetsWorse as found:
@@ -180,7 +180,7 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
         super().save_model(request, obj, form, change)
 
     def _look_ahead(self, request: HttpRequest, policy: Policy) -> None:
-        """Say what the edit changes for the fleet. Raises: GetsWorse, unless that was agreed to."""
+        """Show the effect of the edit on the fleet. Raises: GetsWorse, unless that was agreed to."""
         if is_confirmed(request):
             return
         effect = effect_of(policy)

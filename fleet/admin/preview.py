@@ -13,7 +13,7 @@ from sources.models.source import SourceKind
 from sources.planning.previews import HEADERS, holidays_of, lost_of, preview, rows_of
 
 WHEN_FIELDS = ("cron", "zone", "window", "excluded_dates")
-"""What decides when its periods begin and its window is open."""
+"""The fields that decide when its periods begin and its window is open."""
 
 SHOWN_PERIODS = 10
 SHOWN_SOURCES = 10
@@ -22,7 +22,7 @@ KEPT_HEADERS = ("source", "points that stay", "since they are", "points that go"
 
 
 def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString:  # type: ignore[type-arg]
-    """The next ten periods of what `form` says, saved or not; or what is wrong with the fields that decide them."""
+    """The next ten periods of the values in `form`, saved or not; or the errors of the fields that decide them."""
     wrong = [f"{name.replace('_', ' ')}: {text}" for name in WHEN_FIELDS for text in form.errors.get(name, [])]
     policy: Policy = form.instance
     rows: list[tuple[str, ...]] = []
@@ -45,14 +45,14 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
 
 
 def _kept_of(policy: Policy) -> str:
-    """What its rules, saved or not, make of the points that there are."""
+    """The effect of its rules, saved or not, on the existing points."""
     rows = []
     assignments = policy.assignments.select_related("source").order_by("source__name") if policy.pk else None
     for assignment in assignments[:SHOWN_SOURCES] if assignments is not None else ():
         assignment.policy = policy
         try:
             found = retention_decisions.decide(assignment)
-        except ValueError:  # the field says so
+        except ValueError:  # the field shows the error
             break
         goes = [f"{each.point.started_at:%Y-%m-%d %H:%M}" for each in found if not each.reasons]
         reasons = Counter(reason for each in found for reason in each.reasons)

@@ -1,4 +1,6 @@
-"""What pages of sources and assignments share: filters by status and policy, what a drill proved, what helps."""
+"""Parts that pages of sources and assignments share: filters by status and policy, the result of drills,
+and remedies.
+"""
 
 from collections.abc import Callable, Collection, Iterator
 from functools import wraps
@@ -26,7 +28,7 @@ from sources.models import Assignment, Copy, Policy
 
 
 def of_a_source(page: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
-    """A page of the admin of sources about the one in its address; where that is gone, the list."""
+    """Make a page of the admin of sources get the source in its address; if that is gone, it leads to the list."""
 
     @wraps(page)
     def found(self: Any, request: HttpRequest, object_id: str) -> HttpResponseBase:
@@ -39,20 +41,21 @@ def of_a_source(page: Callable[..., HttpResponseBase]) -> Callable[..., Any]:
 
 
 def lines_of(texts: list[str]) -> str:
-    """One below the other."""
+    """The texts, one below the other."""
     return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in texts))
 
 
 def proved(assignment: Assignment) -> str:
-    """When which point was last proved restorable, or why the last drill failed."""
+    """The instant and point that were last proved restorable, or the reason why the last drill failed."""
     failed = f"THE LAST DRILL FAILED: {assignment.drill_error}" if assignment.drill_error else ""
     when = f"{moment(assignment.proved_at)}, point {assignment.proved_point}" if assignment.proved_at else ""
     return "; proved ".join(each for each in (failed, when) if each)
 
 
 def mends(source_id: int) -> Iterator[tuple[str, str]]:
-    """For each reason why backups of a source are doubtful: the label and the address of what helps. Where that is so
-    under several policies, labels name them."""
+    """The label and the address of a remedy, for each reason why backups of a source are doubtful. If that is so under
+    several policies, labels name them.
+    """
     related = ("check_round", "policy__schedule")
     found = Assignment.objects.active().filter(DOUBTFUL, source=source_id).select_related(*related)
     doubtful = list(found.order_by("policy__schedule__name"))
@@ -70,7 +73,7 @@ def mends(source_id: int) -> Iterator[tuple[str, str]]:
 
 
 def table_of_copies(copies: QuerySet[Copy]) -> Any:
-    """When each last had all points, and what is wrong with it; empty: there are none."""
+    """When each copy last had all points, and its problem; empty if there are no copies."""
     related = copies.select_related("repository", "assignment__policy__schedule").order_by("repository__name", "pk")
     rows = [
         (
@@ -110,13 +113,13 @@ class StatusFilter(admin.SimpleListFilter):
         return queryset.filter(may_be(wanted, timezone.now()), status__in=wanted) if wanted else queryset
 
     def wanted(self) -> Collection[Status]:
-        """Empty: any."""
+        """The chosen statuses; empty for any."""
         value = self.value()
         return NEEDS_A_PERSON if value == IN_NEED else {status for status in Status if status == value}
 
 
 class StatusOfSourceFilter(StatusFilter):
-    """Sources by status, found for all of them at once."""
+    """Sources by status, found for all sources at once."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         wanted = self.wanted()
@@ -124,7 +127,7 @@ class StatusOfSourceFilter(StatusFilter):
 
 
 class ErrorFilter(Linked):
-    """Sources that fail alike, as home leads to them."""
+    """Sources that fail alike, the target of links on the home page."""
 
     title, parameter_name = "error", "error"
 
@@ -133,7 +136,7 @@ class ErrorFilter(Linked):
 
 
 class PolicyFilter(admin.SimpleListFilter):
-    """By policy, all names in one query."""
+    """A filter by policy, all names in one query."""
 
     title = "policy"
     parameter_name = "policy"
@@ -150,7 +153,7 @@ class PolicyFilter(admin.SimpleListFilter):
 
 
 class PolicyOfSourceFilter(PolicyFilter):
-    """Sources by policy, without joining: a join would multiply what is counted over all assignments."""
+    """Sources by policy, without joining: a join would multiply the counts over all assignments."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()

@@ -1,5 +1,6 @@
 """The inputs of an rclone remote, of a source of the kind `rclone` or of a repository: its type, as rclone lists them,
-and what rclone takes for it. What rclone calls advanced comes last, for a folded part of the form."""
+and the options that rclone takes for it. Options that rclone calls advanced come last, for a folded part of the form.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -26,21 +27,21 @@ OF_A_REST_SERVER = {
     "password": Option(None, True, True, "Of that account", is_usual=True),
 }
 UNKNOWN = Option(None, False, False, "Not one of its options")
-"""Something that is stored and that rclone does not name, or no longer: it can be seen, and taken away."""
+"""A stored option that rclone does not list, or no longer does: it can be seen, and removed."""
 ALWAYS_ASKED = frozenset({"host_keys"})
-"""Options that rclone calls advanced, and without which nothing is written."""
+"""Options that rclone calls advanced, but without which nothing is written."""
 LONGEST = 500
 
 
 class RemoteInputs(NamedTuple):
-    """Fields by their names: what most set, and the rest."""
+    """Fields by their names: those that most users set, and the rest."""
 
     usual: dict[str, forms.Field]
     advanced: dict[str, forms.Field]
 
 
 def titles() -> dict[str, str]:
-    """The types of remotes, with what rclone calls them; none where it is not installed."""
+    """The types of remotes, with their titles in rclone; empty if rclone is not installed."""
     try:
         return providers.titles()
     except (ProgramMissing, ValueError):
@@ -48,7 +49,7 @@ def titles() -> dict[str, str]:
 
 
 def type_field(empty: str, others: Iterable[tuple[str, str]] = ()) -> forms.ChoiceField:
-    """The type of a remote. `empty`: what is meant by none."""
+    """The field for the type of a remote. `empty`: the label of no type."""
     of_rclone = ((name, f"{title} ({name})") for name, title in titles().items())
     return forms.ChoiceField(
         label="Type", choices=[("", empty), *others, *of_rclone], widget=UnfoldAdminSelectWidget, required=False,
@@ -57,7 +58,7 @@ def type_field(empty: str, others: Iterable[tuple[str, str]] = ()) -> forms.Choi
 
 
 def inputs_of(kind: str, stored: Iterable[str] = ()) -> RemoteInputs:
-    """The inputs of a remote of the type `kind`, needed ones first; `stored`: names of what it has set."""
+    """The inputs of a remote of the type `kind`, required ones first; `stored`: names of the settings that it has."""
     found = _options_of(kind)
     usual: dict[str, forms.Field] = {}
     advanced: dict[str, forms.Field] = {}
@@ -86,7 +87,7 @@ def fields_of(kind: str, stored: Iterable[str] = ()) -> dict[str, forms.Field]:
 
 
 def advanced_of(kind: str, stored: Iterable[str] = ()) -> list[str]:
-    """The names of those that are folded."""
+    """The names of the folded fields."""
     return list(inputs_of(kind, stored).advanced)
 
 
@@ -110,7 +111,7 @@ def in_lines(first: Sequence[str], names: Iterable[str]) -> list[Any]:
 
 
 def show(form: forms.BaseForm, options: Mapping[str, Any], secrets: Mapping[str, str], kind: str) -> None:
-    """Fill in what is stored, or the type that was chosen for a new one."""
+    """Fill in the stored values, or the type that was chosen for a new remote."""
     for name, field in form.fields.items():
         if isinstance(field, SecretField):
             field.initial = field.stored = secrets.get(name.removeprefix(SECRET), "")
@@ -124,7 +125,7 @@ def show(form: forms.BaseForm, options: Mapping[str, Any], secrets: Mapping[str,
 
 
 def sent(typed: Mapping[str, Any], stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Options and secrets that were typed. `stored`: options that stay as they are where their text is the same."""
+    """Options and secrets that were typed. `stored`: options that stay as they are if their text is the same."""
     cells = {name.removeprefix(OPTION): text for name, text in typed.items() if name.startswith(OPTION)}
     known = {name: value for name, value in stored.items() if name in cells}
     secrets = {name.removeprefix(SECRET): text for name, text in typed.items() if name.startswith(SECRET) and text}

@@ -1,4 +1,4 @@
-"""Repositories, what their circuit breakers say, and the keys of encrypted ones."""
+"""Repositories, the state of their circuit breakers, and the keys of encrypted ones."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ SHOWN = 100
 
 @admin.register(Repository)
 class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, DeclaredAdmin):
-    """Where backups go, and whether anything goes there now."""
+    """Repositories: the destinations of backups, and whether they can be reached now."""
 
     called = "repository"
     when_empty = "A repository is where backups go: a directory of the workers' hosts, or a folder of a remote."
@@ -48,11 +48,11 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
         return any(map(Repositories().users, rows))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """The format and the encryption stay as they were made."""
+        """Make the format and the encryption read-only: they stay as they were made."""
         return (*self.readonly_fields, "format", "encrypted") if obj else self.readonly_fields
 
     def response_add(self, request: HttpRequest, obj: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-        """A key that was made is shown before anything else."""
+        """Show a new key before anything else."""
         response = super().response_add(request, obj, *args, **kwargs)
         return self._key_page(request, obj, obj.new_key) if obj.new_key else response
 
@@ -64,7 +64,7 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Repository], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
-        """The same for all that is stored in a repository."""
+        """The same question for everything that is stored in a repository."""
         lying = {row: checks.lying_in(row) for row in rows}
         if is_confirmed(request):
             by = str(request.user)
@@ -75,7 +75,7 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
 
     @action(description="Test now", url_path="test", permissions=["change"], icon="network_check")
     def test_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Let a worker try one that could not be used so far."""
+        """Let a worker try a repository that could not be used so far."""
         if row := Repository.objects.filter(pk=object_id).first() if object_id.isdecimal() else None:
             trials.try_at_once(row)
             self.message_user(request, f"{row} {TESTING}.")
@@ -114,7 +114,7 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
 
     @admin.display(description="breaker")
     def breaker(self, repository: Repository) -> SafeString | str:
-        """Its state with a link; while it is open also why, and who waits."""
+        """Its state with a link; while it is open also the reason, and the records that wait."""
         found = Breaker.objects.filter(key=guarded_by(repository).key).first()
         if found is None or not found.is_open:
             return link_to(found)

@@ -1,6 +1,6 @@
 """The form of a repository: a directory of the workers' hosts, or a remote with an input for each of its settings.
 
-Two buttons save nothing and keep what was typed: *Use this type* shows what another type of remote needs, and *Test*
+Two buttons save nothing and keep what was typed: *Use this type* shows the inputs of another type of remote, and *Test*
 tries the place now, which is bounded in time and, for each account, in number.
 """
 
@@ -28,7 +28,7 @@ from storage.points.store import StorageFailed
 
 CHOOSE, TEST = "_use_type", "_test"
 SHOWN = ("name", "format", "remote", "location", "secrets", "encrypted", "key", "tested", "breaker")
-"""The fields of a user who may only look."""
+"""The fields of a user who may only view."""
 BUTTON = (
     "{}<br>"
     '<button name="{}" value="1" class="border border-base-200 mt-2 px-3 py-2 rounded-default dark:border-base-700">'
@@ -40,7 +40,7 @@ WRONG = "Not saved: correct what is wrong below, and test again."
 
 
 class RepositoryForm(StoresSecrets):
-    """`asks`: the button that was used, if not to save. `advanced`: fields of what rclone calls advanced."""
+    """`asks`: the button that was used, if not to save. `advanced`: fields of options that rclone calls advanced."""
 
     service = Repositories
     stored_as = "repository"
@@ -91,7 +91,7 @@ class RepositoryForm(StoresSecrets):
             self.tested = self._test()
 
     def _test(self) -> str:
-        """The outcome of trying the place, in a sentence. Raises nothing for what a place does."""
+        """The outcome of trying the place, in a sentence. Raises nothing for errors of a place."""
         try:
             found = trials.probe(self.instance)
         except (StorageFailed, ValueError) as error:
@@ -101,7 +101,9 @@ class RepositoryForm(StoresSecrets):
         return WORKS.format("".join(f"; {notice}" for notice in found.get("notices", ())))
 
     def place_of(self, field: str, problems: list[str]) -> str | None:
-        """A problem with a setting names it first; one with all of the remote stands at its type."""
+        """The field at which to show a problem: one with a setting names it first; one with the whole remote is shown
+        at its type.
+        """
         if field in ("remote", "secrets"):
             named = problems[0].partition(" ")[0].rstrip(":,")
             places = (f"{OPTION}{named}", f"{SECRET}{named}", TYPE)
@@ -111,7 +113,9 @@ class RepositoryForm(StoresSecrets):
 
 @lru_cache(maxsize=100)
 def form_of(kind: str, stored: tuple[str, ...] = ()) -> type[RepositoryForm]:
-    """The form of a repository in a remote of the type `kind`, with these settings stored; empty: a directory."""
+    """The form of a repository in a remote of the type `kind`, with these settings stored; a directory if the type is
+    empty.
+    """
     usual, advanced = remote_form.inputs_of(kind, stored)
     rest = [(REST_SERVER, "A REST server of restic's (rest)")]
     types = remote_form.type_field("A directory of the workers' hosts", rest)
@@ -120,7 +124,7 @@ def form_of(kind: str, stored: tuple[str, ...] = ()) -> type[RepositoryForm]:
 
 
 class SettingsByType(DeclaredPages):
-    """The part of the admin of repositories that chooses the form: of the type that one has, or is given."""
+    """The part of the admin of repositories that chooses the form: by the type that a repository has, or is given."""
 
     form = RepositoryForm
     change_form_before_template = "fleet/enter_saves.html"

@@ -1,4 +1,4 @@
-"""The form by which a person asks for a restore of what they browse."""
+"""The form by which a user asks for a restore of the files that they browse."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ TICKS = {
     SourceKind.POSTGRESQL: ("trusted", "roles_with_rights"),
     SourceKind.MARIADB: ("trusted",),
 }
-"""Ticks of kinds whose servers have accounts."""
+"""Checkboxes of kinds whose servers have accounts."""
 
 
 class RestoreForm(forms.Form):
-    """Where to, of what a person browses."""
+    """The destination of a restore of the browsed files."""
 
     to = forms.ChoiceField(choices=To.choices, widget=UnfoldAdminSelectWidget, label="Restore to")
     target = forms.CharField(
@@ -58,6 +58,6 @@ class RestoreForm(forms.Form):
 
 
 def _field(name: str, kind: type[forms.Field], widget: Any) -> forms.Field:
-    """As it is declared."""
+    """A field with the label and the help text of the declaration."""
     declared = resources.Restore.model_fields[name]
     return kind(required=False, widget=widget, label=declared.title, help_text=f"{declared.description}.")

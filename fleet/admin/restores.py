@@ -1,4 +1,4 @@
-"""What was restored, and what is being."""
+"""Restores, finished and under way."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ OUTCOMES = {
 
 @admin.register(Restore)
 class RestoreAdmin(ReadOnlyAdmin):
-    """Every restore that was asked for. One is asked for on the page of its source."""
+    """Every restore that was asked for. A new one is asked for on the page of its source."""
 
     when_empty = "Each restore is listed here. One begins on the page of its source, by the button Restore."
     list_display = (
@@ -67,7 +67,7 @@ class RestoreAdmin(ReadOnlyAdmin):
 
     @admin.display(description="its record")
     def record(self, restore: Restore) -> SafeString | str:
-        """Where it can be cancelled, and its attempts are listed."""
+        """The link to its record, where it can be cancelled, and its attempts are listed."""
         found = _record(restore)
         return link("jobs_backlogrecord_change", found.pk, found) if found else ""
 

@@ -1,9 +1,9 @@
-"""Inputs for secrets: where one is found, or the secret itself, which is sealed when the form is saved and never shown
+"""Inputs for secrets: a reference to one, or the secret itself, which is sealed when the form is saved and never shown
 again.
 
-The secret is stored under the name of what it is for, such as `repository-offsite-pass`. One of that name that nothing
-else refers to is replaced; else the new one gets a number. What a form stores that is not saved in the end, the view
-rolls back (`DeclaredPages.changeform_view`).
+The secret is stored under the name of its purpose, such as `repository-offsite-pass`. One of that name that nothing
+else refers to is replaced; else the new one gets a number. If the form is not saved in the end, the view rolls back the
+secrets that it stored (`DeclaredPages.changeform_view`).
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class TypedSecret:
 
 
 class SecretWidget(forms.MultiWidget):
-    """A reference, and beside it a password: empty unless what was typed into it is still to be saved."""
+    """A reference, and next to it a password: empty unless its text is still to be saved."""
 
     template_name = "fleet/secret.html"
 
@@ -79,8 +79,10 @@ class SecretField(forms.Field):
 
 
 class StoresSecrets(DeclaredForm):
-    """A form with such fields: a secret that was typed is stored, and its reference sent in its place. The name of what
-    it stores begins with `stored_as`, such as `repository`."""
+    """A form with such fields: a secret that was typed is stored, and its reference sent in its place.
+
+    The name of a stored secret begins with `stored_as`, such as `repository`.
+    """
 
     stored_as = ""
 

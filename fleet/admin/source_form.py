@@ -1,8 +1,8 @@
-"""The form of a source: what its kind needs and no more, with an input for each of its options.
+"""The form of a source: the fields that its kind needs and no more, with an input for each of its options.
 
-Options are one JSON object in the declaration and in the table; here each is a field of its own, named `option_…`,
-made of the table that checks them too (`engines/kinds.py`). A new source is asked for its kind first, so that all of
-this works without JavaScript.
+Options are one JSON object in the declaration and in the table; here each is a separate field, named `option_…`, made
+of the table that checks them too (`engines/kinds.py`). A new source is asked for its kind first, so that all of this
+works without JavaScript.
 """
 
 import re
@@ -32,9 +32,9 @@ from sources.models import Source
 from sources.models.source import SourceKind
 
 FETCH = "_fetch_host_key"
-"""The button of the form that fills in the key which the host shows now. Saving it is left to the person."""
+"""The button of the form that fills in the key which the host shows now. Saving it is left to the user."""
 TRIED = LimitOfOneProcess("tried", 20, 60)
-"""Per account: each holds a thread of the web process for some seconds."""
+"""The limit for each account: each test holds a thread of the web process for some seconds."""
 FETCH_BUTTON = (
     "{}<br>"
     '<button name="{}" value="1" class="border border-base-200 mt-2 px-3 py-2 rounded-default dark:border-base-700">'
@@ -57,7 +57,7 @@ class SourceForm(StoresSecrets):
     type_chosen = ""
     """The type of an rclone remote that is new."""
     advanced: Sequence[str] = ()
-    """Fields of what rclone calls advanced."""
+    """Fields of options that rclone calls advanced."""
     fetched = ""
     """The outcome of fetching the host key, with which nothing is saved."""
 
@@ -92,7 +92,7 @@ class SourceForm(StoresSecrets):
             self.errors["host_key"] = self.error_class([self.fetched])
 
     def sent(self) -> dict[str, Any]:
-        """The declared values: its options as one, and the usual value of what its kind does not have."""
+        """The declared values: its options as one, and the usual value of any field that its kind does not have."""
         found = super().sent()
         typed = {name: value for name, value in self.cleaned_data.items() if name.startswith((OPTION, SECRET))}
         if self.kind in RULES and {name for name in self.fields if name.startswith((OPTION, SECRET))} == typed.keys():
@@ -104,7 +104,7 @@ class SourceForm(StoresSecrets):
         return found
 
     def place_of(self, field: str, problems: list[str]) -> str | None:
-        """A problem with an option names it first."""
+        """The field at which to show a problem: one with an option names it first."""
         if field in ("options", "secrets"):
             named = re.sub(f"^({OPTION}|{SECRET})", "", problems[0].partition(" ")[0])
             field = next((each for each in (f"{OPTION}{named}", f"{SECRET}{named}") if each in self.fields), "")
@@ -135,8 +135,9 @@ def _field_of(option: Option) -> forms.Field:
 
 
 def tabs_of(kind: str, options: Iterable[str], advanced: Sequence[str] = ()) -> tuple[Any, ...]:
-    """The fieldsets of a kind whose form has these fields for its options: its name above, and the rest in tabs; what
-    rclone calls advanced in one of its own."""
+    """The fieldsets of a kind whose form has these fields for its options: its name above, and the rest in tabs;
+    options that rclone calls advanced in a separate one.
+    """
     top = (None, {"fields": ("name", "kind")})
     rule = RULES.get(kind)
     if rule is None:
@@ -161,7 +162,7 @@ def tabs_of(kind: str, options: Iterable[str], advanced: Sequence[str] = ()) -> 
 
 
 class SettingsByKind(DeclaredPages):
-    """The part of the admin of sources that chooses the form: of the kind that a source has, or is given."""
+    """The part of the admin of sources that chooses the form: by the kind that a source has, or is given."""
 
     form = SourceForm
     change_form_before_template = "fleet/enter_saves.html"

@@ -1,4 +1,6 @@
-"""What stands above the settings of a source: how it is, why, what comes next, what may be done, and how it was."""
+"""The part of a source's page above its settings: its status, the reasons, the next attempt, the buttons, and the
+history.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -47,14 +49,14 @@ SHOWN_BACKUPS = 5
 DRAWN_BACKUPS = 30
 MOST_POLICIES = 200
 WIDTH, HEIGHT, MARGIN = 320, 56, 4
-"""Of a small curve, in SVG of the page itself: two dozen numbers need no picture of their own."""
+"""The size of a small curve, as SVG within the page: two dozen numbers need no separate picture."""
 
 OF_THE_LIST = (
     "back_up_now", "pause", "pause_until", "resume",
 )  # fmt: skip
-"""Actions of the list that this page does to its source."""
+"""Actions of the list that this page applies to its source."""
 SHOWN_ABOVE = {"act_on_this", "restore", "retire_this", "unretire_this"}
-"""Buttons of the page that stand beside the status, and not in its head."""
+"""Buttons of the page that are shown next to the status, and not in its head."""
 
 
 RETIRE_MEANS = (
@@ -68,14 +70,14 @@ Verb = Callable[..., int]
 
 
 class SourcePage(AsksFirst[Verb], ModelAdmin):
-    """For the admin of sources: what stands above the settings of one, and what may be done about it."""
+    """The part of the admin of sources about the section above a source's settings, and its buttons."""
 
     called = "source"
     actions: Any = ("retire", "unretire")
     actions_detail: Any = ("act_on_this", "retire_this", "unretire_this")
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
-        """Without reading the whole row again: those of agents where there may be one."""
+        """The buttons, without reading the whole row again: those of agents only if the source may have one."""
         offered: list[UnfoldAction] = super(AsksFirst, self).get_actions_detail(request, object_id)
         rows = Source.objects.filter(pk=int(object_id)) if str(object_id).isdecimal() else Source.objects.none()
         rule = RULES.get(rows.values_list("kind", flat=True).first() or "")
@@ -141,7 +143,7 @@ class SourcePage(AsksFirst[Verb], ModelAdmin):
 
 
 def facts_of(source: Source, now: datetime) -> dict[str, Any]:
-    """What the template shows above the settings."""
+    """The context of the template for the section above the settings."""
     assignments = list(source.assignments.select_related("source", "policy__schedule"))
     related = Backup.objects.filter(assignment__in=assignments).select_related("assignment__policy__schedule")
     backups = list(related[:DRAWN_BACKUPS])
@@ -167,7 +169,7 @@ def facts_of(source: Source, now: datetime) -> dict[str, Any]:
 
 
 def _next_attempt(assignments: Sequence[Assignment], now: datetime) -> tuple[str, datetime | None]:
-    """In words, and the instant if one is known."""
+    """The next attempt as text, and its instant if one is known."""
     if any(each.source.paused_at or each.source.retired_at for each in assignments):
         return "none is planned", None
     if held():
@@ -188,7 +190,9 @@ def _next_attempt(assignments: Sequence[Assignment], now: datetime) -> tuple[str
 
 
 def _next_period(assignment: Assignment, now: datetime) -> datetime | None:
-    """When it is due again; what gave up in this period is tried in the next one. None: its policy cannot be read."""
+    """The instant at which it is due again; an assignment that gave up in this period is tried in the next one. None if
+    its policy cannot be read.
+    """
     if assignment.next_backup_at and assignment.next_backup_at > now:
         return assignment.next_backup_at
     try:
@@ -198,8 +202,9 @@ def _next_period(assignment: Assignment, now: datetime) -> datetime | None:
 
 
 def _days(assignments: Sequence[Assignment], now: datetime) -> dict[str, Any]:
-    """`days`: of each its date, the class and sign of what became of it, and that in words; and how many of each there
-    were. Nothing without a policy."""
+    """`days`: for each its date, the class and sign of its outcome, and the outcome as text; and the number of days
+    with each outcome. Empty without a policy.
+    """
     if not assignments:
         return {}
     dates = ledger.span_of_days(ledger.latest_date(assignments, now))[-SHOWN_DAYS:]
@@ -219,7 +224,7 @@ def _curve(name: str, newest_first: Sequence[float], shown: Any) -> dict[str, An
 
 
 def points_of(values: Sequence[float]) -> str:
-    """Where the values lie in WIDTH × HEIGHT, from left to right; zero is at the bottom, so that twice is twice."""
+    """The places of the values in WIDTH × HEIGHT, from left to right; zero is at the bottom, so that twice is twice."""
     step, scale = (WIDTH - 2 * MARGIN) / (len(values) - 1), (HEIGHT - 2 * MARGIN) / (max(values) or 1)
     points = ((MARGIN + number * step, HEIGHT - MARGIN - value * scale) for number, value in enumerate(values))
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

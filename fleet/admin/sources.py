@@ -1,4 +1,4 @@
-"""Sources: search, filters, status, and what a person may want done at once."""
+"""Sources: search, filters, status, and actions that a user may want at once."""
 
 from datetime import UTC, time
 from functools import partial
@@ -48,7 +48,9 @@ MORNING = time(9, tzinfo=UTC)
 
 
 class AssignmentFormSet(BaseInlineFormSet):  # type: ignore[type-arg]  # no generic at run time
-    """As over the API, an assignment is made and deleted, never moved: its dates and its record are its policy's."""
+    """Assignments of a source. As over the API, one is made and deleted, never moved: its dates and its record are its
+    policy's.
+    """
 
     def clean(self) -> None:
         super().clean()
@@ -66,7 +68,7 @@ class AssignmentFormSet(BaseInlineFormSet):  # type: ignore[type-arg]  # no gene
 
 
 class AssignmentInline(TabularInline):
-    """The policies of a source, with what their last backup was."""
+    """The policies of a source, with their last backups."""
 
     model = Assignment
     formset = AssignmentFormSet
@@ -84,7 +86,7 @@ class AssignmentInline(TabularInline):
     readonly_fields = fields[1:]
 
     def get_extra(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
-        """A new source is asked for its policy: without one it is never backed up."""
+        """Ask for the policy of a new source: without one it is never backed up."""
         return 0 if obj else 1
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
@@ -117,11 +119,12 @@ class AssignmentInline(TabularInline):
 
 
 class WorstFirst(ByIds):
-    """A page of the list, in which what needs a person comes first unless another order is asked for: found for all
-    sources at once, since to sort them by their status one by one takes seconds."""
+    """A page of the list, with sources that need attention first unless another order is asked for: found for all
+    sources at once, since to sort them by their status one by one takes seconds.
+    """
 
     def get_ordering_field_columns(self) -> dict[int, str]:
-        """The arrow of the head: at the status, unless another order is asked for."""
+        """The arrow in the head of the table: at the status, unless another order is asked for."""
         if ORDER_VAR in self.params:
             return super().get_ordering_field_columns()  # type: ignore[no-any-return]
         return {self.list_display.index("shown_status"): "asc"}
@@ -139,7 +142,7 @@ class WorstFirst(ByIds):
 
 @admin.register(Source)
 class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind):
-    """Every source, whether it is protected, and when it is next."""
+    """Every source, whether it is protected, and its next attempt."""
 
     when_empty = "A source is a thing to protect: a laptop, server, share, bucket, folder or database."
     list_display = (

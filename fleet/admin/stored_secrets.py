@@ -41,7 +41,7 @@ class StoredSecretForm(DeclaredForm):
 
 @admin.register(StoredSecret)
 class StoredSecretAdmin(DeclaredAdmin):
-    """Who may set references may store, replace and delete; no page shows a secret."""
+    """Stored secrets. Accounts that may set references may store, replace and delete; no page shows a secret."""
 
     when_empty = "A password or key that is kept here, sealed, and that sources and repositories refer to by its name."
     form = StoredSecretForm
@@ -77,7 +77,7 @@ class StoredSecretAdmin(DeclaredAdmin):
         return WholePage
 
     def complete(self, rows: list[Any]) -> None:
-        """With what uses them: one question for all of a page."""
+        """Give each stored secret its users: one query for a whole page."""
         users = users_of([row.name for row in rows])
         for row in rows:
             row.users = users[row.name]

@@ -1,4 +1,4 @@
-"""Why a source is not backed up now, and what it waited for in the last thirty days, on its page."""
+"""The reasons why a source is not backed up now, and what it waited for in the last thirty days, on its page."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,16 +14,16 @@ from sources.models import Assignment, Source
 
 SHOWN_DAYS = 30
 WIDTH = 900
-"""Of a strip, in the units of its picture."""
+"""The width of a strip, in the units of its picture."""
 LEAST_WIDTH = 1.5
-"""Of a stretch: what was short is seen all the same."""
+"""The least width of a stretch: a short one is seen all the same."""
 MOST_STRIPS = 5
 
 LOOKS = {
     Code.NOT_DUE: "well", Code.RUNNING: "runs", Code.READY: "line", Code.NO_UNIT: "line", Code.ABSENT: "absent",
     Code.WOKEN: "absent", Code.BACKOFF: "bad", Code.BREAKER: "bad", Code.FAILED: "bad", Code.SWEEP: "bad",
 }  # fmt: skip
-"""The class of a stretch; of all others `rest`."""
+"""The class of a stretch; `rest` for all others."""
 
 
 class Mark(NamedTuple):
@@ -36,7 +36,7 @@ class Mark(NamedTuple):
 
 
 def of_page(source: Source, assignments: Sequence[Assignment], now: datetime) -> dict[str, Any]:
-    """For the template: the reasons under each policy, and a strip an assignment."""
+    """Context for the template: the reasons under each policy, and one strip for each assignment."""
     since = now - timedelta(days=SHOWN_DAYS)
     strips = [(str(each.policy), history_of(each, since, now)) for each in assignments[:MOST_STRIPS]]
     return {
@@ -65,5 +65,5 @@ def _marks(found: Sequence[Stretch]) -> list[Mark]:
 
 
 def _in_words(found: Sequence[Stretch]) -> list[tuple[str, str, str]]:
-    """The class, the reason and for how long it held in all, the longest first."""
+    """The class, the reason and the total time for which it held, the longest first."""
     return [(LOOKS.get(code, "rest"), WHAT[code], span(seconds)) for code, seconds in totals(found).items()]
