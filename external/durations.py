@@ -1,4 +1,6 @@
-"""How people write durations, as `90s`, `15m`, `2h` or `7d`, and how they read them. Stored they are seconds. Pure."""
+"""Durations as users write them, such as `90s`, `15m`, `2h` or `7d`, and as they read them. Stored they are seconds.
+Pure.
+"""
 
 import re
 from argparse import ArgumentTypeError
@@ -8,10 +10,10 @@ from itertools import pairwise
 
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 PATTERN = r"[0-9]{1,15}(\.[0-9]{1,6})?[smhdwy]?"
-"""Of a duration, for descriptions of what is accepted."""
+"""The pattern of a duration, for descriptions of accepted values."""
 
 SIZES = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
-"""As people read them."""
+"""Units as users read them."""
 
 WRITE = "write 90s, 15m, 2h, 7d or a number of seconds"
 LONGEST = 10**10
@@ -19,7 +21,7 @@ LONGEST = 10**10
 
 
 def parse(text: str, least: float = 0, most: float = LONGEST) -> float:
-    """Seconds, an integer where they are whole. Raises: ValueError for no duration, or none in `least` … `most`."""
+    """Seconds, an integer if they are whole. Raises: ValueError if it is not a duration, or not in `least` … `most`."""
     if not re.fullmatch(PATTERN, text):
         raise ValueError(f"{text!r:.60} is no duration; {WRITE}")
     number = text.rstrip("smhdwy")
@@ -30,7 +32,7 @@ def parse(text: str, least: float = 0, most: float = LONGEST) -> float:
 
 
 def duration(least: float = 0, most: float = LONGEST) -> Callable[[str], float]:
-    """The type of a command's option: argparse says what is wrong, beside the name of the option."""
+    """The type of a command's option: argparse prints the error next to the name of the option."""
 
     def read(text: str) -> float:
         try:
@@ -42,13 +44,15 @@ def duration(least: float = 0, most: float = LONGEST) -> Callable[[str], float]:
 
 
 def write(seconds: float) -> str:
-    """As people type it, in the largest unit of which it is a whole number: what `parse` reads as so many seconds."""
+    """A duration as users type it, in the largest unit of which it is a whole number: `parse` reads it as the same
+    seconds.
+    """
     unit = next((each for each in "dhm" if seconds and seconds % UNITS[each] == 0), "s")
     return f"{seconds / UNITS[unit]:.6f}".rstrip("0").rstrip(".") + unit
 
 
 def instant(written: str, now: datetime) -> datetime:
-    """`24h` before `now`, or an instant; without an offset in UTC. Raises: ValueError with an example."""
+    """`24h` before `now`, or an instant; in UTC if it has no offset. Raises: ValueError with an example."""
     try:
         if written[-1:] in UNITS and not written[-1:].isdigit():
             return now - timedelta(seconds=parse(written))
@@ -61,7 +65,7 @@ def instant(written: str, now: datetime) -> datetime:
 
 
 def coming(written: str, now: datetime) -> datetime:
-    """`24h` from `now` on, or an instant after it; without an offset in UTC. Raises: ValueError with an example."""
+    """`24h` after `now`, or an instant after it; in UTC if it has no offset. Raises: ValueError with an example."""
     at = now + (now - instant(written, now)) if written[-1:] in UNITS and not written[-1:].isdigit() else None
     at = at or instant(written, now)
     if at <= now:
@@ -70,7 +74,9 @@ def coming(written: str, now: datetime) -> datetime:
 
 
 def span(seconds: float | None) -> str:
-    """A duration in its two largest units, as `2 h 5 min`, or one, as `2 h` or `40 ms`; empty for none."""
+    """A duration in its two largest units, such as `2 h 5 min`, or in one, such as `2 h` or `40 ms`. Empty if it is
+    None.
+    """
     if seconds is None:
         return ""
     if 0 < seconds < 1:

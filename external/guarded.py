@@ -1,9 +1,9 @@
 """Addresses that a worker contacts only where they were written as such: link-local ones, the services from which the
 machines of a cloud get their credentials and, where a setting closes it, loopback.
 
-Whoever edits a source or a repository says where the workers connect. So it takes a permission to save one of these
-addresses (`sources/declarations/reach.py`), and what was saved is contacted. A *name* never leads to one, whatever its
-server answers today: of the addresses that it has, those are left out, and one of the others is connected to.
+Any user who edits a source or a repository decides where the workers connect. So it takes a permission to save one of
+these addresses (`sources/declarations/reach.py`), and a saved one is contacted. A *name* never leads to one, whatever
+its server answers today: these addresses are left out, and one of the name's others is connected to.
 """
 
 import ipaddress
@@ -29,11 +29,11 @@ METADATA = tuple(
     )
 )
 LOOPBACK = tuple(map(ipaddress.ip_network, ("127.0.0.0/8", "0.0.0.0/8", "::1/128", "::/128")))
-"""The unspecified address is connected to as this host."""
+"""A connection to the unspecified address reaches this host."""
 NAMES = frozenset(
     {"metadata", "metadata.goog", "metadata.google.internal", "instance-data", "instance-data.ec2.internal"}
 )
-"""Which mean such a service wherever they are known."""
+"""Names that mean such a service wherever they are known."""
 
 WHY = (
     "no name may lead to a link-local address, the metadata service of a cloud or, where BACKUPSCHED_LOOPBACK says so, "
@@ -41,15 +41,15 @@ WHY = (
 )
 
 loopback_is_open = True
-"""Whether loopback is reached as any other address (the setting `LOOPBACK`)."""
+"""True if loopback is reached like any other address (the setting `LOOPBACK`)."""
 
 
 class Guarded(OSError):
-    """A name has no address but guarded ones. The message is for people."""
+    """A name has only guarded addresses. The message is for users."""
 
 
 def is_guarded(address: Address) -> bool:
-    """Whether it is contacted only where it was written as such."""
+    """True if an address is contacted only where it was written as such."""
     plain = _inner(unmapped(address))
     return any(plain in each for each in (*LINK_LOCAL, *METADATA, *(() if loopback_is_open else LOOPBACK)))
 
@@ -61,13 +61,13 @@ def is_never_public(address: Address) -> bool:
 
 
 def is_of_guarded(network: Network) -> bool:
-    """Whether a network holds nothing but addresses of `is_never_public`."""
+    """True if a network holds only addresses of `is_never_public`."""
     same = (each for each in (*LINK_LOCAL, *METADATA) if each.version == network.version)
     return any(network.subnet_of(each) for each in same)  # type: ignore[arg-type]
 
 
 def names_guarded(host: str) -> bool:
-    """Whether a host is written as such an address, or by a name that means one."""
+    """True if a host is written as such an address, or as a name that means one."""
     try:
         return is_guarded(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
@@ -78,9 +78,9 @@ def names_guarded(host: str) -> bool:
 
 
 def contactable(host: str, addresses: Iterable[str]) -> list[str]:
-    """Those of the addresses of a host that may be contacted: all of one that is written as an address.
+    """The addresses of a host that may be contacted: all of them if the host is written as an address.
 
-    Raises: Guarded when that is none.
+    Raises: Guarded if there is none.
     """
     found = list(addresses)
     if names_guarded(host) or host in found:
@@ -94,7 +94,7 @@ def contactable(host: str, addresses: Iterable[str]) -> list[str]:
 def addresses_of(host: str) -> list[str]:
     """The addresses of a host that may be contacted, the preferred one first. Takes as long as the system's resolver.
 
-    Raises: OSError when there is none.
+    Raises: OSError if there is none.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -104,10 +104,10 @@ def addresses_of(host: str) -> list[str]:
 
 
 def address_of(host: str, port: int, seconds: float) -> str:
-    """The first address of a host that may be contacted; where there are several, the first that takes a connection at
+    """The first address of a host that may be contacted; if there are several, the first that accepts a connection at
     the port. For a program that would look the name up by itself, and be led elsewhere. `seconds`: for each connection.
 
-    Raises: OSError when there is none.
+    Raises: OSError if there is none.
     """
     first, *others = addresses_of(host)
     for address in (first, *others) if others else ():

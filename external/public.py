@@ -1,4 +1,4 @@
-"""Which addresses are public. Pure.
+"""The public addresses. Pure.
 
 IANA's registries of special-purpose addresses, as of 2026: https://www.iana.org/assignments/iana-ipv4-special-registry
 """
@@ -26,7 +26,7 @@ NOT_PUBLIC = tuple(
         "203.0.113.0/24",
         "224.0.0.0/4",  # multicast: Python calls it global
         "240.0.0.0/4",
-        # within 2000::/3; outside it no IPv6 address is public, but for NAT64
+        # within 2000::/3; outside it no IPv6 address is public, except for NAT64
         "2001::/23",  # Teredo, benchmarks, ORCHID
         "2001:db8::/32",
         "2002::/16",  # 6to4: any IPv4 address may hide in it
@@ -39,7 +39,7 @@ NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: Address) -> bool:
-    """Whether the whole internet reaches the same host by it."""
+    """True if the whole internet reaches the same host by it."""
     plain = unmapped(address)
     if isinstance(plain, IPv6Address):
         if plain in NAT64:
@@ -50,5 +50,5 @@ def is_public(address: Address) -> bool:
 
 
 def unmapped(address: Address) -> Address:
-    """::ffff:127.0.0.1 is 127.0.0.1."""
+    """The IPv4 address in a mapped one: ::ffff:127.0.0.1 is 127.0.0.1."""
     return getattr(address, "ipv4_mapped", None) or address

@@ -1,7 +1,7 @@
-"""What a program or server outside wrote, without the secrets that it was given.
+"""Redaction of texts from a program or server outside: without the secrets that it was given.
 
-A server may send a password back in an error, as it is or encoded: by accident, or so that the person who reads the log
-sees it. Every text from outside passes through here before it is stored or logged, with all secrets of its run.
+A server may send a password back in an error, as it is or encoded: by accident, or so that the reader of the log sees
+it. Every text from outside passes through here before it is stored or logged, with all secrets of its run.
 """
 
 import base64
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from urllib.parse import quote, quote_plus
 
 SHORTEST = 4
-"""Characters of a secret that is looked for: shorter ones stand in any text by chance."""
+"""The fewest characters of a secret that is searched for: shorter ones occur in any text by chance."""
 STRUCK_OUT = "***"
 
 
@@ -25,8 +25,9 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 def spellings_of(secret: str) -> set[str]:
-    """How a secret may look: as it is, each longer line of it, URL-encoded, in HTML, JSON and Python, as hex and base64
-    (also where it is a part of what was encoded, as in `user:password`)."""
+    """Possible spellings of a secret: as it is, each longer line of it, URL-encoded, in HTML, JSON and Python, as hex
+    and base64 (also where it is a part of the encoded text, such as in `user:password`).
+    """
     found: set[str] = set()
     for part in {secret, secret.strip(), *(line.strip() for line in secret.splitlines() if len(line) >= 16)}:
         data = part.encode(errors="surrogatepass")
@@ -50,7 +51,7 @@ def _lower_escapes(url: str) -> str:
 
 
 def _in_base64(data: bytes) -> set[str]:
-    """The characters of base64 that `data` alone decides, wherever in the encoded bytes it begins."""
+    """The characters of base64 that `data` alone determines, wherever in the encoded bytes it begins."""
     found = set()
     for before in range(3):
         text = base64.b64encode(bytes(before) + data).decode().rstrip("=")

@@ -1,7 +1,7 @@
-"""How many sockets the questions of a worker may hold open at once: as its limit of file descriptors allows.
+"""The number of sockets that the questions of a worker may hold open at once, bounded by its limit of file descriptors.
 
-A host that is silent holds one for each of its addresses until its time is over. So what hangs is counted in sockets,
-and a worker goes on asking while there are some left.
+A silent host holds one for each of its addresses until its time is over. So hanging questions are counted in sockets,
+and a worker continues to ask as long as some are left.
 """
 
 import resource
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from threading import Lock
 
 MOST = 16_384
-"""However high the limit is: a question that hangs holds some memory, too."""
+"""The most sockets, however high the limit is: a question that hangs holds some memory, too."""
 RESERVED = 512
 """File descriptors for everything else: connections, programs and their pipes, logs."""
 
 
 class Sockets:
-    """Those that questions of this process hold open."""
+    """The sockets that questions of this process hold open."""
 
     def __init__(self) -> None:
         self.open, self.limit = 0, MOST
@@ -24,12 +24,12 @@ class Sockets:
 
     @property
     def left(self) -> int:
-        """How many more may be opened."""
+        """The number of sockets that may still be opened."""
         return self.limit - self.open
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """While one is open."""
+        """Count one open socket while the block lasts."""
         with self._lock:
             self.open += 1
         try:
@@ -39,7 +39,7 @@ class Sockets:
                 self.open -= 1
 
     def raise_limit(self) -> None:
-        """Raise the soft limit of file descriptors as far as they are needed and the hard one lets us."""
+        """Raise the soft limit of file descriptors as far as they are needed and the hard limit allows."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MOST + RESERVED
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -43,6 +43,8 @@ REWRITTEN = (
     "engines/restores/maria",
     "engines/restores/pg",
     "engines/sqlite",
+    "external",
+    "external/network",
     "fleet/admin",
     "jobs",
     "jobs/backlog",

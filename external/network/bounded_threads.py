@@ -1,9 +1,9 @@
 """Threads for calls of the system that may never return: looking up a name, looking at a folder on a dead share.
 
-asyncio's own executor has a handful of threads; as many hung calls would hold up everything else that uses it, and the
-worker's exit, since it waits for them. These threads are daemons, bounded in number, and live while there is work.
-The same question (`key`) is asked once at a time: what asks it meanwhile shares the answer. So a share that hangs costs
-one thread, however often it is asked.
+asyncio's own executor has a handful of threads; that many hung calls would hold up everything else that uses it, and
+the worker's exit, since it waits for them. These threads are daemons, bounded in number, and live while there is work.
+The same question (`key`) is asked once at a time: callers that ask it in the meantime share the answer. So a share that
+hangs costs one thread, however often it is asked.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class BoundedThreads:
-    """Up to `limit` threads. What finds all of them busy waits for one, within its own time."""
+    """Up to `limit` threads. A call that finds all of them busy waits for one, within its timeout."""
 
     def __init__(self, name: str, limit: int) -> None:
         self._name, self._limit = name, limit
@@ -29,13 +29,13 @@ class BoundedThreads:
 
     @property
     def are_all_busy(self) -> bool:
-        """Whether a further call would have to wait for a thread."""
+        """True if a further call would have to wait for a thread."""
         return len(self._under_way) >= self._limit
 
     async def call(self, key: object, function: Callable[[], Result]) -> Result:
-        """Return what `function` returns, called in a thread. Cancelled, it leaves the call to itself.
+        """Call `function` in a thread and return its result. If cancelled, the call continues by itself.
 
-        Raises: what `function` raises.
+        Raises: the errors of `function`.
         """
         return await asyncio.wrap_future(self._begin(key, function))
 
@@ -48,7 +48,7 @@ class BoundedThreads:
             if (shared := self._under_way.get(key)) is not None:
                 return shared
             answer: Future[Result] = Future()
-            answer.set_running_or_notify_cancel()  # one that gives up does not cancel it for the others
+            answer.set_running_or_notify_cancel()  # a caller that gives up does not cancel it for the others
             self._under_way[key] = answer
             self._calls.append((key, answer, function))
             if self._threads < self._limit:

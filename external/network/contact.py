@@ -1,6 +1,7 @@
-"""How a host is reached: its name looked up, then its addresses tried, all within a time and without end of threads.
+"""Contact with a host: its name is looked up, then its addresses are tried, all within a time limit and with a bounded
+number of threads.
 
-A name is given to the system's resolver only, never to a program, so one that begins with "-" is just an unknown name.
+A name is given only to the system's resolver, never to a program, so one that begins with "-" is just an unknown name.
 """
 
 import asyncio
@@ -18,23 +19,23 @@ from external.network.bounded_threads import BoundedThreads
 from external.sockets import sockets
 
 LOOKUP_THREADS = 256
-"""A resolver that is silent takes half a minute over each name."""
+"""Threads for look-ups. A silent resolver takes half a minute over each name."""
 LOOKUP_THREADS_OF_ARRIVALS = 64
-"""Of their own, or what has just checked in would wait for the names of what is not there."""
+"""Separate threads for sources that have just checked in, which would otherwise wait for the names of absent hosts."""
 MAX_ADDRESSES = 8
-"""Of one name. More would be a flood, not a host."""
+"""The most addresses of one name. More would be a flood, not a host."""
 NEXT_ADDRESS_AFTER = 0.25
-"""Seconds after which the next address is tried beside the one before (RFC 8305)."""
+"""Seconds after which the next address is tried in addition to the one before (RFC 8305)."""
 
 OUR_OWN = (errno.EMFILE, errno.ENFILE)
-"""Errors that say nothing about a host: no file descriptor is left here."""
+"""Errors that mean nothing about a host: no file descriptor is left here."""
 
 Found = TypeVar("Found")
 
 lookups = BoundedThreads("look-up", LOOKUP_THREADS)
 lookups_of_arrivals = BoundedThreads("look-up-arrival", LOOKUP_THREADS_OF_ARRIVALS)
 is_arrival: ContextVar[bool] = ContextVar("is_arrival", default=False)
-"""Whether what is contacted in this task has just checked in."""
+"""True if the host that is contacted in this task has just checked in."""
 
 
 def host_and_port(url: str) -> tuple[str, int]:
@@ -44,10 +45,10 @@ def host_and_port(url: str) -> tuple[str, int]:
 
 
 async def addresses_of(host: str) -> list[str]:
-    """The IP addresses of a host name that may be contacted (`external.guarded`), the preferred one first; those of an
-    IP address are itself.
+    """The IP addresses of a host name that may be contacted (`external.guarded`), the preferred one first; for an IP
+    address, only itself.
 
-    Raises: OSError when there is none.
+    Raises: OSError if there is none.
     """
     if is_address(host):
         return [host]
@@ -57,7 +58,7 @@ async def addresses_of(host: str) -> list[str]:
 
 
 def is_address(host: str) -> bool:
-    """Whether it is an IP address, which takes no look-up."""
+    """True if it is an IP address, which needs no look-up."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -66,14 +67,14 @@ def is_address(host: str) -> bool:
 
 
 def names_a_host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether it may be that of a single host that anything may lead to, loopback among them."""
+    """True if it may be the address of a single host that anything may lead to, including loopback."""
     of_many = address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved
-    # ::1 lies in a reserved network
+    # ::1 is in a reserved network
     return (address.is_loopback or not of_many) and not guarded.is_guarded(address)
 
 
 def reason(error: OSError) -> str:
-    """What an error of the network means, in the system's words, without addresses and numbers."""
+    """The meaning of a network error, as the system's text, without addresses and numbers."""
     if error.errno is None or isinstance(error, socket.gaierror):
         return error.strerror or str(error)
     return os.strerror(error.errno)
@@ -87,12 +88,12 @@ def _look_up(host: str) -> list[str]:
 
 
 async def first_of(addresses: list[str], ask: Callable[[str], Awaitable[Found]]) -> Found:
-    """Ask `addresses`, the next one as soon as one fails or takes long; return what the first that succeeds returns.
+    """Ask `addresses`, the next one as soon as one fails or takes long; return the result of the first that succeeds.
 
-    `ask` raises OSError for an address where there is nothing. The others are given up once there is an answer. While
+    `ask` raises OSError for an address where there is nothing. The others are cancelled once there is an answer. While
     no socket is left, one address is asked after the other.
 
-    Raises: the first address's OSError when there is nothing at any.
+    Raises: the first address's OSError if there is nothing at any.
     """
 
     async def ask_one(address: str) -> Found:

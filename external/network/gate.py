@@ -2,9 +2,10 @@
 its source and its repository, and to nothing else.
 
 rclone follows redirects and has no option against it. A share could lead it to any address that the worker reaches and
-have the answer copied, and to another port of its own host rclone sends the password along. So it asks the gate for
-each connection, to loopback too (`--http-proxy`; proxies of the environment are not asked for that). The gate does not
-look at what passes: http and https are the same to it, and a redirect within the server is a request like any other.
+have the answer copied, and rclone sends the password along to another port of the share's host. So it asks the gate for
+each connection, including those to loopback (`--http-proxy`; proxies of the environment are not asked for that). The
+gate does not look at the data: http and https are the same to it, and a redirect within the server is a request like
+any other.
 """
 
 import asyncio
@@ -23,23 +24,23 @@ from external.public import is_public
 READ_BYTES = 2**18
 IPV4, NAME, IPV6 = 1, 3, 4
 DONE, GUARDED, NOT_ALLOWED, UNREACHABLE, REFUSED = 0, 1, 2, 4, 5
-"""Replies of RFC 1928, section 6; `storage/places/servers.py` knows the words that rclone has for them."""
+"""Replies of RFC 1928, section 6; `storage/places/servers.py` knows rclone's texts for them."""
 RESET = struct.pack("ii", 1, 0)
 
 Server = tuple[str, int]
 PUBLIC: Server = ("*", 0)
-"""Among servers: each one whose addresses are all public."""
+"""An entry among servers that stands for each one whose addresses are all public."""
 ANY_PORT = 0
-"""Of a server whose data come over connections of their own, as those of FTP."""
+"""The port of a server whose data come over separate connections, such as FTP."""
 
 
 @contextmanager
 def gate_to(servers: Collection[Server], connect_timeout: float) -> Iterator[str]:
-    """Open a gate to `servers`, each a host and a port, for as long as the block lasts. Yields the proxy's URL.
+    """Open a gate to `servers`, each a host and a port, while the block lasts. Yields the proxy's URL.
 
-    `connect_timeout`: seconds for a connection to one of them, the look-up of its name included.
+    `connect_timeout`: seconds for a connection to one of them, including the look-up of its name.
 
-    Raises: OSError when this process has no socket left.
+    Raises: OSError if this process has no socket left.
     """
     gate = _Gate(frozenset((_spelled(host), port) for host, port in servers), connect_timeout)
     loop = asyncio.new_event_loop()
@@ -94,7 +95,7 @@ class _Gate:
             return REFUSED, None
         except Guarded:
             return GUARDED, None
-        except OSError:  # TimeoutError is one
+        except OSError:  # including TimeoutError
             return UNREACHABLE, None
 
 
@@ -110,7 +111,7 @@ async def _dial(port: int, address: str) -> socket.socket:
 
 
 async def _asked_for(near: socket.socket) -> Server:
-    """Greet the program; return where it wants to be connected to. Raises: OSError, ValueError."""
+    """Greet the program; return the host and port that it wants to connect to. Raises: OSError, ValueError."""
     _, methods = await _receive(near, 2)
     await _receive(near, methods)
     await _send(near, b"\5\0")
@@ -136,7 +137,9 @@ async def _send(near: socket.socket, data: bytes) -> None:
 
 
 async def _relay(near: socket.socket, far: socket.socket) -> None:
-    """Copy both ways until either side ends. A server that breaks off does so for the program too, never as an end."""
+    """Copy both ways until either side ends. A connection that a server breaks off is broken off for the program, too,
+    never ended normally.
+    """
     there, back = asyncio.create_task(_copy(near, far)), asyncio.create_task(_copy(far, near))
     try:
         await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
