@@ -1,7 +1,7 @@
 """Files of a backup as a stream: one file, or a tar archive of several, with modes, times and links.
 
-They are restored in batches into scratch space, and each is removed when it is sent. So what a download takes of this
-host's disk is bounded by the largest file.
+They are restored in batches into scratch space, and each is removed when it is sent. So the room that a download takes
+on this host's disk is bounded by the largest file.
 """
 
 import os
@@ -75,8 +75,9 @@ def file(repository: Repository, assignment: str, point: str, entry: Entry) -> G
 
 
 def archive(repository: Repository, assignment: str, point: str, tree: Tree, path: str) -> Generator[bytes]:
-    """A tar of a folder, in which paths are those below it. A file of it names what could not be restored, what the
-    point lacks, and what it has as of an earlier one."""
+    """A tar of a folder, in which paths are those below it. One of its files names the paths that could not be
+    restored, those that the point lacks, and those that it has as of an earlier point.
+    """
     failed, way_out = list[str](), ""
     kept = (each for each in tree.below(path) if each.is_kept)
     lacking, above = exceptions_of(tree, [path]), len(path.rpartition("/")[0]) + 1 if "/" in path else 0
@@ -119,7 +120,7 @@ def _header(entry: Entry, name: str, size: int) -> bytes:
 
 @contextmanager
 def _opened(path: bytes) -> Iterator[IO[bytes]]:
-    """A file that was restored. Raises: OSError for a link: it would lead to a file of this host."""
+    """A restored file, opened. Raises: OSError for a link: it would lead to a file of this host."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as content:
         yield content
 

@@ -1,6 +1,7 @@
 """Kind `drill`: proves now and then that the newest point of an assignment can be restored (`engines.restores`).
 
-What it found stands with the assignment: *last proved restorable* beside its last success, or why it is not.
+Its result is stored with the assignment: *last proved restorable* next to its last success, or the reason why it is
+not.
 """
 
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ from storage.restoring.base import Step
 
 KIND = planning.DRILL
 AGAIN_AFTER = timedelta(days=1)
-"""Where the last drill proved nothing."""
+"""The wait after a drill that proved nothing."""
 KEPT_TABLES = 500
 SHOWN = 3
 
@@ -118,7 +119,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 
 
 def in_words(done: Drilled) -> str:
-    """As `point 20261121T065755Z: 3 of 3 files, 12 KB, came back as its manifest says`."""
+    """The result as text, such as `point 20261121T065755Z: 3 of 3 files, 12 KB, came back as its manifest says`."""
     if done.error:
         return f"point {done.point}: {done.error}"
     files = f"{done.files:,} of {several(done.of_files, 'file')}"

@@ -1,4 +1,6 @@
-"""Queue `restores`: runs what was asked for, and notes what came of it. What was interrupted goes on."""
+"""Queue `restores`: runs the restores that were asked for, and notes their results. One that was
+interrupted continues.
+"""
 
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -23,9 +25,9 @@ from storage.points.store import Stopped, StorageFailed
 from storage.restoring.base import Refused, Report, Step, Wish
 
 DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
-"""Where to → the order of `engines.restores.restore_process`."""
+"""The place to restore to → the order of `engines.restores.restore_process`."""
 KEPT = ("files", "size", "present", "not_set", "failed", "old", "missing")
-"""Of a report, with its restore."""
+"""The fields of a report that are kept with its restore."""
 REFUSED = "nothing was written: "
 """Begins why a record was ended that no further attempt would help."""
 

@@ -41,9 +41,9 @@ from storage.stores import store_of
 
 CONFIRM = "It may hold anything: restore it if you know why that is so, and say so, by --foreign, a tick or `foreign`"
 LOOK_SECONDS = 120.0
-"""For the names of points, which a page waits for: a listing that only drips is never silent."""
+"""Seconds for the names of points, which a page waits for: a listing that only drips is never silent."""
 PATIENCE_SECONDS = 5.0
-"""Of a page, for what may take longer: it goes on behind it."""
+"""Seconds that a page waits for work that may take longer: it continues behind the page."""
 READING = (
     "what was asked for is still being read, which takes some seconds for a million files; it goes on: look again in a "
     "moment"
@@ -58,7 +58,7 @@ class Unfinished(Exception):
 
 
 def cache() -> Path:
-    """Where the manifests that were looked at are kept for the next look."""
+    """The folder in which manifests that were looked at are kept for the next look."""
     return Path(settings.VAR_DIR) / "trees"
 
 
@@ -68,7 +68,7 @@ def points(repository: Repository, assignment: str) -> list[str]:
 
 
 def points_and_foreign(repository: Repository, assignment: str) -> tuple[list[str], list[str]]:
-    """The same, and the names of points that are none of ours. Raises: StorageFailed."""
+    """The same, and the names of points that are not ours. Raises: StorageFailed."""
     location, ours = locations.location_of(repository), known_points.of_folder(assignment, repository)
     facts: dict[str, Any] = {"folder": assignment, "made": repository.made_at is not None}
     stop = InTime(Event(), LOOK_SECONDS)
@@ -91,7 +91,7 @@ def versions(repository: Repository, assignment: str, points: list[str], path: s
 
 @contextmanager
 def tree_of(repository: Repository, assignment: str, point: str, patience: float = PATIENCE_SECONDS) -> Iterator[Tree]:
-    """What a point holds. Its first look reads the manifest. Raises: Refused, StorageFailed, Unfinished."""
+    """The tree of a point. Its first look reads the manifest. Raises: Refused, StorageFailed, Unfinished."""
     location, ours = locations.location_of(repository), known_points.of_folder(assignment, repository)
     if not trees.is_cached(location, assignment, point, cache(), ours):
         facts = {"assignment": assignment, "point": point, "cache": cache()}
@@ -126,11 +126,11 @@ def restore(
     terms: dict[str, bool] | None = None,
     foreign: bool = False,
 ) -> Report:
-    """Restore into a folder of this host, or as `do` names it, to `source`; block until done. `loader`: as whom a dump
-    is loaded; `terms`: on which (`engines.restores.terms`). `foreign`: a person has confirmed that the point may be
-    foreign.
+    """Restore into a folder of this host, or as `do` names it, to `source`; block until done. `loader`: the account by
+    which a dump is loaded; `terms`: those under which it is (`engines.restores.terms`). `foreign`: a user has confirmed
+    that the point may be foreign.
 
-    Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
+    Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore continues.
     """
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
     facts |= ({"loader": asdict(loader)} if loader else {}) | ({"terms": terms} if terms else {})
@@ -180,8 +180,9 @@ def _order(
     hidden: Sequence[str] = (),
     **facts: Any,
 ) -> Any:
-    """Give an order. `ours`: the points that it may take; None: any. `hidden`: further secrets. Raises: Refused,
-    StorageFailed, Stopped; ValueError, ProgramMissing for what cannot be reached."""
+    """Give an order. `ours`: the points that it may take; None if any. `hidden`: further secrets. Raises: Refused,
+    StorageFailed, Stopped; ValueError, ProgramMissing for a place that cannot be reached.
+    """
 
     def take(found: dict[str, Any]) -> None:
         if "step" in found:
@@ -194,8 +195,9 @@ def _order(
 
 
 def scratch_for(kind: str, *, needs_server: bool = True) -> Scratch:
-    """Where a dump of that kind of source may be loaded, and as whom. `needs_server`: into a server of its own; without
-    one, programs of PostgreSQL that are not ours to hand out are found where the worker finds them.
+    """The place where a dump of that kind of source may be loaded, and the account for it. `needs_server`: it is loaded
+    into a separate server; without one, programs of PostgreSQL that are not ours to hand out are found where the worker
+    finds them.
 
     Raises: ImproperlyConfigured, OSError.
     """
@@ -222,10 +224,11 @@ def added(text: str, sentence: str) -> str:
 
 
 def way_out(repository: Repository | None, folder: str, point: str) -> str:
-    """Which other repositories than this one have a point of the assignment of that folder, and how to restore from
-    there; empty: none that is known of. One is named only if it says at this moment that it has this very point, and if
-    no check has found damage there that may touch it."""
-    with suppress(Error):  # the failure itself is to be said, also while the database is away
+    """A sentence that names the other repositories that have a point of the assignment of that folder, and how to
+    restore from there. Empty if none is known. One is named only if it reports at this moment that it has this very
+    point, and if no check has found damage there that may touch it.
+    """
+    with suppress(Error):  # the failure itself must be reported, also while the database is away
         rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
         assignment = rows.filter(directory=folder).first()
         if assignment and (others := list(_others(assignment, repository, point))):
@@ -246,7 +249,7 @@ def _others(assignment: Assignment, repository: Repository | None, point: str) -
 
 
 def _touches(damage: Iterable[dict[str, Any]], point: str) -> bool:
-    """Whether any of it may be of that point; restic names no point."""
+    """True if any of the damage may touch that point; restic names no point."""
     return any(each["place"] == RESTIC or Damage(**each).touches(point) for each in damage)
 
 

@@ -1,4 +1,4 @@
-"""What a person wants restored: checked, written down, and put on the backlog as a record of the kind `restore`."""
+"""Restores that users ask for: checked, stored, and put on the backlog as records of the kind `restore`."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -39,14 +39,14 @@ NONE_THERE = (
 )
 ACCOUNT = ("user", "secret")
 ALLOWED = ("overwrite", "foreign", "dry_run", "trusted", "roles_with_rights")
-"""What a person says yes to, of one restore."""
+"""The terms of one restore that a user may agree to."""
 LOOK = "(only a look) "
 """Begins the title of one in which nothing is written."""
 MAY_RESTORE = "sources.restore_source"
 
 
 class NotHeldThere(ValueError):
-    """A repository that has nothing of an assignment, or a name of none. The message is for people."""
+    """A repository that has nothing of an assignment, or a name that no repository has. The message is for users."""
 
 
 class Restores(Service[Restore]):
@@ -54,7 +54,7 @@ class Restores(Service[Restore]):
 
     model, declaration = Restore, resources.Restore
     place = ""
-    """Where on this host the row that was checked last is restored to, as `place_of` has it."""
+    """The place on this host to which the row that was checked last is restored, as `place_of` returns it."""
 
     def values(self, row: Restore) -> dict[str, Any]:
         return {
@@ -111,7 +111,9 @@ class Restores(Service[Restore]):
         return source
 
     def _check_account(self, row: Restore) -> None:
-        """Raises: ValidationError for another account of the server that this one may not name, or there is none."""
+        """Raises: ValidationError for another account of the server if this one may not name any, or if the source has
+        none.
+        """
         if not row.user:
             return
         if "user" not in {each.name for each in RULES[row.assignment.source.kind].options}:
@@ -123,9 +125,10 @@ class Restores(Service[Restore]):
             raise ValidationError({"secret": problem})
 
     def place_of(self, row: Restore) -> str:
-        """Returns where that is on this host, as links lead now: the folder; of a source its path; of a new database
-        file the folder that gets it; empty: not here. Raises: ValidationError for what this account, or any restore,
-        may not write to."""
+        """The place of a restore on this host, as links lead now: the folder; for a source its path; for a new database
+        file the folder that gets it. Empty if it is not on this host. Raises: ValidationError for a place that this
+        account, or any restore, may not write to.
+        """
         source = row.assignment.source
         is_database = RULES[source.kind].is_database
         if (row.to == To.DATABASE) is not is_database and row.to != To.FOLDER:
@@ -149,7 +152,7 @@ class Restores(Service[Restore]):
             if inside := next((each for each in ours if form.is_relative_to(each)), None):
                 raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
         if self.account:
-            # back to where it came from; a folder for restores is no place of which sources read
+            # back to where it came from; a folder for restores is not a place that sources read from
             roots = settings.RESTORE_FOLDERS if row.to == To.FOLDER else settings.FOLDERS
             reach.check_folder(self.account, "target", folder, roots, place / below)
         return str(place)
@@ -191,8 +194,9 @@ def points_of(assignment: Assignment, only: str | None = None, foreign: str | No
     """Its points, the oldest first, each with the repository that holds it: that of its policy, an earlier one, or a
     copy. `only`: the name of the one that is to be asked; `foreign`: that of a foreign point that is meant, too.
 
-    Of a repository that does not answer, those that its backups name and no other has, so that no older point stands in
-    for one of them. Raises: StorageFailed when none answers; NotHeldThere for one that has nothing of it.
+    If a repository does not answer, the points that its backups name and no other has are returned, so that no older
+    point takes the place of one of them. Raises: StorageFailed when none answers; NotHeldThere for one that has nothing
+    of it.
     """
     found: dict[str, Repository] = {}
     lost: dict[str, Repository] = {}
@@ -217,7 +221,7 @@ def points_of(assignment: Assignment, only: str | None = None, foreign: str | No
 
 
 def _why_not_there(assignment: Assignment, name: str) -> str:
-    """In words: there is no repository of that name, or what it holds of the source is not of this policy."""
+    """The reason as text: there is no repository of that name, or its points of the source are not of this policy."""
     known = list(Repository.objects.order_by("name").values_list("name", flat=True))
     if name not in known:
         return no_such("repository", name, known)
@@ -235,9 +239,10 @@ def _why_not_there(assignment: Assignment, name: str) -> str:
 def choose(
     assignment: Assignment, at: str | None, now: datetime, only: str | None = None, *, foreign: bool = False
 ) -> tuple[str, dict[str, Repository]]:
-    """The point that `at` means, and all, as `points_of` has them; a `foreign` one by its very name. Where `only` does
-    not answer, or lacks the point of that name, which other repository has it is said. Raises: ValueError,
-    StorageFailed."""
+    """The point that `at` means, and all points, as `points_of` returns them; a `foreign` one by its very name. If
+    `only` does not answer, or lacks the point of that name, the error names the other repositories that have it.
+    Raises: ValueError, StorageFailed.
+    """
     zone = assignment.policy.schedule.period.tzinfo
     try:
         points = points_of(assignment, only, at if foreign else None)
@@ -256,7 +261,7 @@ def choose(
 
 
 def describe_target(row: Restore) -> str:
-    """Where to, in words."""
+    """The target as text."""
     if row.to == To.SOURCE:
         return f"the source, into {row.target}" if row.target else "the source, in place"
     return f"the new database {row.target}" if row.to == To.DATABASE else row.target

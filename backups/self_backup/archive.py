@@ -1,7 +1,7 @@
 """The archive of a day and the key that opens it. The format is age's (https://age-encryption.org/v1).
 
-A key pair is made once. The public half, which is all that a day's backup needs, stands in the database; the other one
-is kept beside the archives, sealed by the passphrase.
+A key pair is made once. The public half, which is all that a day's backup needs, is stored in the database; the other
+one is kept next to the archives, sealed by the passphrase.
 """
 
 import json
@@ -28,7 +28,9 @@ ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 GROUPS, LETTERS = 6, 5
 TRIES = 50
 EXCESSIVE = "Excessive work parameter"
-"""In what age says of a key for which this machine would take sixteen times as long as the one that made it."""
+"""A part of age's message about a key for which this machine would take sixteen times as long as the one
+that made it.
+"""
 
 
 class WrongPassphrase(Exception):
@@ -54,8 +56,9 @@ class ArchiveKey:
 
 @dataclass(frozen=True)
 class About:
-    """What an archive is of. `migrations`: app and name of each that its database has; `environment`: the variables of
-    the worker that the settings read; `var`: its directory then; `made_at`: ISO 8601."""
+    """The description of an archive. `migrations`: app and name of each that its database has; `environment`: the
+    variables of the worker that the settings read; `var`: its directory then; `made_at`: ISO 8601.
+    """
 
     made_at: str
     var: str
@@ -100,8 +103,9 @@ def names_among(files: Iterable[str]) -> list[str]:
 
 
 def pack(folder: Path, about: About, files: Iterable[Path], recipient: str) -> Path:
-    """Pack what lies in `folder` (its `database.dump`), and `files` with their absolute paths. Returns the sealed file,
-    in `folder`. Files that cannot be read are left out. Raises: OSError."""
+    """Pack the contents of `folder` (its `database.dump`), and `files` with their absolute paths. Returns the sealed
+    file, in `folder`. Files that cannot be read are left out. Raises: OSError.
+    """
     (folder / ABOUT).write_text(json.dumps(asdict(about)))
     plain, sealed = folder / "archive.tar", folder / f"archive{ENDING}"
     with tarfile.open(plain, "w") as tar:
@@ -116,7 +120,7 @@ def pack(folder: Path, about: About, files: Iterable[Path], recipient: str) -> P
 
 @contextmanager
 def opened(sealed: Path, identity: str) -> Iterator[tuple[About, tarfile.TarFile]]:
-    """What an archive is of, and its files. A plain copy lies beside it meanwhile.
+    """The description of an archive, and its files. There is a plain copy next to it in the meantime.
 
     Raises: WrongPassphrase, ArchiveDamaged.
     """

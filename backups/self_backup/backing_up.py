@@ -44,7 +44,7 @@ LEFT_OUT = ("django_session", "sources_progress")
 
 @dataclass(frozen=True)
 class DayArchive:
-    """A day's archive: where it lies, and its bytes."""
+    """A day's archive: its place and its bytes."""
 
     file: str
     size: int

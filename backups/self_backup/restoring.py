@@ -1,7 +1,7 @@
-"""From an empty machine to workers that go on: the newest archive of a repository, or that of a day.
+"""The way from an empty machine to workers that continue: the newest archive of a repository, or that of a day.
 
-What can be done twice is done first: keys and files. The database comes back in one transaction, so a restore that is
-cut off leaves an empty database, and begins again.
+Steps that can be done twice are done first: keys and files. The database comes back in one transaction, so a restore
+that is cut off leaves an empty database, and begins again.
 """
 
 import os
@@ -36,8 +36,9 @@ class CannotRestore(Exception):
 
 @dataclass(frozen=True)
 class Restored:
-    """What came back. `files`: written; `not_written`: path → why not; `differing`: names of variables that were set
-    otherwise when the archive was made."""
+    """The result of a restore. `files`: written; `not_written`: path → why not; `differing`: names of variables that
+    were set otherwise when the archive was made.
+    """
 
     archive: str
     made_at: str
@@ -57,11 +58,11 @@ def archives(location: Location) -> list[str]:
 
 
 def restore(location: Location, passphrase: str, at: str | None, report: Callable[[str], None]) -> Restored:
-    """Bring the scheduler back into this installation, which must be empty. `at`: the name of a backup: the last one up
-    to that; None: the last one.
+    """Bring the scheduler back into this installation, which must be empty. `at`: the name of a backup, for the last
+    one up to that; None for the last one.
 
-    Raises: ValueError for what is no such name; CannotRestore, WrongPassphrase, TooSlow, ArchiveDamaged, StorageFailed,
-    ProgramMissing, OSError.
+    Raises: ValueError for a name that is not one of a backup; CannotRestore, WrongPassphrase, TooSlow, ArchiveDamaged,
+    StorageFailed, ProgramMissing, OSError.
     """
     _check_is_empty()
     name = chosen(archives(location), at)
@@ -142,7 +143,9 @@ def _write_files(tar: tarfile.TarFile, about: archive.About) -> tuple[list[str],
 
 
 def _write_what_differs(about: archive.About) -> list[str]:
-    """The variables that are not set here as they were, into a file for the person to look at."""
+    """Write the variables that are not set here as they were into a file for the operator to look at. Returns their
+    names.
+    """
     here = dict(os.environ)
     if not here.get("SECRET_KEY"):  # the one in its file counts
         here["SECRET_KEY"] = about.environment["SECRET_KEY"]

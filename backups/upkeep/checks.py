@@ -1,12 +1,12 @@
-"""Kind `check`: reads what an assignment has in its repository, some of it each day, and compares it with manifests.
+"""Kind `check`: reads the data that an assignment has in its repository, some each day, and compares it with manifests.
 
-All of it is read within the `check_within` of its policy; each day's record reads its share, and what is known to be
-damaged, in each repository. One of restic is read as a whole, by one of those in it; what another one has elsewhere, it
-reads by itself. What is found is kept in `CheckRound`, and said in the log. Repositories that its policy
-had before, and those with copies, are read in turn, as long as points lie there.
+All of it is read within the `check_within` of its policy; each day's record reads its share, and the data that is known
+to be damaged, in each repository. A restic repository is read as a whole, by one of the assignments in it; the data
+that another one has elsewhere, that one reads by itself. The findings are kept in `CheckRound`, and named in the log.
+Repositories that its policy had before, and those with copies, are read in turn, as long as there are points in them.
 
-A person may ask for one repository: then that one is read, and the round stays where it is, unless it stands there.
-Asked for all, a record reads one, and its settle puts a record on the backlog for those that are left.
+A user may ask for one repository: then that one is read, and the round stays where it is, unless it is there. If all
+are asked for, a record reads one, and its settle puts a record on the backlog for those that are left.
 """
 
 from collections.abc import Iterable
@@ -42,11 +42,11 @@ EVERY = timedelta(hours=20)
 """A day, less what a window may be later than the last one."""
 DAY = 86_400
 ONLY = "repositories"
-"""In the payload of what a person asked for: the ids of those to read; None: all."""
+"""A key of the payload of a check that was asked for: the ids of the repositories to read, None for all."""
 FILES_ONLY = "files_only"
-"""In the payload of one whose restic repository another one reads."""
+"""A key of the payload of a check whose restic repository another one reads."""
 SLACK = 0.75
-"""Of the time in which all is to be read: absent repositories and closed windows take their part."""
+"""A factor of the time in which all is to be read: absent repositories and closed windows take their part."""
 
 
 def plan(now: datetime | None = None) -> int:
@@ -71,14 +71,15 @@ def check_now(
     now: datetime | None = None,
 ) -> int:
     """Read now all that the rounds of these have left, whatever their window, and then each other repository of theirs;
-    or only a `repository`. Returns how many have something to read, and are not at work yet."""
+    or only a `repository`. Returns how many have something to read, and are not at work yet.
+    """
     instant = now or database_clock()
     found = records.asked_for(KIND, assignment_ids, "check_round__planned_at", by, instant)
     return _enqueue(found, instant, repository, **_asked([repository.pk] if repository else None))
 
 
 def lying_in(repository: Repository) -> list[int]:
-    """The ids of the assignments with backups, or copies of them, in a repository."""
+    """The ids of the assignments with backups, or copies of backups, in a repository."""
     copied = Copy.objects.filter(repository=repository).exclude(points=[])
     lying = Q(backups__repository=repository) | Q(pk__in=copied.values("assignment"))
     return list(Assignment.objects.filter(lying).values_list("pk", flat=True).distinct())
@@ -126,10 +127,11 @@ def check_files(run: Run) -> Outcome:
 
 @dataclass
 class Read:
-    """What was read in which repository (its id). `unrecorded`: its points without a row; `lost`: folder →
-    points of others, for whom it was read, that are not there. `next`: the one in which the
-    round goes on; None: it stays where it is; `ends`: whether a round has ended. `again`: in which others what is known
-    to be damaged was read. `failed`: why nothing was read in others. `left`: what a person asked for, too."""
+    """The result of a check in a repository (its id). `unrecorded`: its points without a row; `lost`: folder → points
+    of others, for whom it was read, that are not there. `next`: the repository in which the round continues, None if it
+    stays where it is; `ends`: whether a round has ended. `again`: the others in which the data that is known to be
+    damaged was read. `failed`: why nothing was read in others. `left`: further repositories that were asked for.
+    """
 
     repository: int
     done: Checked
@@ -197,7 +199,7 @@ def _read(work: records.Work, row: CheckRound, repository: Repository, share: fl
 
     Raises: StorageFailed, Stopped, Busy.
     """
-    in_parts = repository.format == Format.RESTIC and work.is_asked_for  # it would read one of them
+    in_parts = repository.format == Format.RESTIC and work.is_asked_for  # it would read one part
     goes_on = repository.pk == row.repository_id and not in_parts
     answer = repository_orders.work(
         "check_files",
@@ -222,8 +224,9 @@ def _read(work: records.Work, row: CheckRound, repository: Repository, share: fl
 
 
 def _read_again(work: records.Work, row: CheckRound, others: list[Repository], failed: list[str]) -> dict[int, Checked]:
-    """What is known to be damaged in these, so that it does not wait for their turn. Why one was not read is added to
-    `failed`; a stop ends it, and what was read stays."""
+    """Read the data that is known to be damaged in these, so that it does not wait for their turn. The reason why one
+    was not read is added to `failed`; a stop ends it, and the results so far stay.
+    """
     found, known = dict[int, Checked](), {each.get("repository") for each in row.damage}
     for repository in (each for each in others if each.pk in known):
         try:
@@ -295,7 +298,9 @@ def _log(record: Claimed, read: Read, found: list[Damage], now: datetime) -> Non
 
 
 def in_words(found: list[Damage]) -> str:
-    """As `2 files: 'a' of 20261121T065755Z: it is missing; …`. restic names none: it says what is wrong."""
+    """The damage as text, such as `2 files: 'a' of 20261121T065755Z: it is missing; …`. restic names no files: it
+    reports what is wrong.
+    """
     named = "; ".join(
         each.why if each.place == RESTIC else f"{each.path!r} of {each.points}: {each.why}" for each in found[:3]
     )

@@ -1,11 +1,13 @@
 """Kind `copy`: brings the points of an assignment into the second repository that its policy names (`copy_to`).
 
-A backup notes that its point is not in the copy (`Assignment.to_copy_since`); each minute what has such a note is put
-on the backlog, for the window of copies. Nothing is lost by an end in the middle (`storage/points/copying.py`), so a
-copy is stopped when its window closes, and when a backup of its source waits behind it; it goes on later.
+A backup notes that its point is not in the copy (`Assignment.to_copy_since`); each minute the assignments with such a
+note are put on the backlog, for the window of copies. Nothing is lost by an end in the middle
+(`storage/points/copying.py`), so a copy is stopped when its window closes, and when a backup of its source waits behind
+it; it continues later.
 
 Points that the policy does not keep are removed from the copy once all new ones are there: by its rules, and never
-because they are gone from the first repository. What is deleted there, or encrypted by an intruder, is still here.
+because they are gone from the first repository. A point that is deleted there, or encrypted by an intruder, is still
+here.
 """
 
 import time
@@ -42,7 +44,7 @@ from storage.points.store import StorageFailed
 
 KIND = planning.COPY
 AGAIN_AFTER = timedelta(hours=6)
-"""Where the last record gave up, or was cancelled."""
+"""The wait after a record that gave up, or was cancelled."""
 LOOK_EVERY_SECONDS = 10.0
 SHOWN = 6
 YIELDS_FOR = timedelta(minutes=1)
@@ -80,7 +82,7 @@ def _enqueue(assignments: list[Assignment], now: datetime, **how: Any) -> int:
 
 @dataclass
 class Brought:
-    """What came of a run: into which repository (its id), as of which backup, and the points that are there then.
+    """The result of a run: into which repository (its id), as of which backup, and the points that are there then.
 
     `removed`: points that the policy does not keep; `trouble`: why some were not removed, or take room still.
     """
@@ -187,13 +189,14 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
 
 
 def _again(assignment: Assignment, target: Repository) -> list[str]:
-    """Of restic, points that its policy keeps, of which the first repository has backups, and which the copy does not
-    have."""
+    """The points that its policy keeps, of which the first repository has backups, and which the copy does not have.
+    Empty if the copy is not in a restic repository.
+    """
     if target.format == Format.RESTIC:
         lost = {name for home, name in retention_decisions.known_to_be_lost(assignment) if home == target.pk}
         there = set(holdings.recorded(assignment, target)) - lost
         names = there.union(holdings.recorded(assignment, assignment.policy.repository))
-        with suppress(ValueError):  # rules that cannot be read; retention says so
+        with suppress(ValueError):  # rules that cannot be read; retention reports that
             decided = retention_decisions.decide_of_copy(assignment, target, names)
             return [each.point.name for each in decided if each.reasons and each.point.name not in there]
     return []
@@ -218,7 +221,7 @@ def _thin(work: records.Work, target: Repository, found: Brought) -> None:
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Keep what lies in the copy. Runs in the settle's transaction."""
+    """Store the contents of the copy. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     rows = Assignment.objects.filter(pk=record.payload["assignment"])
     match outcome:
@@ -247,9 +250,10 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 
 
 def _lost(assignment: Assignment, copy: Copy, there: list[str]) -> dict[str, str]:
-    """Points that a copy had by our rows and is to keep, and that are not `there` any more. It names them until its
-    rules let them go, as a check does; of restic, the next copy brings them again."""
-    with suppress(ValueError):  # rules that cannot be read; retention says so
+    """The points that a copy had by our rows and is to keep, and that are not `there` any more. It names them until its
+    rules let them go, as a check does; in a restic repository the next copy brings them again.
+    """
+    with suppress(ValueError):  # rules that cannot be read; retention reports that
         decided = retention_decisions.decide_of_copy(assignment, copy.repository, {*copy.points, *there})
         kept = (each.point.name for each in decided if each.reasons not in ((), (retention_decisions.TOO_MANY,)))
         return {name: GONE for name in kept if name not in there}
@@ -257,7 +261,7 @@ def _lost(assignment: Assignment, copy: Copy, there: list[str]) -> dict[str, str
 
 
 def problem_of(found: Brought) -> str:
-    """What is wrong with a copy that has all points; empty: nothing."""
+    """The problem with a copy that has all points. Empty if there is none."""
     number, untried = found.done.wrong_files, found.done.untried
     wrong = "; ".join(found.done.wrong[:SHOWN])
     damaged = f"{several(number, 'file')} or points of it are damaged or lacking: {wrong}" if number else ""
@@ -267,7 +271,7 @@ def problem_of(found: Brought) -> str:
 
 
 def in_words(found: Brought) -> str:
-    """As `2 points copied (7 files, 12 KB), 30 there, 1 removed`."""
+    """The result as text, such as `2 points copied (7 files, 12 KB), 30 there, 1 removed`."""
     new, points = len(found.done.new), len(found.done.points)
     size = f", {filesizeformat(found.done.size)}" if found.done.size else ""  # restic names no bytes
     text = f"{several(new, 'point')} copied ({several(found.done.files, found.done.unit)}{size})"

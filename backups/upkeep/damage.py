@@ -1,4 +1,4 @@
-"""What checks have found damaged in a repository, for those who bring it again: backups, and copies."""
+"""Damage that checks have found in a repository, for the runs that bring the data again: backups, and copies."""
 
 from collections import defaultdict
 

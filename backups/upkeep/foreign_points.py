@@ -1,4 +1,4 @@
-"""Foreign points: which there are, and how a person takes one for ours (`storage.points.known`)."""
+"""Foreign points: which there are, and how an operator accepts one as ours (`storage.points.known`)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -44,8 +44,10 @@ class ForeignPoint:
 
 
 def of(assignment: Assignment, only: str | None = None) -> tuple[list[ForeignPoint], list[str]]:
-    """Those in each of its repositories, the oldest first, by a look at all manifests; and why one could not be looked
-    at. Those whose manifest cannot be read are left out. `only`: the name of the one that is looked at."""
+    """The foreign points in each of its repositories, the oldest first, by a look at all manifests; and why one could
+    not be looked at. Points whose manifest cannot be read are left out. `only`: the name of the repository that is
+    looked at.
+    """
     found, failed = list[ForeignPoint](), list[str]()
     for repository in holdings.homes(assignment) if assignment.directory else ():
         if only not in (None, repository.name):
@@ -64,7 +66,9 @@ def of(assignment: Assignment, only: str | None = None) -> tuple[list[ForeignPoi
 
 
 def in_repository(repository: Repository) -> tuple[list[ForeignPoint], list[str]]:
-    """Those of all assignments that have points there, or write there; and why one could not be looked at."""
+    """The foreign points of all assignments that have points there, or write there; and why one could
+    not be looked at.
+    """
     there = Q(backups__repository=repository) | Q(copies__repository=repository) | Q(policy__repository=repository)
     found, failed = list[ForeignPoint](), list[str]()
     for assignment in Assignment.objects.filter(there).select_related("source", "policy").distinct().order_by("pk"):
@@ -74,8 +78,9 @@ def in_repository(repository: Repository) -> tuple[list[ForeignPoint], list[str]
 
 
 def of_the_past(points: Iterable[ForeignPoint], now: datetime) -> tuple[list[ForeignPoint], list[ForeignPoint]]:
-    """Those that may be accepted together; and those of the future, which none of ours can be: one of them would be the
-    newest point for ever."""
+    """The points that may be accepted together; and those of the future, a time that none of ours can have: one of them
+    would be the newest point for ever.
+    """
     past, future = list[ForeignPoint](), list[ForeignPoint]()
     for each in points:
         (past if each.at <= now + AHEAD else future).append(each)
@@ -83,7 +88,7 @@ def of_the_past(points: Iterable[ForeignPoint], now: datetime) -> tuple[list[For
 
 
 def described(points: Iterable[ForeignPoint]) -> str:
-    """How many there are, of how many sources, in which repository and from when to when, as a part of a sentence."""
+    """The number of points and of sources, the repositories and the first and last time, as a part of a sentence."""
 
     def by_repository(point: ForeignPoint) -> str:
         return point.repository.name
@@ -100,9 +105,9 @@ def described(points: Iterable[ForeignPoint]) -> str:
 
 @transaction.atomic
 def accept(point: ForeignPoint, *, by: str) -> None:
-    """From now on it is ours as it is: what its manifest has become since is foreign again.
+    """Accept a point as ours in its present state: once its manifest changes after that, it is foreign again.
 
-    Raises: ValueError, where it is later than any run of ours can be: all later ones would come after it.
+    Raises: ValueError, if it is later than any run of ours can be: all later ones would come after it.
     """
     assignment, repository, name = point.assignment, point.repository, point.name
     if layout.instant_of(name) > database_clock() + AHEAD:

@@ -1,14 +1,14 @@
-"""Kind `look`: whether each repository is where it is said to be, and has the newest point of each assignment.
+"""Kind `look`: finds out whether each repository is where it is expected, and has the newest point of each assignment.
 
 Once an hour a round goes through the assignments of a repository, by their ids, and looks for the manifests of those
 that no backup and no check has seen within the hour, by name (`engines.at_repositories.sightings`). One record of a
-repository is on the backlog at a time, and its settle writes what was found:
+repository is on the backlog at a time, and its settle writes the findings:
 
     a point that is not there    is damage, as a check finds it; a look that finds it again clears that
     a repository that is away    puts all its sources in doubt: at once where another one, or nothing, is in its place;
                                  after an hour where it is silent
 
-What is away is looked for every ten minutes. An edit that moves a repository looks first (`lacking`).
+A repository that is away is looked for every ten minutes. An edit that moves a repository looks first (`lacking`).
 """
 
 import time
@@ -41,14 +41,14 @@ BATCH = 1000
 """Assignments that one process looks for. A restic repository is listed as a whole, so there all are looked for."""
 OF_RESTIC = 100_000
 MOST_MISSING = 500
-"""Of a record, before they are written down."""
+"""The most missing points of a record, before they are written down."""
 RUN_SECONDS, BATCH_SECONDS = 240.0, 60.0
 EDIT_SECONDS = 15.0
-"""For which a person who moves a repository waits."""
+"""Seconds for which a user who moves a repository waits."""
 
 
 class WantedPoints(NamedTuple):
-    """What is looked for of an assignment: its folder, and names of points; `newest` is one of them."""
+    """The wanted points of an assignment: its folder, and names of points; `newest` is one of these."""
 
     id: int
     source: str
@@ -59,8 +59,9 @@ class WantedPoints(NamedTuple):
 
 @dataclass
 class Looked:
-    """What was found in a repository, by the ids of assignments. `place`: where it was then; `after`: where the round
-    goes on, 0: it has ended. `away`, `silent`: why nothing was looked for."""
+    """The findings of a look at a repository, by the ids of assignments. `place`: where it was then; `after`: where the
+    round continues, 0 if it has ended. `away`, `silent`: why nothing was looked for.
+    """
 
     repository: int
     place: tuple[str, dict[str, object]]
@@ -169,7 +170,7 @@ def _sort(found: Looked, wanted: Iterable[WantedPoints], answer: dict[str, objec
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Keep what was found, unless the repository was moved meanwhile. Runs in the settle's transaction."""
+    """Store the findings, unless the repository was moved in the meantime. Runs in the settle's transaction."""
     match outcome:
         case Succeeded(result=Looked() as found):
             row = Repository.objects.select_for_update(no_key=True).filter(pk=found.repository).first()
@@ -199,8 +200,9 @@ def _note_away(row: Repository, found: Looked, record: Claimed, now: datetime) -
 
 
 def note(repository: Repository, missing: dict[int, list[str]], there: dict[int, list[str]], now: datetime) -> None:
-    """Write down which points of assignments a repository has not, unless something here has removed them meanwhile,
-    and which it has. Assignments are locked first, then rounds, in one order (`restic_turns.lock_rounds`)."""
+    """Write down which points of assignments a repository lacks, unless something here has removed them in the
+    meantime, and which it has. Assignments are locked first, then rounds, in one order (`restic_turns.lock_rounds`).
+    """
     known = CheckRound.objects.filter(damage__contains=[{"why": GONE, "repository": repository.pk}])
     ids = {*missing, *known.filter(pk__in=there).values_list("pk", flat=True)}
     if not ids:
@@ -243,8 +245,9 @@ def _line(assignment: Assignment, what: str, text: str) -> decisions.Line:
 
 
 def lacking(row: Repository, stop: StopSignal | None = None, *, is_new: bool) -> str:
-    """What a place that a repository is to move to lacks, in a sentence; empty if nothing was found to be missing
-    within EDIT_SECONDS. `is_new`: the place does not say whose it is. Raises: Stopped."""
+    """The points that a place lacks to which a repository is to move, in a sentence. Empty if nothing was found to be
+    missing within EDIT_SECONDS. `is_new`: the place does not name its owner. Raises: Stopped.
+    """
     old = Repository.objects.get(pk=row.pk)
     until, after, looked_at = time.monotonic() + EDIT_SECONDS, 0, 0
     size = OF_RESTIC if row.format == Format.RESTIC else BATCH

@@ -1,8 +1,8 @@
-"""What the kinds `retention`, `check`, `copy` and `drill` share: records of their own that work on what an assignment
-has in a repository, at most one of a kind for each assignment.
+"""Shared parts of the kinds `retention`, `check`, `copy` and `drill`: separate records that work on the data of an
+assignment in a repository, at most one of a kind for each assignment.
 
-They wait for the policy's window, under its throttle, and go through `availability`, where nothing is asked, since what
-is handed on from there passes the gate: one record of a source is at work at a time.
+They wait for the policy's window, under its throttle, and go through `availability`, where nothing is asked, since
+records that are handed on from there pass the gate: one record of a source is at work at a time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -50,16 +50,18 @@ from storage.points.store import Stopped, StorageFailed
 AT_ONCE = 100
 """Records a minute: thousands of assignments do not begin together."""
 PRIORITY = -10
-"""Of what is planned by itself, added to the policy's: a backup comes first."""
+"""The priority of records that are planned automatically, added to the policy's: a backup comes first."""
 PASSED_OVER = (WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SWEEP, WaitingFor.RECHECK)
-"""What a person who asks for it now does not wait for."""
+"""The waits that a record does not have to end if it is asked for now."""
 AHEAD = timedelta(hours=1)
 """Further in the future nothing was planned but by a clock that was ahead: it counts as not planned."""
 ASKED_FOR = {"asked_for": True}
-"""In the payload of what a person asked for."""
+"""A part of the payload of a record that was asked for."""
 LEFT_OUT = "something was left out of it; what, is not known, since the result of its run was lost"
 PHASE = Value(timedelta(microseconds=1)) * (F("pk") * 618_034 % 1_000_000)
-"""Of a second: each assignment's own, spread evenly whatever ids there are (as the phase of a retry)."""
+"""A part of a second: a different one for each assignment, spread evenly whatever ids there are (as the phase of a
+retry).
+"""
 CLOSED = "its window closed; it goes on in the next opening"
 
 
@@ -71,8 +73,9 @@ def first_from(seconds: float | str) -> Combinable:
 
 
 def due(wanted: Q, since: str, at_most: int | None = AT_ONCE) -> list[Assignment]:
-    """Those assignments with a backup, as many as are begun at once, the longest ago first by the column `since`. What
-    belongs to them is read of these alone: they may be all, on the day after an upgrade."""
+    """The due assignments with a backup, as many as are begun at once, the longest ago first by the column `since`.
+    Their related rows are read for these alone: all assignments may be due, on the day after an upgrade.
+    """
     backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
     by = () if since == "pk" else (F(since).asc(nulls_first=True),)
     ordered = Assignment.objects.active().filter(wanted, backed_up).order_by(*by, "pk")
@@ -83,7 +86,7 @@ def due(wanted: Q, since: str, at_most: int | None = AT_ONCE) -> list[Assignment
 
 
 def asked_for(kind: str, ids: Iterable[int], since: str, by: str, now: datetime) -> list[Assignment]:
-    """Those of these assignments with a backup, for which `by`, a person, wants it now; the log says so."""
+    """The assignments among these with a backup, for which `by`, a user, wants it now; each is a line of the log."""
     found, text = due(Q(pk__in=ids), since, at_most=None), f"{by} asked for a {kind}"
     decisions.doing_all((decisions.Line("asked for", text, kind, planning.subject_of(each.pk)) for each in found), now)
     return found
@@ -102,8 +105,8 @@ def enqueue(
 ) -> int:
     """Put a record of each on the backlog, for the next `opening` of its policy. Returns how many are new.
 
-    `priority`: added to the policy's. `payload`: what else stands in theirs. `at_once`: whatever its window, with
-    `asked` there, too; those that waited for it, or for their next try, count as new.
+    `priority`: added to the policy's. `payload`: further facts for theirs. `at_once`: whatever its window, with `asked`
+    in the payload, too; records that waited for it, or for their next try, count as new.
     """
 
     def record(assignment: Assignment) -> BacklogRecord:
@@ -125,7 +128,7 @@ def enqueue(
 
 
 def payload_with(facts: dict[str, Any]) -> Combinable:
-    """For an update of records: their payload, with these facts."""
+    """An expression for an update of records: their payload, with these facts."""
     return Func(F("payload"), Value(facts, JSONField()), template="%(expressions)s", arg_joiner=" || ")
 
 
@@ -152,7 +155,7 @@ def _record(kind: str, assignment: Assignment, now: datetime, priority: int, ope
 
 
 async def hand_on(run: Run) -> Outcome:
-    """Pass the gate. The source is not asked: nothing is wanted of it."""
+    """Pass the gate. The source is not asked: nothing is wanted from it."""
     return Handoff(planning.BACKUPS, exclusive_key=run.record.payload["key"])
 
 
@@ -184,7 +187,7 @@ class Work:
 
     @property
     def stopped(self) -> Outcome:
-        """What becomes of its record when it was stopped."""
+        """The outcome for a record that was stopped."""
         return Released(CLOSED) if self.closed else Released()
 
 
@@ -253,8 +256,9 @@ def record_points(assignment_id: int, repository_id: int, found: Iterable[dict[s
 
 
 def count_what_is_left(assignment: Assignment, left: QuerySet[Backup]) -> None:
-    """Points of it go, and only `left` stay: what it has there is its last success, and where that is older it is
-    due. Without one, it is as if it was never backed up."""
+    """Count again after points of an assignment go, and only `left` stay: its last success becomes the newest that is
+    left, and if that is older it is due. If none is left, it is as if it was never backed up.
+    """
     last, at = assignment.last_backup_at, left.aggregate(at=Max("started_at"))["at"]
     # the name of a point, from which a lost row is written again, has whole seconds
     if last is None or (at and at > last - timedelta(seconds=1)):

@@ -1,10 +1,11 @@
 """Kind `removal`: deletes a source or a repository with the rows of its backups, and with their files if that is asked.
 
 `start` retires a source and puts the record on the backlog, in one transaction: from then on it is neither planned nor
-edited. The record passes the gate of its source, so nothing else of that is at work. Then, for each assignment and
-repository with backups: the folder goes, if it is to, and after it the rows, some a transaction; at last the row
-itself. What is there says what is left to do, so one that was killed anywhere is finished by the next attempt. Without
-the files, the repository still describes them: manifests lie beside them, and `RECOVER.txt` says how to get them back.
+edited. The record passes the gate of its source, so nothing else of that source is at work. Then, for each assignment
+and repository with backups: the folder goes, if it is to, and after it the rows, some a transaction; at last the row
+itself. The rows that are there show what is left to do, so a removal that was killed anywhere is finished by the next
+attempt. Without the files, the repository still describes them: manifests are stored next to them, and `RECOVER.txt`
+explains how to get them back.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -51,8 +52,9 @@ Row = Source | Repository
 
 @dataclass(frozen=True)
 class Contents:
-    """What goes with sources or repositories: their backups, what was written for these, and where they lie; and the
-    `copies` of sources, with their repositories."""
+    """The contents of sources or repositories that go with them: their backups, the bytes written for these, and the
+    repositories with them; and the `copies` of sources, with their repositories.
+    """
 
     backups: int
     size: int
@@ -81,7 +83,7 @@ class Contents:
 
 
 def contents(rows: Collection[Row]) -> Contents:
-    """Of rows of one kind. Four statements."""
+    """The contents of rows of one kind. Four statements."""
     backups = Backup.objects.filter(**_of(rows)).order_by()
     found = backups.aggregate(number=Count("pk"), size=Sum(Coalesce("added", "size")))
     names = Repository.objects.filter(pk__in=backups.values("repository")).order_by("name")
@@ -109,7 +111,9 @@ def under_way() -> frozenset[str]:
 
 
 def obstacle(row: Row, among: Collection[str] | None = None) -> str:
-    """That a row is being deleted, and how far that has come; empty: it is not. `among`: what `under_way` said."""
+    """A sentence: a row is being deleted, and how far that has come. Empty if it is not. `among`: the result of
+    `under_way`.
+    """
     if among is not None and _subject(row) not in among:
         return ""
     record = BacklogRecord.objects.unfinished().filter(kind=KIND, subject=_subject(row)).first()
@@ -121,7 +125,7 @@ def obstacle(row: Row, among: Collection[str] | None = None) -> str:
 
 
 def start(row: Row, *, with_backups: bool, by: str, now: datetime | None = None) -> BacklogRecord:
-    """Begin to delete a row. A source is retired by that, and what is to be restored of it is cancelled."""
+    """Begin to delete a row. A source is retired by that, and its waiting restores are cancelled."""
     return start_all([row], with_backups=with_backups, by=by, now=now)[0]
 
 
@@ -177,7 +181,7 @@ def _subject(row: Row) -> str:
 
 
 def remove(run: Run) -> Outcome:
-    """Delete what is left of it. Blocks for as long as that takes."""
+    """Delete the rest of a row. Blocks for as long as that takes."""
     try:
         return _remove(run)
     except Busy as error:
@@ -220,7 +224,9 @@ def _remove(run: Run) -> Outcome:
 
 
 def _places(row: Row) -> list[tuple[Assignment, Repository]]:
-    """Where backups of it lie, by our rows; of a source also where a run may have left files without a backup."""
+    """The places of its backups, by our rows; for a source also those where a run may have left files
+    without a backup.
+    """
     pairs = set(Backup.objects.filter(**_of([row])).order_by().values_list("assignment", "repository").distinct())
     pairs |= set(Copy.objects.filter(**_of([row])).values_list("assignment", "repository"))
     if isinstance(row, Source):

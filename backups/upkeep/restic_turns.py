@@ -1,5 +1,6 @@
-"""What a restic repository wants of the backlog. restic locks all of it to remove points, to prune and to check, and a
-backup locks it against these: whichever comes second is busy and looks again after a minute."""
+"""Turns that a restic repository needs from the backlog. restic locks all of it to remove points, to prune and to
+check, and a backup locks it against these: whichever comes second is busy and looks again after a minute.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,11 +27,13 @@ LIES_IN_FILES = {"assignment": OuterRef("pk"), "repository__format": Format.RCLO
 HAS_FILES = Q(Exists(Backup.objects.filter(**LIES_IN_FILES))) | Q(
     Exists(Copy.objects.filter(**LIES_IN_FILES).exclude(points=[]))
 )
-"""Of an assignment: something of it lies in a repository that is not restic's, as one that its policy had before."""
+"""A condition on assignments: some of their data is in a repository that is not restic's, such as one that the policy
+had before.
+"""
 
 
 def is_wanted_alone(repository: Repository) -> bool:
-    """Whether a backup, or a copy, is to wait, since what needs the repository alone never finds it so."""
+    """True if a backup, or a copy, is to wait, since a record that needs the repository alone never finds it so."""
     if repository.format != Format.RESTIC:
         return False
     records = BacklogRecord.objects.unfinished().filter(
@@ -44,17 +47,20 @@ def is_wanted_alone(repository: Repository) -> bool:
 
 
 class Turns(NamedTuple):
-    """Of a check: those that are to read all that they have, and those that read what of it is not restic's."""
+    """The turns of a check: assignments that are to read all their data, and those that only read the part that is not
+    restic's.
+    """
 
     whole: list[Assignment]
     files: list[Assignment]
     planned: list[CheckRound]
-    """Of all, also of those whose part another one reads."""
+    """The rounds of all, also of assignments whose part another one reads."""
 
 
 def turns_of(assignments: list[Assignment], now: datetime, since: datetime | None) -> Turns:
-    """Who reads what. A restic repository is read as a whole, with its copy, by one for all whose backups go there: by
-    none of these where that was planned `since` then; None: in any case."""
+    """Choose who reads what. A restic repository is read as a whole, with its copy, by one for all whose backups go
+    there: by none of these if that was planned `since` then. None means in any case.
+    """
     turns, pairs = Turns([], [], []), dict[tuple[int, int | None], datetime]()
     if since:
         there = {each.policy.repository_id for each in assignments}
@@ -95,8 +101,9 @@ def recorded_of_others(assignment: Assignment, repository: Repository) -> dict[s
 
 
 class Rounds(NamedTuple):
-    """Of a check that ends: the round of its assignment and, where it read a restic repository, `of_others`, by
-    assignment, whose backups go there, too. All are locked."""
+    """The rounds of a check that ends: the round of its assignment and, if it read a restic repository, `of_others`, by
+    assignment, whose backups go there, too. All are locked.
+    """
 
     own: CheckRound
     of_others: dict[int, CheckRound]
@@ -104,9 +111,10 @@ class Rounds(NamedTuple):
     repository: Repository | None
 
     def share(self, lost: Mapping[str, list[str]]) -> None:
-        """What was read of a restic repository was read for all. Each keeps what is known of it elsewhere; and where it
-        is, if it reads files there by itself. `lost`: folder → points of the others that are not there, but what a
-        removal has removed meanwhile."""
+        """Share the result: the data of a restic repository was read for all. Each keeps what is known of its data
+        elsewhere; and its place in the round, if it reads files there by itself. `lost`: folder → points of the others
+        that are not there, except those that a removal has removed in the meantime.
+        """
         if (repository := self.repository) is None:
             return
         own, rows, pks = self.own, self.of_others, [each.pk for each in self.others]
@@ -128,9 +136,11 @@ class Rounds(NamedTuple):
 
 
 def lock_rounds(assignment_id: int, repository_id: int) -> Rounds | None:
-    """What the end of a check that has read a repository writes; None: its assignment is gone. What a copy or a removal
-    notes at the same moment is not to be forgotten, and of two checks that end together none is to wait for the other:
-    the assignment is locked first, as wherever what hangs on it is written, and then all rounds in one order."""
+    """The rounds that the end of a check that has read a repository writes. None if its assignment is gone. Notes that
+    a copy or a removal makes at the same moment must not be forgotten, and of two checks that end together none must
+    wait for the other: the assignment is locked first, as everywhere before its dependent rows are written, and then
+    all rounds in one order.
+    """
     locked = Assignment.objects.select_for_update(no_key=True, of=("self",)).select_related("policy")
     if (assignment := locked.filter(pk=assignment_id).first()) is None:
         return None

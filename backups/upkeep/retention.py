@@ -1,12 +1,12 @@
 """Kind `retention`: removes the points of an assignment that its policy does not keep.
 
 A backup that succeeds puts its record on the backlog when there is something to remove, and so does a copy whose
-repository was busy at its end. It is not held by the repository's breaker: a full repository is what it makes room in.
-What the repository says is there counts, so a removal whose result was lost is noted by the next one; until then no
-check misses what it was to remove (`retention_decisions.going`). A backup's row goes with its point. A point that was
-to stay and is not there keeps its row and is named among what is damaged, as by a check; from then on another one stays
-in its place. Where a policy was given another repository, its rules go on for what lies in the earlier ones; one of
-those that fails is named, and holds nothing up.
+repository was busy at its end. It is not held by the repository's breaker: it makes room in a full repository. The
+points that the repository itself lists count, so a removal whose result was lost is noted by the next one; until then
+no check misses the points that it was to remove (`retention_decisions.going`). A backup's row goes with its point. A
+point that was to stay and is not there keeps its row and is named among the damage, as by a check; from then on another
+one stays in its place. If a policy was given another repository, its rules continue for the points in the earlier ones;
+one of those that fails is named, and holds nothing up.
 """
 
 from collections import defaultdict
@@ -44,9 +44,10 @@ UNREADABLE = "its manifest cannot be read, so the point cannot be restored, and 
 
 @dataclass
 class Removal:
-    """What was removed: `points`, of which so many are `kept`, and the bytes of files; and what restic `pruned`.
+    """The result of a removal: `points`, of which so many are `kept`, and the bytes of files; and the bytes that restic
+    `pruned`.
 
-    `failed`: why not elsewhere; `lost`: points that were to stay, are not there, and were not known to be. By
+    `failed`: why not elsewhere; `lost`: points that were to stay, are not there, and were not known to be missing. By
     repository: `unrecorded` points, that had no row, those that are `there`, and what is wrong with the `manifests` of
     points that stay.
     """
@@ -79,8 +80,9 @@ class Removal:
 
 @transaction.atomic
 def plan_retired(now: datetime | None = None) -> int:
-    """Put on the backlog those of retired sources of which something is to be removed: each once a day, in a minute of
-    its own. Returns how many are new."""
+    """Put the records of retired sources with points to remove on the backlog: each once a day, each in a different
+    minute. Returns how many are new.
+    """
     instant = now or database_clock()
     has_points = Q(Exists(Backup.objects.filter(assignment=OuterRef("pk"))))
     has_points |= Q(Exists(Copy.objects.filter(assignment=OuterRef("pk")).exclude(points=[])))
@@ -124,7 +126,9 @@ def _remove(work: records.Work) -> Removal:
 
 
 def _remove_all(work: records.Work, done: Removal) -> None:
-    """Raises: StorageFailed, Stopped, Busy, also after some of it is done."""
+    """Remove points from all its repositories. Raises: StorageFailed, Stopped, Busy, also after a part
+    of it is done.
+    """
     assignment = work.assignment
     decided = defaultdict[int, list[KeptPoint]](list)
     for each in decide(assignment, now=work.record.started_at):
@@ -146,8 +150,9 @@ def _remove_all(work: records.Work, done: Removal) -> None:
 
 
 def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -> dict[str, Any] | None:
-    """Remove what does not stay of the points that an assignment has in a repository, with their rows. Returns what
-    came of it; None: all stay. Raises: StorageFailed, Stopped, Busy."""
+    """Remove the points of an assignment in a repository that do not stay, with their rows. Returns the result, None if
+    all stay. Raises: StorageFailed, Stopped, Busy.
+    """
     goes = [each.point.name for each in decided if not each.reasons]
     stays = [each.point.name for each in decided if each.reasons and MISSING not in each.reasons]
     lost = [each.point.name for each in decided if MISSING in each.reasons]
@@ -169,8 +174,9 @@ def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -
 
 
 def prune(work: records.Work, repository: Repository) -> int:
-    """Free what no point of a restic repository holds, if that is due. Returns the bytes of it. Raises: StorageFailed,
-    Stopped, Busy."""
+    """Free the data of a restic repository that no point holds, if that is due. Returns the freed bytes. Raises:
+    StorageFailed, Stopped, Busy.
+    """
     last = repository.pruned_at
     if repository.format != Format.RESTIC or (last and work.record.started_at - last < PRUNE_EVERY):
         return 0

@@ -1,7 +1,7 @@
-"""What becomes of each point of an assignment, by the rules of its policy: which stay and why, and which go.
+"""Decisions about the points of an assignment, by the rules of its policy: which stay and why, and which go.
 
-A point that was to stay and is known to be lost stays in the books, and another one in its place; so with one that is
-there and cannot be restored.
+A point that was to stay and is known to be lost keeps its row, and another one stays in its place; likewise for one
+that is there and cannot be restored.
 """
 
 import logging
@@ -26,14 +26,15 @@ log = logging.getLogger(__name__)
 
 RESTORED = "being restored"
 TOO_MANY = "more would go than came"
-"""From a copy, at once. What its rules let go under the same rules is as much as comes; else something is wrong."""
+"""From a copy, at once. As many points go as come while its rules stay the same; else something is wrong."""
 KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
 
 def decide(assignment: Assignment, now: datetime | None = None) -> list[KeptPoint]:
-    """What becomes of each of its points, the newest first, in whichever repository they lie. `now` (aware): of a
-    retired source, when; by default the database's clock."""
+    """The decision about each of its points, the newest first, in all its repositories. `now` (aware): the time of the
+    decision for a retired source; by default the database's clock.
+    """
     rows = assignment.backups.order_by()
     points = [
         Point(name, started_at, _is_full(*facts), repository)
@@ -48,8 +49,10 @@ def decide(assignment: Assignment, now: datetime | None = None) -> list[KeptPoin
 def decide_of_copy(
     assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None, came: int = 0
 ) -> list[KeptPoint]:
-    """The same of the points that a copy in a repository has, whatever became of those that it was made of. No more go
-    than came since some went last, so many of them just now (`came`), unless a person has changed the rules since."""
+    """The same for the points that a copy in a repository has, whatever happened to the points that it was made from.
+    No more go than came since some went last, so many of them just now (`came`), unless a user has changed the rules
+    since.
+    """
     rows = assignment.backups.order_by().values_list("snapshot", "warnings", "files", "rows")
     incomplete = {layout.point_of(place) for place, *facts in rows if not _is_full(*facts)}
     points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in there]
@@ -63,13 +66,16 @@ def decide_of_copy(
 
 
 def _is_full(warnings: list[str], files: int, rows: int | None) -> bool:
-    """Whether a backup left nothing out and holds anything. A source that was emptied, and accepted by mistake, does
-    not cost the last point that has it."""
+    """True if a backup left nothing out and holds anything. A source that was emptied, and accepted by mistake, does
+    not cost the last point with its contents.
+    """
     return not warnings and files > 0 and rows != 0
 
 
 def _decide(assignment: Assignment, points: list[Point], now: datetime | None) -> list[KeptPoint]:
-    """What cannot be restored stays by the rules as they are for all; what can, by those for these alone."""
+    """Decide twice: points that cannot be restored stay by the rules applied to all; the others, by the rules applied
+    to these others alone.
+    """
     points.sort(key=lambda point: layout.order_of(point.name), reverse=True)
     lost = _not_restorable(assignment)
     whole = [each for each in points if (each.repository, each.name) not in lost]
@@ -82,7 +88,7 @@ def _decide(assignment: Assignment, points: list[Point], now: datetime | None) -
 
 
 def _spared(assignment: Assignment, decided: list[KeptPoint]) -> list[KeptPoint]:
-    """What a person wants restored stays until that has ended."""
+    """Keep points that a user wants restored until that restore has ended."""
     if all(each.reasons for each in decided):
         return decided
     wanted = set(restores_under_way().filter(assignment=assignment).values_list("repository", "point"))
@@ -91,7 +97,7 @@ def _spared(assignment: Assignment, decided: list[KeptPoint]) -> list[KeptPoint]
 
 
 def restores_under_way() -> QuerySet[Restore]:
-    """Those on the backlog, whether one runs or waits."""
+    """Restores on the backlog, running or waiting."""
     records = BacklogRecord.objects.unfinished().filter(kind=names.RESTORE)
     return Restore.objects.filter(record_id__in=records.values("pk"))
 
@@ -119,7 +125,9 @@ def _apply(assignment: Assignment, points: list[Point], now: datetime | None) ->
 def _decide_of_retired(
     points: list[Point], keep: Keep, period: Period, retired_at: datetime, now: datetime
 ) -> list[KeptPoint]:
-    """As if a backup had been made in each period since it was retired, but the newest point stays to the last."""
+    """Decide as if a backup had been made in each period since it was retired, but the newest point
+    stays to the last.
+    """
     since = max(retired_at, points[0].started_at)
     left = keep.gone_on(since, now, period.zone, period.next_after)
     if left is None and now < retired_at + KEPT_AT_LEAST:
@@ -128,14 +136,15 @@ def _decide_of_retired(
 
 
 def copies_of(assignment: Assignment) -> QuerySet[Copy]:
-    """Those to which its rules apply: all of a retired source, else that of its policy."""
+    """The copies to which its rules apply: all of a retired source, else that of its policy."""
     found = assignment.copies.exclude(points=[]).select_related("repository")
     return found if assignment.source.retired else found.filter(repository=assignment.policy.copy_to_id)
 
 
 def has_more(assignment: Assignment, now: datetime) -> bool:
-    """Whether there are points that its policy does not keep. Rules that cannot be read, since they were written past
-    the forms, keep all: a backup is not to fail of them."""
+    """True if there are points that its policy does not keep. Rules that cannot be read, since they were written past
+    the forms, keep all: a backup must not fail because of them.
+    """
     try:
         if assignment.policy.keeping == Keep():
             return False
@@ -165,14 +174,15 @@ def going(assignment: Assignment, repository: Repository) -> set[str]:
 
 
 def to_be_there(assignment: Assignment, repository: Repository) -> list[str]:
-    """Those points that a repository is to have: by our rows, without what a removal may have removed, and not noted
-    yet."""
+    """The points that a repository is to have: by our rows, without those that a removal may have removed, and not
+    noted yet.
+    """
     removed = going(assignment, repository)
     return [each for each in holdings.recorded(assignment, repository) if each not in removed]
 
 
 def facts_of(assignment: Assignment) -> dict[str, Any]:
-    """What `decide` says, as JSON."""
+    """The result of `decide`, as JSON."""
     points = [
         {"point": each.point.name, "at": each.point.started_at.isoformat(), "stays": bool(each.reasons),
          "because": list(each.reasons)}

@@ -1,4 +1,4 @@
-"""Tries repositories: whether they can be used, and hold what is theirs.
+"""Trials of repositories: whether they can be used, and hold what belongs to them.
 
 At the command line a repository is tried before it is saved. A web request waits for no server: a repository on a
 remote is saved as *untried*, and nothing is backed up there, copied there, checked or removed until a record of kind
@@ -38,7 +38,7 @@ AS_TRIED = ("location", "remote", "secrets", "encrypted", "key", "untried")
 """The columns that a try depends on."""
 OF_RESTIC = frozenset({"config", "data", "keys", "snapshots"})
 LEAST_KEY = 32
-"""Characters of a key, of which a digest lies beside what it encrypts."""
+"""The least characters of a key: a digest of it is stored next to the data that it encrypts."""
 FORCE = (
     "To go on all the same, force it: `--force` of `repositories` and `apply`, `force` in the API, a box in the admin"
 )
@@ -147,7 +147,7 @@ def probe(row: Repository, *, take_over: bool = False, stop: StopSignal | None =
 
 
 def holds(row: Repository, found: Sequence[str]) -> str:
-    """Why a place with other files is not made a repository unasked; empty if it has none."""
+    """The reason why a place with other files is not made a repository unasked. Empty if it has none."""
     if not found:
         return ""
     names = HOLDS_RESTIC if set(found) >= OF_RESTIC else f"other files, such as {some_of(sorted(found), 3)}"
@@ -176,7 +176,7 @@ def make(row: Repository, stop: StopSignal | None = None) -> tuple[str, str]:
 
 
 def needs_a_server(row: Repository) -> bool:
-    """Whether to try it, and to make it, speaks with a server."""
+    """True if to try it, and to make it, contacts a server."""
     first = _first_beside(row) if row.format == Format.RESTIC else None
     return bool(row.remote or (first and first.remote))
 
