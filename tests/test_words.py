@@ -48,6 +48,7 @@ REWRITTEN = (
     "engines/sqlite",
     "external",
     "external/network",
+    "external/processes",
     "fleet/admin",
     "jobs",
     "jobs/backlog",

@@ -1,8 +1,8 @@
-"""Takes out of a program's message what it advises: that is meant for whoever typed its command, and is wrong here.
+"""Removes advice from a program's message: it is meant for a user who typed its command, and is wrong here.
 
-`clear host_keys and re-run with --sftp-pin-host-key` would trust whoever answers; `unlock`, `rebuild-index` and `prune`
-of restic are done here, in their turn, and change what another restic may be at work on; no option of a program can be
-added by a person. What is wrong stays in the message; what to do about it is ours to say.
+`clear host_keys and re-run with --sftp-pin-host-key` would trust any server that answers; `unlock`, `rebuild-index` and
+`prune` of restic are done by the scheduler, in their turn, and change data that another restic may be working on; a
+user cannot add an option to a program. The error stays in the message; the advice about it comes from the scheduler.
 """
 
 import re
@@ -12,7 +12,7 @@ ADVISES = (
     r"(?:please |you can |can |it is recommended to ){0,3}(?:re-?run|run|use|try|add|set|specify|consider|clear|fix)\b"
 )
 SPACE, REST, WORDS = r"\s{0,9}", r"[^.;()]{0,150}", r"[^.;]{0,150}"
-"""Bounded: part of a message is a server's, which could make one of 64 KiB that takes hours to search."""
+"""Bounded: part of a message comes from a server, which could make one of 64 KiB that takes hours to search."""
 ADVICE = (
     # a clause behind a sign: `… -- if it has changed, clear host_keys and re-run with --flag`
     re.compile(
@@ -20,7 +20,7 @@ ADVICE = (
         rf"(?:{OPTION}|`rclone |`?restic |rebuild-index|repair index){REST}\)?",
         re.IGNORECASE,
     ),
-    # of rclone: a configuration that is not kept in a file of its own
+    # of rclone: a configuration that is not kept in a separate file
     re.compile(rf"[^.;:]{{0,150}}(?:`rclone config|rclone config |in the config and re-run){WORDS}", re.IGNORECASE),
     # of restic
     re.compile(rf"[;.,]?{SPACE}[^;.,]{{0,150}}the `?unlock`? command{WORDS}", re.IGNORECASE),
@@ -28,29 +28,32 @@ ADVICE = (
         rf"[;.,]?{SPACE}(?:this is non-critical, )?(?:please |you can )?run [`'](?:restic )?[\w -]{{1,100}}['`]{WORDS}",
         re.IGNORECASE,
     ),
-    # of ssh: the keys are pinned in a source or a repository, and in no file of an account
+    # of ssh: the keys are pinned in a source or a repository, not in a file of an account
     re.compile(rf"[;.,]?{SPACE}(?:add correct host key in|remove with:|ssh-keygen -f)[^;]{{0,150}}", re.IGNORECASE),
     # of the programs of PostgreSQL and MariaDB
     re.compile(rf"[;.,]?{SPACE}(?:hint: )?(?:consider using|try) {WORDS}{OPTION}{WORDS}", re.IGNORECASE),
 )
-"""None of them matches across a `.` or `;` but at its beginning: the sentences before and behind stay."""
+"""Patterns of advice. None matches across a `.` or `;` except at its beginning: the sentences before and
+after it stay.
+"""
 SIGNS = re.compile(
     r"--[a-z]|rclone |restic |rebuild-index|repair index|in the config|unlock|\brun [`']|host key|remove with|"
     r"ssh-keygen"
 )
-"""Without one of them no message holds any, and is not looked through."""
+"""Signs of advice: a message without any of them holds none, and is not searched."""
 LONGEST = 2_000
 
 
 def without_middle(text: str) -> str:
-    """A text of at most LONGEST characters, its secrets struck out before, since half of one would stay. A server may
-    make a program print thousands of long ones, and looking through each takes time."""
+    """A text of at most LONGEST characters; its secrets are removed before, since half of one would stay. A server may
+    make a program print thousands of long texts, and searching each takes time.
+    """
     half = LONGEST // 2
     return text if len(text) <= LONGEST else f"{text[:half]} … {text[-half:]}"
 
 
 def without_advice(text: str) -> str:
-    """A message without what its program advises; as it is, where nothing would stay."""
+    """A message without its program's advice, or the whole message if nothing would stay."""
     if not SIGNS.search(text.lower()):
         return text.strip().rstrip(",;:(").strip() or text
     told = text

@@ -1,7 +1,7 @@
-"""The files that a program may open which handles what others wrote: `Command.readable`, by Landlock.
+"""The files that a program may open while it handles data from others: `Command.readable`, by Landlock.
 
-A link in a repository, or in what came out of one, leads such a program to no other file of this host, whoever changes
-it at which moment.
+A link in a repository, or in files out of one, leads such a program to no other file of this host, whoever changes it
+at any moment.
 """
 
 import sys
@@ -13,11 +13,11 @@ SYSTEM = (
     "/etc/resolv.conf", "/etc/services", "/etc/passwd", "/etc/group", "/etc/localtime", "/etc/ssl", "/etc/pki",
     "/etc/crypto-policies",
 )  # fmt: skip
-"""What a program needs to start, find a host and check its certificate. No secret of anybody is there."""
+"""Files that a program needs to start, find a host and check its certificate. They hold no one's secrets."""
 
 
 def readable_by(program: str, *more: str) -> tuple[str, ...]:
-    """What a program needs, with its own files, and `more`."""
+    """The files that a program needs, including the program's, and `more`."""
     home = Path(program).resolve().parent
     its_own = (home, *(home.parent / each for each in ("lib", "lib64", "share")), f"{home.parents[1]}.libs")
     found = (*SYSTEM, *map(str, its_own), sys.prefix, sys.base_prefix, *more)

@@ -1,12 +1,12 @@
 """Ties an engine's program to the life of its worker, then becomes that program. Linux only; standard library only.
 
 Run as `python -I -S launcher.py PARENT ACCOUNT READABLE PROGRAM ARGUMENT…`. PARENT is the process id of the worker;
-ACCOUNT is `uid:gid` of the account that the program runs as, or empty; READABLE names the files and folders, each on a
-line of its own, that alone it may open, for reading, or behind a `+` for writing as well; or is empty.
+ACCOUNT is `uid:gid` of the account that the program runs as, or empty; READABLE names the only files and folders that
+it may open, one per line, for reading, or after a `+` for writing as well; or is empty.
 
 The kernel sends SIGKILL to the program when the thread that started it ends, so a worker that is killed leaves no
-engine behind. A worker that died before the request was made is seen by its changed process id. Code between fork and
-exec would do the same, but may deadlock in a process with threads.
+engine behind. A worker that died before the request was made is noticed by its changed process id. Code between fork
+and exec would do the same, but may deadlock in a process with threads.
 """
 
 import ctypes
@@ -15,15 +15,17 @@ import sys
 
 PR_SET_PDEATHSIG = 1
 SIGKILL = 9
-"""Of `signal`, whose import takes a third of the time that this takes."""
+"""The number in `signal`, whose import takes a third of the time of this program."""
 CANNOT_START = 126
 PR_SET_NO_NEW_PRIVS = 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Version of Landlock → how many rights it knows, a bit each (https://docs.kernel.org/userspace-api/landlock.html)."""
+"""Version of Landlock → the number of rights that it knows, a bit each
+(https://docs.kernel.org/userspace-api/landlock.html).
+"""
 RIGHTS_SINCE_5 = 16
 OF_FILES, OF_FOLDERS = 0b101, 0b1101
-"""To execute, to read, and to list."""
+"""The rights to execute, to read, and to list."""
 DEVICES = 0b110
 
 
@@ -48,8 +50,9 @@ def main(arguments: list[str]) -> None:
 
 
 def confine(readable: list[str]) -> None:
-    """Let this process open nothing but these, wherever a link leads it. What is open stays so. A kernel without
-    Landlock leaves all as it was."""
+    """Let this process open nothing but these files, wherever a link leads it. Open files stay open. A kernel without
+    Landlock changes nothing.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(CREATE_RULESET, None, 0, 1)
     if version < 1:
@@ -62,7 +65,7 @@ def confine(readable: list[str]) -> None:
         path = line.removeprefix("+")
         try:
             opened = os.open(path, os.O_PATH)
-        except OSError:  # this system has none
+        except OSError:  # this system does not have it
             continue
         rights = OF_FOLDERS if os.path.isdir(path) else DEVICES if path.startswith("/dev/") else OF_FILES
         rights = handled.value if line.startswith("+") else rights

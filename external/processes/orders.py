@@ -1,20 +1,20 @@
-"""Orders to child processes of ours: the one protocol of both sides (`serving.py` is the child's).
+"""Orders to child processes of the scheduler: the one protocol of both sides (`serving.py` is the child's).
 
-A child is started for one order, can be killed at any moment, and inherits nothing but a small environment. What it
-reads and prints are JSON objects, a line each:
+A child is started for one order, can be killed at any moment, and inherits nothing but a small environment. It reads
+and prints JSON objects, one per line:
 
     {"do": …, "facts": …, "terms": …}   the order, on its standard input: secrets are in there, and never in its argv
     {}                                  it lives; an order that may take long prints one about once a second
     {"keep": …}                         it waits until that was kept; a byte at a pipe that it inherits answers
-    {"answer": …}                       what it has done; the last line that counts
+    {"answer": …}                       its result; the last line that counts
     {"raised": word, "with": …}         the same for an exception that both sides have a word for: raised here again
     {"unknown": why}                    it knows no such order, or no such fact or term: its code is of another version
     anything else                       passed on, such as progress
 
-An exception without a word ends the child with a traceback, and its giver gets `NoAnswer`, as when it was killed, was
-stopped, or said nothing of this protocol for too long. Whatever else it prints is dropped, and no sign of life: a line
-that is no JSON object, one that is longer than LONGEST_LINE, and all that comes after its answer. So a child that
-prints without end is ended like one that is silent, and costs no more memory than its longest line.
+An exception without a word ends the child with a traceback, and its giver gets `NoAnswer`, as if it had been killed,
+stopped, or silent in this protocol for too long. All other output is dropped, and is not a sign of life: a line that is
+not a JSON object, one that is longer than LONGEST_LINE, and everything after its answer. So a child that prints without
+end is ended like a silent one, and costs no more memory than its longest line.
 """
 
 import json
@@ -35,7 +35,7 @@ from external.redaction import redacted
 ROOT = Path(__file__).parents[2]
 """The folder of the packages."""
 LONGEST_LINE = 2**26
-"""Bytes: the tables of a database, the points of years, a hundred damaged files by their whole names."""
+"""Bytes: enough for the tables of a database, the points of years, or a hundred damaged files with their full names."""
 OTHER_CODE = (
     "it knows the order {!r} otherwise than this process ({}): the code has changed since; restart this process"
 )
@@ -48,7 +48,7 @@ def argv_of(module: str) -> tuple[str, ...]:
 
 
 class NoAnswer(Exception):
-    """A child has `ended` without an answer. The message is the last that it printed, in one line."""
+    """A child has `ended` without an answer. The message is its last output, in one line."""
 
     def __init__(self, ended: Ended, text: str) -> None:
         super().__init__(text)
@@ -65,10 +65,10 @@ class NoAnswer(Exception):
 
 @dataclass
 class Order:
-    """An order, and what came of it so far: run `argv` with `given`, and give `on_line` each line that it prints.
+    """An order, and its results so far: run `argv` with `given`, and give `on_line` each line that it prints.
 
-    `facts`: the arguments of what is done. `terms`: what the child abides by (`serving`). `take` gets what it says on
-    the way, and `keep` what is to be kept. `secrets` are struck out of all texts of a failure.
+    `facts`: the arguments of its function. `terms`: the conditions that the child keeps to (`serving`). `take` gets its
+    messages on the way, and `keep` the facts that should be kept. `secrets` are removed from all texts of a failure.
     """
 
     program: Program
@@ -79,7 +79,7 @@ class Order:
     keep: Callable[[Any], object] = lambda facts: None
     secrets: Sequence[str] = ()
     signs: int = 0
-    """How many lines it said, for a sign of life."""
+    """The number of its lines, for a sign of life."""
     answers: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -103,7 +103,7 @@ class Order:
             self.take(found)
 
     def answer(self, ended: Ended) -> Any:
-        """The answer, once its process has ended. Raises: what that has raised; NoAnswer."""
+        """The answer, once its process has ended. Raises: the exception that the child has raised; NoAnswer."""
         for answer in self.answers:
             if ANSWER in answer:
                 return answer[ANSWER]
@@ -126,10 +126,11 @@ def give(
     grace: float = 0.0,
     kept: Callable[[Any], object] | None = None,
 ) -> Any:
-    """Give an order, and block until its process has ended: by itself, by `stop`, or since it was silent for so many
-    seconds. `kept` keeps what the child asks for, and returns whether it did; None: nothing is kept.
+    """Give an order, and block until its process has ended: by itself, by `stop`, or because it was silent for
+    `silent_for` seconds. `kept` keeps the facts that the child asks for, and returns True if it did; if it is None,
+    nothing is kept.
 
-    Returns the answer. Raises: what the child has raised; NoAnswer; OSError when no process can be started.
+    Returns the answer. Raises: the exception that the child has raised; NoAnswer; OSError if no process can be started.
     """
     heard, said = os.pipe()
     order.terms = {**order.terms, "heard_at": heard}

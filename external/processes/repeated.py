@@ -1,7 +1,7 @@
-"""Takes out of a message of rclone or restic what a server sent, and leaves the status of its answer, and its code.
+"""Removes a server's text from a message of rclone or restic, and leaves the status of its answer, and its code.
 
-Who may say which server a worker asks may not read by that what it answers: an internal page, an error with names in
-it, the banner of a service. Each program, and each of its libraries, quotes an answer in a form of its own.
+A user who may choose which server a worker asks must not be able to read its answer: an internal page, an error with
+names in it, the banner of a service. Each program, and each of its libraries, quotes an answer in its specific form.
 """
 
 import re
@@ -29,22 +29,22 @@ BEHIND = tuple(
         rf"server response unexpected: {STATUS}\b.*",
     )
 )
-"""A program's words, and then those of a server. `code`: one for the answer that the protocol knows."""
+"""A program's text, and then that of a server. `code`: one for the answer that the protocol knows."""
 BEFORE = re.compile(r"(?:.*: )?([3-5]\d\d) .*|.*\(([3-5]\d\d) \S+\)", re.DOTALL)
-"""WebDAV, Sia and FTP, and B2: the words of a server, its status, and more of its words."""
+"""WebDAV, Sia and FTP, and B2: the text of a server, its status, and more of its text."""
 OWN = re.compile(
     r"((read metadata failed|couldn't list files|error listing|failed to (open source object|authorize account|"
     r"authenticate|make directory|copy)): )*"
 )
-"""What rclone may say in front of that."""
+"""Texts of rclone that may come before that."""
 OF_THIS_HOST = re.compile(
     r"(permission denied|no such file or directory|(not|is) a directory|file exists|directory not empty|"
     r"no space left on device|disk quota exceeded|read-only file system|input/output error|operation not permitted|"
     r"file name too long|stale (NFS )?file handle|connection refused|connection reset by peer|timeout|EOF)$"
 )
-"""Ends an error that no server sent, whatever numbers stand in its paths."""
+"""The end of an error that no server sent, whatever numbers are in its paths."""
 QUOTED = re.compile(r'(malformed (?:HTTP|MIME) [^"]{0,300}|can\'t parse content type) "(?:[^"\\]|\\.)*"')
-"""By what speaks no HTTP, or another one."""
+"""Quotes of a server that speaks no HTTP, or another version of it."""
 TOKEN = re.compile(r'oauth2: "(?P<error>(?:[^"\\]|\\.)*)".*', re.DOTALL)
 TOKEN_ERRORS = frozenset({
     "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
@@ -56,7 +56,7 @@ OF_FTP = frozenset({421, 425, 426, 430, 434, 450, 451, 452, 530, 532, 550, 551, 
 
 
 def without_answers(text: str) -> str:
-    """A message without the words of a server."""
+    """A message without a server's text."""
     text = QUOTED.sub(r"\1", text)
     text = TOKEN.sub(lambda found: f"oauth2: {found['error'] if found['error'] in TOKEN_ERRORS else 'refused'}", text)
     for form in BEHIND:

@@ -1,4 +1,4 @@
-"""What a program prints as JSON about things from outside: read without trust.
+"""JSON that a program prints about things from outside: read without trust.
 
 A server chooses names, sizes and times, a file name may look like a line of a log, and a repository's content may be an
 attacker's. So a line that is not an object is None, and a field of an unexpected type is not used.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 LARGEST = 2**63 - 1
-"""Of a number: what a column of the database takes."""
+"""The largest number: the limit of a column of the database."""
 
 
 def row_of(line: str | bytes) -> dict[str, Any] | None:
@@ -27,7 +27,7 @@ def number(row: Mapping[str, Any], name: str) -> int:
     found = row.get(name)
     if not isinstance(found, int | float) or isinstance(found, bool):
         return 0
-    if isinstance(found, float) and math.isnan(found):  # of an int of 400 digits it cannot be asked
+    if isinstance(found, float) and math.isnan(found):  # isnan fails for an int of 400 digits
         return 0
     return int(min(max(found, 0), LARGEST))
 

@@ -1,13 +1,13 @@
 """The one place that runs an engine's program.
 
-The program gets an argv tuple (never a shell), a session and process group of its own, a small environment, no
-standard input but what it is given, and one pipe for standard output and error. The thread that calls `run` reads that
-pipe until the program has ended, so a full pipe never blocks it. However `run` is left, by an exception of a callback
-too, the whole process group is gone. When the worker is killed, the kernel kills the program (Linux: `launcher.py`).
+The program gets an argv tuple (never a shell), a separate session and process group, a small environment, no standard
+input except `given`, and one pipe for standard output and error. The thread that calls `run` reads that pipe until the
+program has ended, so a full pipe never blocks it. However `run` is left, including by an exception of a callback, the
+whole process group is gone. When the worker is killed, the kernel kills the program (Linux: `launcher.py`).
 
 A stop and a stall end it in the same way: the polite signal to its group, and SIGKILL after a grace. A program that
-sleeps in the kernel, on a dead network share, does not die of that: it is left behind after a second, and ends when
-the share comes back.
+sleeps in the kernel, on a dead network share, does not die of that: it is left behind after a second, and ends when the
+share comes back.
 """
 
 import contextlib
@@ -28,16 +28,18 @@ from typing import IO, Any, Protocol, cast
 POLL_SECONDS = 0.1
 READ_BYTES = 65_536
 READS_AFTER_EXIT = 100
-"""A program's child that left its group could write for ever."""
+"""The most reads after the exit: a program's child that left its group could write for ever."""
 LINE_LIMIT = 65_536
-"""Longer lines are cut to this many bytes: the rest is read and dropped."""
+"""Longer lines are cut to this number of bytes: the rest is read and dropped."""
 KEPT_LINES = 50
-"""In `Ended`, each cut to `LINE_LIMIT`."""
+"""The most lines in `Ended`, each cut to `LINE_LIMIT`."""
 LEFT_AFTER_SECONDS = 1.0
-"""What SIGKILL has not ended by then sleeps in the kernel."""
+"""A program that SIGKILL has not ended by then sleeps in the kernel."""
 
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GOMEMLIMIT")
-"""What a program sees of the worker's environment. Everything else (secrets of other sources) stays out."""
+"""The variables of the worker's environment that a program sees. Everything else (secrets of other sources) is left
+out.
+"""
 
 
 class StopSignal(Protocol):
@@ -47,7 +49,7 @@ class StopSignal(Protocol):
 
 
 class Ending(Enum):
-    """Why a program ended."""
+    """Reasons why a program ended."""
 
     EXITED = "exited by itself"
     STOPPED = "stopped on request"
@@ -56,14 +58,14 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class Command:
-    """A program to run. `argv[0]` is an absolute path; `environment` is added to what every program sees.
+    """A program to run. `argv[0]` is an absolute path; `environment` is added to the variables that every program sees.
 
     All durations are in seconds. `given`: its standard input; `reads`: the file descriptor that it is read from.
-    `inherited`: file descriptors that stay open in the program (a lock). `account`: the (uid, gid) that it runs as;
-    None: those of the worker. `readable`: the files and folders that alone it may open, for reading, beside what it
-    inherits (on Linux 5.13 and later); empty: what its account may; `writable`: folders in which it may write then.
-    `directory`: in which it runs. `longest_line`:
-    bytes of a line of its output. `odd_bytes`: how `on_line` gets bytes that are no UTF-8, as `bytes.decode` calls it.
+    `inherited`: file descriptors that stay open in the program (a lock). `account`: the (uid, gid) that it runs as, or
+    those of the worker if it is None. `readable`: the only files and folders that it may open, for reading, in addition
+    to those that it inherits (on Linux 5.13 and later), or all that its account may open if it is empty; `writable`:
+    folders in which it may then write. `directory`: its working directory. `longest_line`: bytes of a line of its
+    output. `odd_bytes`: the way in which `on_line` gets bytes that are not UTF-8, in the terms of `bytes.decode`.
     """
 
     argv: tuple[str, ...]
@@ -84,8 +86,9 @@ class Command:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended. `exit_code` is negative for a signal, also of a program that was left behind; `last_lines`
-    are bounded in number and length."""
+    """The end of a program. `exit_code` is negative for a signal, also of a program that was left behind; `last_lines`
+    are bounded in number and length.
+    """
 
     ending: Ending
     exit_code: int
@@ -102,9 +105,10 @@ def run(
     """Run a program until it ends; block that long.
 
     `on_line` gets each line of output without its end. `sign_of_life` returns a value that changes as long as the
-    program makes progress (default: the number of lines so far); unchanged for `stall_timeout`, it has stalled.
+    program makes progress (default: the number of lines so far); if it is unchanged for `stall_timeout`, the program
+    has stalled.
 
-    Raises: OSError when the program cannot be started; whatever the callbacks raise.
+    Raises: OSError if the program cannot be started; the errors of the callbacks.
     """
     if stop.is_set():
         return Ended(Ending.STOPPED, -command.polite_signal)
@@ -117,13 +121,13 @@ def run(
         exit_code = _reap(process)
         watch.close()
     if watch.ending is Ending.EXITED and exit_code == -command.polite_signal and stop.is_set():
-        # what stops this process may reach the program as well, while it still is in the same process group
+        # a signal that stops this process may reach the program as well, while it still is in the same process group
         watch.ending = Ending.STOPPED
     return Ended(watch.ending, exit_code, tuple(watch.kept))
 
 
 def program_environment(added: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a program: what it may see of ours, a neutral locale, and `added`."""
+    """The whole environment of a program: the variables that it may see, a neutral locale, and `added`."""
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return passed | {"LC_ALL": "C"} | dict(added)
 
@@ -172,14 +176,14 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has ended. Leaves it unreaped where possible, so that its group id cannot be another's yet."""
+    """True if it has ended. Leaves it unreaped where possible, so that no other group can have its id yet."""
     if hasattr(os, "waitid"):
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return process.poll() is not None
 
 
 class _Watch:
-    """Reads one program's output and ends it when it must end."""
+    """A watch that reads one program's output and ends the program when it must end."""
 
     def __init__(
         self,
@@ -219,7 +223,7 @@ class _Watch:
         self._pipe.close()
 
     def _read(self, timeout: float) -> bool:
-        """Take what the pipe holds; wait for it if need be. Returns whether there was anything."""
+        """Take the data in the pipe; wait for it if need be. Returns True if there was any."""
         if not self._selector.get_map():
             time.sleep(min(timeout, 0.002))  # it closed its output: about to exit
             return False

@@ -1,4 +1,6 @@
-"""The child's side of an order (`orders.py` has the protocol): it does the one that standard input has, and answers."""
+"""The child's side of an order (`orders.py` has the protocol): it carries out the order on its standard input, and
+answers.
+"""
 
 import json
 import os
@@ -18,15 +20,16 @@ from external import guarded
 ANSWER, RAISED, ARGUMENTS, UNKNOWN, KEEP = "answer", "raised", "with", "unknown", "keep"
 KEPT, NOT_KEPT = b"+", b"-"
 OF_A_CALL = re.compile(r"\) (got an unexpected keyword argument|missing \d+ required)")
-"""A term, a fact, or a field of one that only the other side knows."""
+"""Errors about a term, a fact, or one of their fields that only the other side knows."""
 KEEP_SECONDS = 30.0
-"""The limit of the answer whether something was kept. A database that is away does not end a backup."""
+"""The time limit for the answer that something was kept. A database that is away does not end a backup."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A child of ours: the `module` with its `main`; its `orders`, the name of a function → the module that has it; and
-    the exceptions that its giver raises again, each by a word. A subclass comes before its base there."""
+    """A child process: the `module` with its `main`; its `orders`, the name of a function → the module that has it; and
+    the exceptions that its giver raises again, each by a word, where a subclass comes before its base.
+    """
 
     module: str
     orders: Mapping[str, str]
@@ -34,13 +37,13 @@ class Program:
 
 
 def serve(program: Program) -> None:
-    """Do the order on standard input, and answer. Raises: what `program` has no word for."""
+    """Carry out the order on standard input, and answer. Raises: exceptions that `program` has no word for."""
     order = json.load(sys.stdin)
     say(done(program, order["do"], order["facts"], order["terms"]))
 
 
 def done(program: Program, do: str, facts: Mapping[str, Any], terms: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Do an order. Returns the line with what came of it. Raises: what `program` has no word for."""
+    """Carry out an order. Returns the line with its result. Raises: exceptions that `program` has no word for."""
     if do not in program.orders:
         return {UNKNOWN: f"no order {do!r}"}
     work: Callable[..., Any] = getattr(import_module(program.orders[do]), do)
@@ -73,16 +76,19 @@ def _abide_by(
 
 
 reserve_percent = 0.0
-"""The share of the file systems that this process writes to which stays free; 0: none, as in `recover`."""
+"""The percentage that stays free on the file systems that this process writes to. 0 if there is no reserve, as in
+`recover`.
+"""
 _heard_at: int | None = None
-"""The descriptor at which the giver of the order says that something was kept."""
+"""The descriptor at which the giver of the order reports that something was kept."""
 _is_deaf = False
-"""Whether an answer has not come in time: a late one would be taken for that of the next question."""
+"""True if an answer has not come in time: a late one would be taken for that of the next question."""
 
 
 def keep(facts: dict[str, str]) -> bool:
-    """Have the giver of the order keep something before this continues. Returns whether it was kept; True where there
-    is no such process, such as in a test."""
+    """Have the giver of the order keep something before this continues. Returns True if it was kept, or if there is no
+    such process, such as in a test.
+    """
     global _is_deaf
     if _heard_at is None:
         return True
@@ -104,14 +110,16 @@ def say(line: Mapping[str, Any]) -> None:
 
 
 def plain(value: object) -> Any:
-    """What JSON has no word for: a set as a list, all else as a text."""
+    """A value that JSON can hold: a list for a set, otherwise a text."""
     if isinstance(value, Set):
         return sorted(value)
     return value.value if isinstance(value, Enum) else str(value)
 
 
 def bound_memory(size: int) -> None:
-    """Let no program started here have more than `size` bytes. What a source lists ends up in its engine's memory."""
+    """Let no program started here have more than `size` bytes. The names that a source lists are held in its engine's
+    memory.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
     os.environ["GOMEMLIMIT"] = str(size * 9 // 10)  # rclone would let twice as much pile up as it uses

@@ -1,8 +1,8 @@
 """Several processes of this program, started, restarted and ended together by supervisord.
 
-What dies is started again, at once when it had run for a while, and else after a wait that grows by a second each time.
-SIGTERM and Ctrl-C end all of them, each in its own grace. There is no control socket. The configuration holds no
-secret: the processes inherit the environment.
+A process that dies is started again, at once if it had run for a while, and otherwise after a wait that grows by a
+second each time. SIGTERM and Ctrl-C end all of them, each within its grace. There is no control socket. The
+configuration holds no secret: the processes inherit the environment.
 """
 
 import os
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE_SECONDS = 15
-"""For a process that is asked to end, beyond the grace that it gives itself."""
+"""The time for a process that is asked to end, beyond the grace that it gives itself."""
 RUNS_AFTER_SECONDS = 3
 FOR_EVER = 1_000_000
-"""Starts that fail one after the other, before one that is given up."""
+"""Starts that fail one after the other, before a process is given up."""
 
 CONFIGURATION = """\
 [supervisord]
@@ -54,11 +54,13 @@ class Supervised:
 
 
 HERE = (sys.executable, "-m", "backupsched")
-"""This program, where it is installed or the present directory is its checkout."""
+"""This program, where it is installed or the current directory is its checkout."""
 
 
 def configuration(processes: Sequence[Supervised], home: Path, program: Sequence[str] = HERE) -> str:
-    """The text of supervisord's configuration; `home` takes its pid file. `program`: what starts this program."""
+    """The text of supervisord's configuration; `home` takes its pid file. `program`: the command that starts this
+    program.
+    """
     as_user = "user = root" if os.geteuid() == 0 else ""  # else it warns at each start
     text = CONFIGURATION.format(level="info", pidfile=_literal(str(home / "supervisord.pid")), user=as_user)
     for each in processes:
@@ -92,5 +94,5 @@ def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 def _literal(text: str) -> str:
-    """`%` begins a substitution there."""
+    """A text without substitutions, which begin with `%` there."""
     return text.replace("%", "%%")
