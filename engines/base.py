@@ -83,9 +83,7 @@ class BackupTask:
 
     @property
     def program_grace(self) -> float:
-        """Seconds for the engine's program to end. The rest of the grace is left for the copy that it
-        leaves in pieces.
-        """
+        """Seconds for the engine's program to end. The rest of the grace is left to remove the pieces of its copy."""
         return self.grace / 2
 
 

@@ -41,6 +41,7 @@ REWRITTEN = (
     "engines/imap",
     "engines/mariadb",
     "engines/postgresql",
+    "engines/rclone",
     "engines/restic",
     "engines/restores",
     "engines/restores/maria",

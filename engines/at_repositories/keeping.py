@@ -192,7 +192,7 @@ def copy_points(
         first, stop = store.location, Stop(store.location.directory, place.directory)
         second = store_of(place, stop, known=known_there)
         if not made:
-            second.make(whose, like=first, must_be_like=True)  # which is to be read next
+            second.make(whose, like=first, must_be_like=True)  # it is read next
         instructions.keep_true(second, whose, made=made, folder=folder, newest=there)
         with locked(place, folder) as lock:
             if isinstance(store, ResticStore):

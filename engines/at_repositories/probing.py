@@ -1,9 +1,9 @@
-"""Tries if a repository can be used: a file is written, read and deleted there. Nothing of that stays, unless these
-credentials may not delete: that is reported, and does not hinder backups.
+"""Tests whether a repository can be used: a file is written, read and deleted there. Nothing of that stays, unless
+these credentials may not delete: that is reported, and does not hinder backups.
 
-restic makes a repository, backs up, reads back and forgets. Where a repository of ours exists already, that is tried in
-a separate place next to it, which is removed again. A REST server of restic keeps no other files and removes no place:
-the repository itself is made there, and a snapshot says whose it is.
+restic makes a repository, backs up, reads back and forgets. Where files of ours are kept next to it, this is tried in a
+separate place, which is removed again. A REST server of restic keeps no other files and removes no place: the
+repository itself is made there, and a snapshot says whose it is.
 """
 
 import secrets

@@ -66,8 +66,8 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reser
 
 
 def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[str, str]:
-    """Try if an engine reaches a source and may read there (`Engine.look`), for at most so many seconds. `location`:
-    the name of the source.
+    """Test whether an engine reaches a source and may read there (`Engine.look`), for at most so many seconds.
+    `location`: the name of the source.
     """
     specification = SourceSpec(**source)
     try:

@@ -26,8 +26,8 @@ FAILURES: Mapping[str, type[Exception]] = {"stopped": Stopped, "busy": Busy, "fa
 
 
 class Stop:
-    """A stop signal that SIGTERM sets, once `listen` was called. Each question if it is set reports that this process
-    is alive, and so are the folders of repositories.
+    """A stop signal that SIGTERM sets, once `listen` was called. Each check of it reports that this process is alive,
+    and that the folders of repositories are.
     """
 
     _stopped = False

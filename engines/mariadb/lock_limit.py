@@ -1,8 +1,8 @@
 """A limit for how long mariadb-dump waits for a lock, which its programs do not have.
 
-While nothing of a dump is written, a second session asks its server if a session of the same account waits for a lock
-in this database. A dump that waits holds no lock itself, so no application waits for it; without this limit it would
-end much later as a failure, as a dump in which nothing moves.
+While nothing of a dump is written, a second session asks its server whether a session of the same account waits for a
+lock in this database. A dump that waits holds no lock itself, so no application waits for it; without this limit it
+would end much later as a failure, as a dump in which nothing moves.
 """
 
 import time

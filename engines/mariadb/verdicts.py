@@ -24,7 +24,7 @@ LOST_CODE = 2
 the character set of the next answer.
 """
 AWAY = (1040, 1053, 1077, 1079, 1203, 1226, 1927, 2002, 2003, 2005, 2006, 2013, 2055)
-"""No connection left, shutting down, killed, not reached, unknown host, gone, lost."""
+"""Errors of a server that is away: no connection left, shutting down, killed, not reached, unknown host, gone, lost."""
 NOT_LET_IN, NO_DATABASE, UNENCRYPTED = (1045, 1129, 1130, 1698), 1049, 2026
 LOCKED = (1205, 1213, 1317, 1412, 1615, 1684, 1969, 3024)
 """A lock that was not obtained, a deadlock, a query that was ended; 1412: a table was altered since the dump began."""

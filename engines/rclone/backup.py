@@ -1,4 +1,4 @@
-"""One backup of a source by rclone: what it lists, brings, and names in the point that it makes."""
+"""One backup of a source by rclone: the files that it lists, brings, and names in the point that it makes."""
 
 import pwd
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ from storage.points.sorting import Sorted
 from storage.points.store import Stopped, StorageFailed
 
 TRIES = 3
-"""Of a run whose base goes while it is at work."""
+"""Tries of a run whose base is removed while it is at work."""
 ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
 AGAIN = 3
 """Tries of single files, as long as they do not answer, and their source does."""
@@ -46,9 +46,9 @@ def back_up(run: RcloneRun) -> EngineResult:
     run.check_source()
     store, folder = run.store, run.task.folder
     for _ in range(TRIES):
-        with suppress(BaseGone):  # what it has brought is found by its mark
+        with suppress(BaseGone):  # the files that it has brought are found by its mark
             begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
-            if begun.left and run.space.lack():  # what they left may be what fills the disk
+            if begun.left and run.space.lack():  # the files that they left may be what fills the disk
                 with suppress(StorageFailed):
                     arrived.of_runs(store, folder, begun.left)
             run.space.check_before()
@@ -62,7 +62,7 @@ def back_up(run: RcloneRun) -> EngineResult:
 
 
 class _Backup:
-    """One try. `opened`: closes its files."""
+    """One try to make a point. `opened`: closes its files."""
 
     def __init__(self, run: RcloneRun, begun: Begun, opened: ExitStack) -> None:
         self.run, self.begun, self.opened = run, begun, opened
@@ -106,7 +106,7 @@ class _Backup:
         self.run.check_it_answers(judgement.is_silent)
 
     def _compare(self, last: LastPoint) -> None:
-        """Write the items into a file, since they are gone through more than once."""
+        """Write the items into a file, since they are read more than once."""
         listing, likeness = self.listing, self.likeness
         self.comparison = Comparison(
             last.name, listing.exceptions, likeness.is_same, likeness.is_asked, last.parse, likeness.is_checked
@@ -127,7 +127,7 @@ class _Backup:
         return self._counted(map(Item.unpacked, sorting.read(self.draft)))
 
     def _counted(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Raises: Stopped, now and then."""
+        """The items, with a check for a stop every now and then. Raises: Stopped."""
         for number, item in enumerate(items):
             if number % 1000 == 0:
                 self.store.go_on()
@@ -145,14 +145,14 @@ class _Backup:
             self.problems.unnamed += renamed.unnamed
         self._look()
         for number in range(AGAIN):
-            # what did not answer may by now: its source went away for a moment
+            # files that did not answer may by now: the source was silent for a moment
             if number and not self.problems.is_silent:
                 break
             if not self._bring_again():
                 break
 
     def _bring_again(self) -> bool:
-        """Try once more, one by one, what did not come and may. Returns whether there was any."""
+        """Try the files that did not come and still may once more, one by one. Returns True if there was any."""
         again = Lists(self.opened)
         for item, found in bringing.with_arrived(self._items, self.came, self.begun.name):
             is_lacking = found is None and item.state is State.WANTED and not item.entry.stored
@@ -211,16 +211,17 @@ class _Backup:
         )
 
     def _gone(self) -> set[str]:
-        """Those of the paths that were not listed, and are asked for, that the source says are gone."""
+        """The paths that were not listed, and that the source says are gone when it is asked."""
         asked = [item.path for item in self._items if item.state is State.ASKED]
         if not asked or self.task.source.kind == "local":
-            return set(asked)  # the listing of a folder says so, or that it could not be read
+            return set(asked)  # the listing of a folder shows it, or that it could not be read
         folders = {path for path, _, fields, _ in self.listing.found if fields[1] == "folder"}
         return gone_of(self.task.source, asked, folders, self.run.ask)
 
     def _disown(self) -> None:
-        """What the disk of this host did not take is as it should be in memory alone: none of it is taken over. The
-        mark goes first."""
+        """Remove the files of this run, so that none is taken over: after a write that the disk of this host did not
+        take, they may be whole in memory alone. The mark is removed first.
+        """
         store, folder = self.store, self.task.folder
         with suppress(Stopped, StorageFailed, OSError):
             runs.end(store, folder, self.begun.name)
@@ -228,8 +229,9 @@ class _Backup:
                 store.delete(f"{layout.files_path(folder)}/{each}")
 
     def _leave(self) -> None:
-        """Remove pieces of files, and have on the disk what has come: it counts for the next run, after a power cut,
-        too. One that was stopped does it all the same, as far as that goes in half of what is left of the grace."""
+        """Remove pieces of files, and flush the files that have come to the disk: they count for the next run, after a
+        power cut, too. A run that was stopped does it all the same, as far as possible in half of the remaining grace.
+        """
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)
         with suppress(Stopped, StorageFailed, OSError):

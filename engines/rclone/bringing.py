@@ -1,7 +1,8 @@
-"""Brings what a run wants of a source into its folders of the repository, list by list, and looks what has come.
+"""Brings the files that a run wants from a source into its folders of the repository, list by list, and checks which
+have come.
 
-rclone is believed in nothing: a file that vanishes while it is copied ends with code 0 and no word. So the folders are
-listed afterwards, and what is not there as it was asked for is an exception of its point.
+rclone is not believed in anything: a file that vanishes while it is copied ends with code 0 and no message. So the
+folders are listed afterwards, and a file that is not there as it was asked for is an exception of its point.
 """
 
 import re
@@ -26,13 +27,15 @@ from storage.points.sorting import Sorted
 from storage.points.store import Store
 
 ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
-"""How a second try goes, for servers that have few files open at a time; all else was tried again before."""
+"""The options of a second try, for servers that allow few open files at a time; everything else was
+tried again before.
+"""
 SAID_NOTHING = "it was not there any more when it was to be copied"
 UNNAMED = "it was not copied, like many others"
 FINAL = re.compile(
     r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
 )
-"""What another try does not change."""
+"""Messages of failures that another try does not change."""
 
 
 @dataclass
@@ -51,7 +54,7 @@ class Lists:
         self.by_folder[folder][-1].write(path.encode("utf-8", "surrogatepass") + b"\0")
 
     def each(self) -> Iterator[tuple[str, str]]:
-        """Folder and file of each list."""
+        """The folder and the file of each list."""
         for folder, files in self.by_folder.items():
             for file in files:
                 file.flush()
@@ -60,7 +63,7 @@ class Lists:
 
 @dataclass
 class Wanted:
-    """What is to be brought, as the items pass by. `is_local`: from a folder of this host."""
+    """The files to bring, collected as the items pass by. `is_local`: True if they come from a folder of this host."""
 
     run: str
     lists: Lists
@@ -73,7 +76,7 @@ class Wanted:
         self._folders = Folders(self.run)
 
     def placed(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, those that are wanted with the folders that they go to."""
+        """The items, the wanted ones with the folders that they go to."""
         for item in items:
             if item.state is not State.WANTED:
                 yield item
@@ -91,14 +94,16 @@ class Wanted:
 
     @property
     def folders(self) -> list[str]:
-        """That hold something of the run."""
+        """The folders that hold files of the run."""
         of_renamed = [layout.folder_of(self.run, layout.RENAMED)] if self.renamed else []
         return [*self.lists.counts, *of_renamed]
 
 
 @dataclass
 class Came:
-    """What is in the folders of a run: of the first, sorted; of the others, which hold little, by place."""
+    """The files in the folders of a run: those of the first folder, sorted; those of the others, which hold few, by
+    place.
+    """
 
     first: Sorted[tuple[str, Arrived]]
     others: dict[str, Arrived] = field(default_factory=dict)
@@ -106,8 +111,9 @@ class Came:
 
 @dataclass
 class Problems:
-    """Why single files were not copied: `by_path`, and of so many more it is not known which (`unnamed`). `is_silent`:
-    one did not answer, which may be the source as a whole."""
+    """The reasons why single files were not copied: `by_path`, and the number of failed files whose names are not known
+    (`unnamed`). `is_silent`: True if one did not answer, which may be the source as a whole.
+    """
 
     by_path: dict[str, str] = field(default_factory=dict)
     unnamed: int = 0
@@ -117,13 +123,14 @@ class Problems:
         return self._said_of(path) or (UNNAMED if self.unnamed else SAID_NOTHING)
 
     def may_pass(self, path: str) -> bool:
-        """Whether another try may bring it, one file at a time."""
+        """True if another try may bring the file, one at a time."""
         why = self._said_of(path)
         return bool(why or self.unnamed) and not FINAL.search(why)
 
     def _said_of(self, path: str) -> str:
-        """Of a file, or of a folder above it: rclone lists what a list names once more, and of a folder that it cannot
-        list it says that, and nothing of the files."""
+        """The message about a file, or about a folder above it: rclone lists the names of a list again, and about a
+        folder that it cannot list it reports that, and nothing about the files.
+        """
         while path:
             if why := self.by_path.get(path, ""):
                 return why
@@ -132,8 +139,9 @@ class Problems:
 
 
 def bring(task: BackupTask, lists: Lists, run: Callable[[tuple[str, ...]], Judgement], *how: str) -> Problems:
-    """Copy each list into its folder. `run`: lets rclone do it, `how`: with more of its arguments. Raises: RunEnded for
-    what concerns all."""
+    """Copy each list into its folder. `run`: runs rclone; `how`: additional arguments of rclone. Raises: RunEnded for
+    an error that concerns all files.
+    """
     problems = Problems()
     for folder, file in lists.each():
         target = task.location.at(f"{layout.files_path(task.folder)}/{folder}")
@@ -146,13 +154,13 @@ def bring(task: BackupTask, lists: Lists, run: Callable[[tuple[str, ...]], Judge
 
 
 def check(judgement: Judgement) -> None:
-    """Raises: RunEnded, where rclone came to nothing."""
+    """Check the verdict on a run of rclone. Raises: RunEnded if rclone achieved nothing."""
     if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
         raise RunEnded(judgement.verdict, judgement.text)
 
 
 def look(store: Store, folder: str, run: str, folders: Iterable[str], came: Came) -> None:
-    """List what lies in the folders of a run."""
+    """List the files in the folders of a run."""
     main = layout.folder_of(run)
 
     def take(place: str, found: Arrived) -> None:
@@ -166,15 +174,16 @@ def look(store: Store, folder: str, run: str, folders: Iterable[str], came: Came
 
 
 def is_as_wanted(found: Arrived, entry: Entry) -> bool:
-    """Whether a file has come as it was listed. A time that is another one is that of another content, although the
-    source has the first one by now."""
+    """True if a file has come as it was listed. A different time means different content, although the source may have
+    the listed content again by now.
+    """
     size, modified = found
     is_other = bool(entry.modified and modified) and not is_time_of(entry, nanoseconds(modified))
     return size == entry.size and not is_other
 
 
 def with_arrived(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[Item, Arrived | None]]:
-    """Each item, with the file that was brought for it; None: none was."""
+    """Each item, with the file that was brought for it; None if none was."""
     main, found = layout.folder_of(run), iter(came.first)
     at = next(found, None)
     for item in items:
@@ -190,7 +199,7 @@ def with_arrived(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[
 
 
 class Progress:
-    """Adds up what one rclone after the other says."""
+    """The sum of the progress of one rclone after another."""
 
     def __init__(self, on_progress: Callable[[EngineProgress], None]) -> None:
         self._on_progress = on_progress
@@ -199,7 +208,7 @@ class Progress:
         self.total = 0
 
     def begin(self) -> None:
-        """With the next rclone."""
+        """Begin to count the next rclone."""
         self._files, self._size = self._files + self._last.files_done, self._size + self._last.bytes_done
         self._last = EngineProgress(0, 0, 0)
 

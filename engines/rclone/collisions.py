@@ -1,7 +1,7 @@
-"""Which of the files that a run brings would meet in one place, in whatever repository: a disk that folds case, or
-takes two spellings of an accent for one, keeps one of two such files, and gives it back as either.
+"""Collisions of a run's files, which would meet in one place of some repository: a disk that folds case, or takes two
+spellings of an accent for one, keeps one of two such files, and gives it back as either.
 
-The key of a path is each of its names in NFC, with case folded. In one folder of a run no two files have one key, no
+The key of a path consists of its names in NFC, with case folded. In one folder of a run no two files have one key, no
 path is a file and another one's folder, and no folder is spelled in two ways.
 """
 
@@ -16,14 +16,15 @@ from storage.points.store import PARTIAL_SUFFIX
 LONGEST_NAME = 143
 """Bytes that encryption leaves of the 255 of most file systems."""
 ODD = re.compile(rf"(?:^|/)\.{{0,2}}(?:/|$)|[. ](?:/|$)|{re.escape(PARTIAL_SUFFIX)}$")
-"""Names that some servers do not keep: none at all, `.`, and what ends with a dot or space; and what ends like a file
-that is being fetched."""
+"""Names that some servers do not keep: an empty one, `.`, and names that end with a dot or space; and names that end
+like a file that is being fetched.
+"""
 QUOTED = re.compile("\u201b[\u201b89A-F]")
 Key = int
 
 
 def needs_another_name(path: str) -> bool:
-    """Whether a repository may not hold it as it is called."""
+    """True if some repository may not hold it under its name."""
     return ODD.search(path) is not None or (
         len(path) > LONGEST_NAME // 4
         and any(len(each.encode("utf-8", "replace")) > LONGEST_NAME for each in path.split("/"))
@@ -31,13 +32,14 @@ def needs_another_name(path: str) -> bool:
 
 
 def is_quoted(path: str) -> bool:
-    """Whether rclone does not find a file of this host under the name that it shows: there is \u201b in it, or what is
-    not UTF-8."""
+    """True if rclone does not find a file of this host under the name that it shows: the name contains \u201b, or is
+    not UTF-8.
+    """
     return QUOTED.search(path) is not None
 
 
 def name_for(path: str) -> str:
-    """The name that such a file gets, in the folder of those: no two paths have the same one."""
+    """The name that such a file gets, in the folder of renamed files: no two paths have the same one."""
     return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -48,10 +50,10 @@ class _Folder:
     files: set[Key] = field(default_factory=set)
     spelled: dict[Key, int] = field(default_factory=dict)
     fits: str | None = None
-    """The folder that was looked at last, and fitted."""
+    """The folder that was checked last, and fitted."""
 
     def take(self, path: str) -> bool:
-        """Returns whether the file has its place here."""
+        """Take a file into the folder. Returns True if it has its place here."""
         above = path.rpartition("/")[0]
         key = key_of(path)
         if key in self.files or key in self.spelled:
@@ -78,14 +80,14 @@ class _Folder:
 
 
 class Folders:
-    """The folders of a run's files: which one a path goes to."""
+    """The folders of a run's files, which decide where a path goes."""
 
     def __init__(self, run: str) -> None:
         self._run = run
         self._folders: list[_Folder] = []
 
     def folder_for(self, path: str) -> str:
-        """As `20261121T065755Z`, or with `.2` where something else has that place."""
+        """The folder for a path, such as `20261121T065755Z`, or with `.2` if something else has that place."""
         number = 0
         for number, each in enumerate(self._folders, start=1):
             if each.take(path):

@@ -1,8 +1,8 @@
-"""What a source has beside what its last point holds: an item for each path of either, sorted by path.
+"""A comparison of a source with its last point: an item for each path of either, sorted by path.
 
-The source's own sizes and times are compared, as they were listed then and now, so it does not matter how exact the
-clock of the repository is. Nothing leaves the points because it could not be read: its earlier file is taken over, and
-so is all that lies below a folder that could not be listed.
+The source's sizes and times are compared, as they were listed then and now, so it does not matter how exact the clock
+of the repository is. Nothing leaves the points because it could not be read: its earlier file is taken over, and so is
+everything below a folder that could not be listed.
 """
 
 import re
@@ -20,13 +20,14 @@ Kept = tuple[str, bytes]
 """A path of the last point, with its line."""
 END, FILE = b"}\n", (b',"digest":"', b',"folder":"')
 SPEAKS_AGAINST = re.compile(rb'"(?:doubtful|why|as_of|linked)":')
-"""In the rest of a line: an entry that is to be looked at."""
+"""Fields in the rest of a line which mean that the entry has to be checked."""
 
 
 class State(IntEnum):
-    """What becomes of a path. SAME: its line of the last point stands for it; KEPT: its entry is done; WANTED: to be
+    """The decision about a path. SAME: its line of the last point stays valid; KEPT: its entry is done; WANTED: to be
     brought; LEFT: brought by a run without a point; LINKED: another path's file (a hard link); ASKED: it was not
-    listed, which is believed once the source says so by name."""
+    listed, which is believed once the source confirms it by name.
+    """
 
     SAME = 0
     KEPT = 1
@@ -37,8 +38,9 @@ class State(IntEnum):
 
 
 class Item(NamedTuple):
-    """`entry`: of the new point, its file not yet brought where it is WANTED; `old`: that of the last point. Of what is
-    the SAME there is its `line` instead."""
+    """A path of the source or the last point. `entry`: of the new point, its file not yet brought if it is WANTED;
+    `old`: that of the last point. An item that is the SAME has its `line` instead.
+    """
 
     path: str
     state: State
@@ -48,7 +50,7 @@ class Item(NamedTuple):
 
     @property
     def packed(self) -> tuple[Any, ...]:
-        """Of what `marshal` takes."""
+        """The item as values that `marshal` takes."""
         if self.line is not None:
             return self.path, None, None, None, tuple(self.line)
         return self.path, int(self.state), tuple(self.entry), self.old and tuple(self.old), None
@@ -63,10 +65,12 @@ class Item(NamedTuple):
 
 @dataclass
 class Comparison:
-    """`base`: the name of the last point; empty: there is none. `exceptions`: path → why it could not be listed.
-    `is_same`: whether a file is as the last point has it. `is_asked`: whether the source has to say by name that a path
-    is gone. `parse`: makes an entry of a line of the last point. `is_checked`: each file has to be looked at with
-    `is_same`. `removed`, `unchanged`: counted as the items come; `twice`: files that were listed more than once."""
+    """A comparison. `base`: the name of the last point; empty if there is none. `exceptions`: path → why it could not
+    be listed. `is_same`: True for a file that is as the last point has it. `is_asked`: True if the source has to
+    confirm by name that a path is gone. `parse`: makes an entry of a line of the last point. `is_checked`: True if each
+    file has to be checked with `is_same`. `removed`, `unchanged`: counted as the items come; `twice`: files that were
+    listed more than once.
+    """
 
     base: str
     exceptions: Mapping[str, str]
@@ -80,7 +84,9 @@ class Comparison:
     first: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def items(self, listed: Iterable[Listed], before: Iterable[Kept]) -> Iterator[Item]:
-        """Both sorted by path. A path that is listed twice, as some servers do, counts once."""
+        """The items of two sequences, both sorted by path. A path that is listed twice, as some servers do, counts
+        once.
+        """
         for found, kept in side_by_side(self._once(listed), before):
             if found is None:
                 if kept is not None and (item := self._unlisted(kept[0], self.parse(kept[1]))):
@@ -101,7 +107,9 @@ class Comparison:
                 self.twice.append(before)
 
     def _same(self, found: Listed, kept: bytes) -> Line | None:
-        """The line of the last point, where it begins with what the source says now, and nothing speaks against it."""
+        """The line of the last point, if it begins with the source's present facts, and nothing contradicts it; else
+        None.
+        """
         path, head, fields, _ = found
         begins = head.encode("utf-8", "surrogatepass")
         if not kept.startswith(begins) or path in self.exceptions or self.is_checked:
@@ -144,7 +152,7 @@ class Comparison:
         return f"not all of the source could be listed: {self.exceptions['']}" if "" in self.exceptions else ""
 
     def excepted(self, entry: Entry, old: Entry | None, why: str) -> Entry:
-        """What the new point says of a path that could not be read: the file of the last point, and since when."""
+        """The new point's entry for a path that could not be read: the file of the last point, and since when."""
         if old is not None and old.kind != "folder" and old.is_kept:
             return old._replace(why=why, as_of=old.as_of or self.base)
         if entry.kind == "folder":
@@ -153,12 +161,14 @@ class Comparison:
 
 
 def taken_over(entry: Entry, old: Entry) -> Entry:
-    """A file that is as it was, with what is said of it now."""
+    """The entry of a file that is unchanged, with the present facts about it."""
     return entry._replace(digest=old.digest, digest_from=old.digest_from, folder=old.folder, stored=old.stored)
 
 
 def with_exceptions(listed: Iterable[Listed], exceptions: Mapping[str, str]) -> Iterator[Listed]:
-    """Also what could not be read by itself, so that the point names it. Both are sorted by path."""
+    """The listed entries, and those that could not be read themselves, so that the point names them. Both are sorted by
+    path.
+    """
     waiting = [listed_of(Entry(path)) for path in sorted(exceptions) if path]
     number = 0
     for each in listed:

@@ -1,13 +1,13 @@
 """Engine rclone: copies SFTP hosts, S3 buckets, WebDAV shares and local folders into a repository.
 
-A run lists the source once (`listing.py`), compares it with its last point (`comparing.py`), has rclone copy what is
-new into `files/<run>` (`bringing.py`), looks what has come, and writes the manifest (`point.py`): *what was listed is
-what the point names*, each with its file or with the reason why it has none. rclone gets regular files only, by name;
-folders, links, modes, times and owners are in the manifest alone.
+A run lists the source once (`listing.py`), compares it with its last point (`comparing.py`), has rclone copy new files
+into `files/<run>` (`bringing.py`), checks which have come, and writes the manifest (`point.py`): *the point names what
+was listed*, each with its file or with the reason why it has none. rclone gets regular files only, by name; folders,
+links, modes, times and owners are in the manifest alone.
 
-An error of a single file is an exception of the point, which keeps the file's earlier content. A run fails for what
-concerns all: the repository, the connection, the credentials, or more than half of the files. A source that is silent
-is unavailable. One without its directory, or an S3 prefix that holds nothing, has failed.
+An error of a single file is an exception of the point, which keeps the file's earlier content. A run fails for an error
+that concerns all: the repository, the connection, the credentials, or more than half of the files. A source that is
+silent is unavailable. One without its directory, or an S3 prefix that holds nothing, has failed.
 """
 
 from pathlib import Path
@@ -29,11 +29,11 @@ from storage.places.locks import locked
 
 MOST_WARNINGS = 20
 MIRROR = "mirror"
-"""In a staging directory: the folder that is the same as the source."""
+"""The name, in a staging directory, of the folder that is the same as the source."""
 
 
 class RcloneEngine(Engine):
-    """Copies a source of kind sftp, s3, webdav, local or rclone. Options: `options.py`."""
+    """The engine of sources of kind sftp, s3, webdav, local or rclone. Options: `options.py`."""
 
     name = "rclone"
 
@@ -57,12 +57,13 @@ class RcloneEngine(Engine):
         return f"{entries:,} entr{'ies lie' if entries != 1 else 'y lies'} in its topmost folder"
 
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
-        """Bring what is new of the source, and make a point.
+        """Bring new files of the source, and make a point.
 
-        `size` and `files` are those of the whole point, `read` what this run fetched, `snapshot` names the point.
+        `size` and `files` are those of the whole point, `read` the bytes that this run fetched, `snapshot` names the
+        point.
         """
         check_folder(task)
-        # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
+        # this compares the two streams, and notices a change under way; MD5 would take most of the time
         quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
         self.find_programs()
         with (
@@ -74,7 +75,7 @@ class RcloneEngine(Engine):
     def stage(
         self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
     ) -> tuple[EngineResult, Path]:
-        """Make a folder in `into` the same as the source, for another engine to read: what has changed is fetched."""
+        """Make a folder in `into` the same as the source, for another engine to read: changed files are fetched."""
         self.find_programs()
         folder = into / MIRROR
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,9 +1,8 @@
-"""What a policy leaves out: one meaning for every engine and every kind of source.
+"""The patterns of what a policy leaves out: one meaning for every engine and every kind of source.
 
-A pattern names files and folders, and of a folder all that it holds. It begins at the top of the source where it begins
-with a slash, else at any folder. `*` and `?` stand for what is within one name, `**` for any number of names, `[…]` for
-one of some characters, `{a,b}` for one of some texts. A slash or `/**` at its end is only another way to say that a
-folder is meant.
+A pattern names files and folders, and of a folder everything that it holds. If it begins with a slash, it begins at the
+top of the source, else at any folder. `*` and `?` match within one name, `**` any number of names, `[…]` one of some
+characters, `{a,b}` one of some texts. A slash or `/**` at its end is only another way to mark a folder.
 """
 
 import re
@@ -13,13 +12,15 @@ ENDS = re.compile(r"(/\*\*|/)$")
 
 
 def rclone_arguments(patterns: Iterable[str]) -> tuple[str, ...]:
-    """The same for rclone, for which a pattern without `/**` is that of a file."""
+    """The patterns as arguments of rclone, which takes a pattern without `/**` for that of a file."""
     stems = [_stem(each) for each in patterns]
     return tuple(f"--exclude={each}{end}" for each in stems for end in ("", "/**"))
 
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a path, from the top of the source, is left out. Raises: ValueError for a pattern that is none."""
+    """A function that returns True for a path, from the top of the source, that is left out. Raises: ValueError for an
+    invalid pattern.
+    """
     parts = [_expression(_stem(each)) for each in patterns]
     if not parts:
         return lambda path: False

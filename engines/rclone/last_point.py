@@ -21,15 +21,16 @@ LOST = (
 
 @dataclass(frozen=True)
 class LastPoint:
-    """`name`: empty: there is none, or it is lost or cannot be read, and `problem` says so: then nothing is taken over,
-    from an earlier one either, since the points that name a file follow one another."""
+    """The point before a run. `name`: empty if there is none, or it is lost or cannot be read, which `problem` reports:
+    then nothing is taken over, from an earlier one either, since the points that name a file follow one another.
+    """
 
     name: str = ""
     file: Path | None = None
     problem: str = ""
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
-        """Path and line of each entry, sorted by path."""
+        """The path and line of each entry, sorted by path."""
         return manifests.lines(self.file) if self.file else iter(())
 
     def parse(self, line: bytes) -> Entry:
@@ -46,7 +47,7 @@ class Coming:
         self._found = self._thread.submit(self._fetch)
 
     def wait(self) -> LastPoint:
-        """Raises: what stores do."""
+        """Wait for the point. Raises: what stores raise."""
         return self._found.result()
 
     def close(self) -> None:
@@ -59,7 +60,7 @@ class Coming:
         try:
             if not point or not self._store.manifest(self._folder, point, self._file):
                 return LastPoint()
-            if self._store.known is None:  # else its digest is ours
+            if self._store.known is None:  # else its digest is known to be ours
                 for _ in manifests.read(self._file):
                     pass
             return LastPoint(point, self._file)

@@ -1,10 +1,10 @@
-"""What runs that made no point have brought, and is whole: taken over instead of fetched again.
+"""The whole files that were brought by runs which made no point: taken over instead of fetched again.
 
-What a run wanted to bring stands in its mark, with the sizes and times that the source had then. A file that lies where
-the mark says, with its size, has come whole, since rclone gives a file its name once it is. It counts where the source
-has it still as it was then, and where the disk has it for certain: its host has not been started since, or the run had
-it flushed before it ended, or it lies on a server. And only marks that our database knows are read: who can write to
-a repository could else have any content taken for that of a source.
+The mark of a run lists the files that it wanted to bring, with the sizes and times that the source had then. A file
+that is where the mark says, with its size, has come whole, since rclone gives a file its name once it is whole. It
+counts if the source still has it as it was then, and if it is certainly on the disk: its host has not been started
+since, or the run had it flushed before it ended, or it is on a server. Only marks that our database knows are read:
+otherwise anyone who can write to a repository could have any content taken for that of a source.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ from storage.points.store import Store
 
 @dataclass
 class Leftovers:
-    """`left`: names of runs, the last one first."""
+    """The files of earlier runs. `left`: names of runs, the last one first."""
 
     store: Store
     folder: str
@@ -30,7 +30,7 @@ class Leftovers:
     is_same: Callable[[Entry, Entry], bool]
 
     def taken_over(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, what is there of them done. Sorted by path, as the marks are."""
+        """The items, with those that earlier runs have brought marked as done. Sorted by path, as the marks are."""
         with ExitStack() as opened:
             for run in self.left:
                 found = opened.enter_context(runs.marked(self.store, self.folder, run))

@@ -1,4 +1,6 @@
-"""Whether a file is as the last point has it: by what its source says, and where that is not enough, by content."""
+"""Decides whether a file is as the last point has it: by the facts of its source, and where these are not enough, by
+content.
+"""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -13,13 +15,15 @@ from external.processes.runner import StopSignal
 from storage.points.entries import Entry
 
 TOGETHER = 2_000
-"""Items whose content is looked at at a time."""
+"""Items whose content is checked at a time."""
 ASKS_BY_NAME = ("webdav",)
-"""Whose listings leave out in silence what a server does not show for a moment: a status of 403 within its answer."""
+"""Kinds whose listings silently leave out a file that a server does not show for a moment: a status of 403 within its
+answer.
+"""
 
 
 class Likeness:
-    """Of the files of one source."""
+    """The comparison of one source's files with the last point."""
 
     def __init__(self, task: BackupTask, stop: StopSignal) -> None:
         self._task, self._stop = task, stop
@@ -30,13 +34,15 @@ class Likeness:
 
     @property
     def is_checked(self) -> bool:
-        """Whether each file has to be looked at with `is_same`: the beginning of its line does not say enough."""
+        """True if each file has to be checked with `is_same`: the beginning of its line does not say enough."""
         options = self._task.options
         return bool(self._task.damaged or options.get("ignore_ctime") or options.get("checksum"))
 
     def is_same(self, entry: Entry, old: Entry) -> bool:
-        """By size and time, and of a folder of this host by ctime and inode, unless the policy leaves these out. Where
-        it wants digests, by these; a folder of this host has none, so that its files are read (`looked_at`)."""
+        """True if a file is unchanged: by size and time, and in a folder of this host by ctime and inode, unless the
+        policy leaves these out. If the policy wants digests, these decide; a folder of this host has none, so its files
+        are read (`looked_at`).
+        """
         if self._task.options.get("checksum"):
             return bool(entry.told) and entry.told == old.told and not self._is_to_be_brought(old)
         if (entry.size, entry.modified) != (old.size, old.modified) or self._is_to_be_brought(old):
@@ -48,18 +54,19 @@ class Likeness:
         return entry.inode == old.inode or None in (entry.inode, old.inode) or not self._has_stable_inodes
 
     def is_same_as_planned(self, entry: Entry, planned: Entry) -> bool:
-        """Whether what a run was about to bring is what is there now."""
+        """True if the file that a run was about to bring is the one that is there now."""
         if self._task.options.get("checksum") and (self._is_local or not entry.told):
             return False
         return looks_same(entry, planned) and (entry.inode, entry.told) == (planned.inode, planned.told)
 
     def is_asked(self, old: Entry) -> bool:
-        """Whether the source has to say by name that a file is gone, which it does not list."""
+        """True if the source has to confirm by name that a file is gone which it does not list."""
         return self._asks or bool(old.as_of)
 
     def looked_at(self, items: Iterator[Item]) -> Iterator[Item]:
-        """Of a folder of this host: a file of the same size and time, in which something else has changed, is read; it
-        is copied only if its content is another one."""
+        """The items, after a look into files of a folder of this host: a file of the same size and time, in which
+        something else has changed, is read; it is copied only if its content differs.
+        """
         if not self._is_local:
             yield from items
             return

@@ -1,5 +1,5 @@
-"""What a source has: a folder of this host by a walk of our own, which learns owners, links and inodes; all else by one
-listing of rclone's. What could not be listed is named.
+"""The contents of a source: a folder of this host by a walk of its tree, which finds owners, links and inodes; any
+other source by one listing of rclone. Entries that could not be listed are named.
 """
 
 import re
@@ -27,13 +27,14 @@ from storage.points.store import path_list
 
 DOT = "\uff0e"
 DOTS = re.compile(rf"(?:^|/){DOT}{{1,2}}(?:/|$)")
-"""As which rclone shows the names `.` and `..`, and in a bucket cannot ask for them."""
+"""The form in which rclone shows the names `.` and `..`, for which it cannot ask in a bucket."""
 NO_FOLDER_HOLDS = "{!r:.200} has a name that no folder can hold: rename it"
 TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
 TOO_LONG = "what is said of it has more than 64 KiB"
 MOST, MOST_EXCEPTIONS = 30_000_000, 100_000
-"""Entries of a point, as many as its manifest may hold (`store.MANIFEST`), and those of them that could not be listed,
-which are held in memory."""
+"""The most entries of a point, as many as its manifest may hold (`store.MANIFEST`), and the most that could not be
+listed, which are held in memory.
+"""
 LOOK_EVERY = 10_000
 TOO_MANY = (
     "the source lists more than {:,} entries, which is more than a point can hold: leave large directories out (engine "
@@ -44,20 +45,21 @@ NO_ROOM = "what the source lists does not fit on the disk of temporary files: {}
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
 NOT_KEPT = "{} are not kept"
 TOP = ""
-"""The path of what concerns the whole source."""
+"""The path of an exception that concerns the whole source."""
 SHOWN = 200
 LONG = 10_000
 MOST_FOLDERS = 100
-"""That are asked for each by its name. With more of them gone at once, the others stay for now."""
+"""The most folders that are asked for by name. If more of them are gone at once, the others stay for now."""
 Ask = Callable[..., Judgement]
-"""Lets rclone do something with the source, with these arguments; `on_line` gets each line that is none of its log."""
+"""Runs rclone on the source, with these arguments; `on_line` gets each line that is not part of its log."""
 
 
 @dataclass
 class Listing:
-    """`found` is filled; `reserve`: percent of the disk of temporary files that stay free; `exceptions`: path → why it
-    could not be listed; `notes`: what should be kept, and is not kept whole; `not_kept`: what no backup of such a
-    source keeps; `untold`: and of what is not known whether it is there."""
+    """A listing. `found` is filled; `reserve`: percent of the disk of temporary files that stay free; `exceptions`:
+    path → why it could not be listed; `notes`: things that should be kept, and are not kept whole; `not_kept`: things
+    that no backup of such a source keeps; `untold`: things of that sort that may or may not be there.
+    """
 
     found: Sorted[Listed]
     reserve: float = 0.0
@@ -70,7 +72,7 @@ class Listing:
 
     @property
     def lost(self) -> list[str]:
-        """What the point says that it does not keep, in sentences."""
+        """The things that the point does not keep, in sentences."""
         return [*self.not_kept.sentences, *([self.untold] if self.untold else [])]
 
     def add(self, listed: Listed) -> None:
@@ -95,7 +97,9 @@ class Listing:
             raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY_EXCEPTIONS.format(len(self.exceptions), path, why))
 
     def _check_bounds(self) -> None:
-        """What is listed waits on the disk of temporary files, and some servers list without end. Raises: RunEnded."""
+        """Check the bounds: listed entries wait on the disk of temporary files, and some servers list without end.
+        Raises: RunEnded.
+        """
         if self.found.count >= MOST:
             raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY.format(MOST))
         if self.found.count % LOOK_EVERY == 0:
@@ -109,7 +113,7 @@ def listed_of(entry: Entry) -> Listed:
 
 
 def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], go_on: Callable[[], None]) -> None:
-    """A folder of this host. Raises: RunEnded where it cannot be listed at all; and what `go_on` does."""
+    """List a folder of this host. Raises: RunEnded if it cannot be listed at all; and what `go_on` raises."""
 
     def note(path: str, text: str) -> None:
         listing.notes.add(text, path)
@@ -126,8 +130,9 @@ def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], g
 
 
 def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], ask: Ask, digest: str = "") -> Judgement:
-    """A source that is no folder of this host. Returns what rclone comes to: with warnings, where some of it could not
-    be listed. `digest`: the kind of those that the source is asked for; empty: none."""
+    """List a source that is not a folder of this host. Returns the verdict on rclone: with warnings, if some of it
+    could not be listed. `digest`: the kind of digests for which the source is asked; empty if none.
+    """
 
     def take(line: str) -> None:
         if line.startswith(ROW):
@@ -161,11 +166,13 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
 
 
 def gone_of(source: SourceSpec, paths: Collection[str], listed_folders: Collection[str], ask: Ask) -> set[str]:
-    """Those of these paths, none of which was listed, that the source itself says are gone: each asked for by its name,
-    but for one question where the folder has gone with all that it held. `listed_folders`: those that were listed."""
+    """The paths, of those that were not listed, that the source itself says are gone: each is asked for by its name,
+    except for one question for a folder that is gone with all its files. `listed_folders`: the folders that were
+    listed.
+    """
     single, folders = list[str](), dict[str, list[str]]()
     for path in paths:
-        # a bucket knows no folders, and says of any that it is there
+        # a bucket has no folders, and reports that any is there
         if top := "" if is_bucket(source) else _topmost_unlisted(path, listed_folders):
             folders.setdefault(top, []).append(path)
         else:
@@ -179,14 +186,14 @@ def gone_of(source: SourceSpec, paths: Collection[str], listed_folders: Collecti
         with path_list(single) as file:
             how = ("--no-traverse", "--recursive", "--files-only", f"--files-from0={file}")
             judgement = ask(("lsf", remote_path(source), *how), lambda line: there.add(line.rstrip("\n")))
-        # rclone ends at the first that it is not told of: of the others nothing is known then
+        # rclone ends at the first path that it cannot find: nothing is known about the others then
         if judgement.verdict is Verdict.SUCCEEDED:
             gone.update(each for each in single if each not in there)
     return gone
 
 
 def _is_gone(source: SourceSpec, folder: str, ask: Ask) -> bool:
-    """By rclone's exit code alone: an answer that cannot be read is none."""
+    """True if a folder is gone, by rclone's exit code alone: an unreadable answer does not count."""
     at = remote_path(source)
     judgement = ask(("lsjson", "--stat", f"{at}{'' if at.endswith((':', '/')) else '/'}{folder}"), lambda line: None)
     return judgement.exit_code in NOT_FOUND
@@ -201,7 +208,7 @@ def _topmost_unlisted(path: str, listed_folders: Collection[str]) -> str:
 
 
 def _unsound(path: str) -> tuple[str, str]:
-    """A path that no manifest may name, as one that it may, and why."""
+    """A path that no manifest may name, as a path that it may, and the reason."""
     if not is_nameable(path):
         shown = path.encode("utf-8", "surrogatepass")[: LONGEST_PATH // 8].decode("utf-8", "ignore")
         return "/".join(each for each in shown.split("/") if each.strip("."))[:SHOWN] + "…", TOO_DEEP

@@ -1,4 +1,4 @@
-"""What lies in a folder of this host, file by file, with all that its file system says of it."""
+"""The contents of a folder of this host, file by file, with all facts that its file system has about them."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from storage.points.entries import Entry, head_of
 from storage.points.files import path_in, shown, written
 
 MOST_ATTRIBUTES = 32 * 2**10
-"""Bytes of a file's extended attributes: no more fit in its line of the manifest."""
+"""The most bytes of a file's extended attributes: no more fit in its line of the manifest."""
 TOO_MANY = "extended attributes of more than 32 KiB are not kept"
 SPECIAL = (
     ("sockets", stat.S_ISSOCK),
@@ -20,19 +20,21 @@ SPECIAL = (
     ("devices", lambda mode: stat.S_ISBLK(mode) or stat.S_ISCHR(mode)),
 )
 UNSTABLE = ("fuse", "cifs", "smb", "9p", "vfat", "exfat", "msdos")
-"""File systems that give inodes as they please, after each mount."""
+"""File systems that assign inodes arbitrarily, after each mount."""
 OnText = Callable[[str, str], None]
 Fields = tuple[Any, ...]
-"""Those of an entry that its source says, in their order."""
+"""The fields of an entry that its source knows, in their order."""
 Listed = tuple[str, str, Fields, tuple[int, int] | None]
-"""A path, the head of its line (`entries.head_of`), what that is made of, and of one of several hard links what they
-share."""
+"""A path, the head of its line (`entries.head_of`), the fields of which that is made, and for one of several hard links
+an identifier that they share.
+"""
 
 
 class LocalFolder:
-    """A folder of this host. `is_left_out`: by its path; `on_exception` gets the path of what cannot be read, and why;
-    `on_note` that of what is not kept whole, `on_special` that of what is no file, link or folder, with its kind;
-    `go_on` is called now and then."""
+    """A folder of this host. `is_left_out`: decides by a path; `on_exception` gets the path of anything that cannot be
+    read, and the reason; `on_note` the path of anything that is not kept whole, `on_special` that of anything but a
+    file, link or folder, with its kind; `go_on` is called now and then.
+    """
 
     def __init__(
         self,
@@ -48,8 +50,9 @@ class LocalFolder:
         self._waiting: list[tuple[bytes, str]] = []
 
     def __iter__(self) -> Iterator[Listed]:
-        """All files, folders and links below it, in no order; no sockets, pipes and devices. Raises: OSError where it
-        cannot be listed; and what `go_on` does."""
+        """All files, folders and links below it, in no order, without sockets, pipes and devices. Raises: OSError if it
+        cannot be listed; and what `go_on` raises.
+        """
         self._waiting = [(os.fsencode(self._top), "")]
         while self._waiting:
             folder, called = self._waiting.pop()
@@ -103,7 +106,9 @@ class LocalFolder:
         )  # fmt: skip
 
     def _attributes(self, file: bytes, path: str) -> dict[str, str] | None:
-        """Extended ones, which hold ACLs and capabilities, too. None: none, or the file system knows none."""
+        """The extended attributes, which include ACLs and capabilities. None if there are none, or the file system has
+        no such thing.
+        """
         found: dict[str, str] = {}
         with suppress(OSError):
             for name in os.listxattr(file, follow_symlinks=False):
@@ -116,7 +121,7 @@ class LocalFolder:
 
 
 def is_as_listed(folder: Path, entry: Entry) -> bool:
-    """Whether a file still has the size and times of its entry."""
+    """True if a file still has the size and times of its entry."""
     with suppress(OSError):
         facts = os.lstat(path_in(folder, entry.path))
         is_same = (facts.st_size, written(facts.st_mtime_ns)) == (entry.size, entry.modified)
@@ -129,7 +134,7 @@ def _why(error: OSError) -> str:
 
 
 def has_stable_inodes(folder: Path) -> bool:
-    """Whether a file keeps its inode there."""
+    """True if a file keeps its inode there."""
     real, best, kind = os.path.realpath(folder), "", ""
     with suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
@@ -141,7 +146,7 @@ def has_stable_inodes(folder: Path) -> bool:
 
 
 def names_of(ids: set[int], look_up: Callable[[int], tuple[object, ...]]) -> dict[str, str]:
-    """Number → name, of those that this host knows. `look_up`: `pwd.getpwuid` or `grp.getgrgid`."""
+    """Number → name, for those that this host knows. `look_up`: `pwd.getpwuid` or `grp.getgrgid`."""
     found = {}
     for each in sorted(ids):
         with suppress(KeyError, OverflowError):

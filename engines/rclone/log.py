@@ -1,4 +1,4 @@
-"""Reads rclone's log (`--use-json-log`): how far it is, what went wrong with which file."""
+"""Reads rclone's log (`--use-json-log`): its progress, and the errors with their files."""
 
 import re
 from collections.abc import Callable
@@ -22,26 +22,29 @@ CONSEQUENCES = (
     "Failed to lsf",
     "Failed to copy with",
 )
-"""Lines that only repeat or follow from a problem named before."""
+"""Lines that only repeat an earlier problem or follow from it."""
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
 IGNORED = " - ignoring"
-"""Ends what rclone says of an entry that it leaves out: a path out of the source, or one that another one equals."""
+"""The end of rclone's message about an entry that it leaves out: a path out of the source, or one that equals another
+one.
+"""
 BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
-"""Go's words, before a page of traces."""
+"""The words of Go before a page of traces."""
 SKIPPED_LINK = "Can't follow symlink"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One error of rclone's. `path` is the file it is about, relative to the source; empty: the whole run."""
+    """One error of rclone. `path` is the file concerned, relative to the source; empty if it concerns the whole run."""
 
     message: str
     path: str = ""
 
 
 class RcloneLog:
-    """What rclone has logged so far. Bounded: of many problems the first and the last are kept, and all are counted.
-    `redacted` takes the secrets out of a text, before it is cut: half of one would stay."""
+    """The log of rclone so far. Bounded: if there are many problems, the first and the last are kept, and all are
+    counted. `redacted` takes the secrets out of a text, before it is cut: half of one would stay.
+    """
 
     def __init__(self, redacted: Callable[[str], str] = str) -> None:
         self._redacted = redacted
@@ -52,10 +55,10 @@ class RcloneLog:
         self.growing = ""
         """The largest of the files that are being fetched, with its size so far."""
         self.activity: tuple[int, ...] = ()
-        """Changes as long as rclone gets on: bytes, files, checks, listed entries."""
+        """Counts that change as long as rclone makes progress: bytes, files, checks, listed entries."""
 
     def take(self, line: str) -> EngineProgress | None:
-        """Take a line of output. Returns how far rclone is if the line tells it. Never raises for any text."""
+        """Take a line of output. Returns rclone's progress if the line reports it. Never raises for any text."""
         entry = _parse(line)
         if entry is None:
             if BREAKDOWN.match(line):
@@ -76,7 +79,7 @@ class RcloneLog:
 
     @property
     def everything(self) -> list[Problem]:
-        """The problems; rclone's closing words when it named none."""
+        """The problems; the last words of rclone if it named none."""
         return self.problems or ([Problem(self.summary)] if self.summary else [])
 
     def _take_problem(self, message: str, entry: dict[str, Any]) -> None:
@@ -109,7 +112,9 @@ class RcloneLog:
 
 
 def cut(text: str) -> str:
-    """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
+    """The text without its middle, if it is long: a message ends with its reason, after paths of up to 4,096
+    characters.
+    """
     half = MESSAGE_LENGTH // 2 - 2
     return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 

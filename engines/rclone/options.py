@@ -1,4 +1,4 @@
-"""The arguments of rclone, and the options that a policy may give to it: how each must look, and what it becomes."""
+"""The arguments of rclone, and the options that a policy may give it: the values that each takes, and its arguments."""
 
 import re
 from collections.abc import Callable
@@ -55,11 +55,11 @@ OPTIONS: dict[str, Callable[[str, Any], tuple[str, ...]]] = {
     "checksum": _yes_or_no,
 }
 OF_LISTINGS = ("exclude", "ignore_ctime", "checksum")
-"""Options that are no concern of a copy: it gets a list."""
+"""Options that do not concern a copy: it gets a list."""
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Raises: ValueError naming an option that rclone is not given, or a bad value."""
+    """Check the options of a policy. Raises: ValueError naming an option that rclone does not take, or a bad value."""
     for name, value in options.items():
         if name not in OPTIONS:
             raise ValueError(f"unknown option {name!r}; rclone takes {', '.join(OPTIONS)}")
@@ -77,7 +77,7 @@ def option_arguments(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def option_environment(options: dict[str, Any], zone: str) -> dict[str, str]:
-    """Whose clock a timetable goes by. `zone`: as `Europe/Berlin`.
+    """The environment with the time zone of a timetable. `zone`: such as `Europe/Berlin`.
 
     rclone looks only where systems keep their zones, and takes UTC for a name that it does not find there.
     """
@@ -89,13 +89,14 @@ def option_environment(options: dict[str, Any], zone: str) -> dict[str, str]:
 
 
 def pattern_options(options: dict[str, Any]) -> list[str]:
-    """What a policy leaves out."""
+    """The patterns of what a policy leaves out."""
     return list(options.get("exclude", ()))
 
 
 def copy_arguments(task: BackupTask, target: str, *how: str) -> tuple[str, ...]:
-    """The arguments that copy what a list names into a folder in which nothing of it lies. Raises: ValueError on a bad
-    option."""
+    """The arguments that copy the files of a list into a folder which has none of them. Raises: ValueError on a bad
+    option.
+    """
     options = {name: value for name, value in task.options.items() if name not in OF_LISTINGS}
     return (
         "copy",
@@ -111,8 +112,9 @@ def copy_arguments(task: BackupTask, target: str, *how: str) -> tuple[str, ...]:
 
 
 def links_arguments(task: BackupTask, folder: str) -> tuple[str, ...]:
-    """The arguments that copy what the links in a folder of this host lead to into `files`. Raises: ValueError on a bad
-    option."""
+    """The arguments that copy the targets of the links in a folder of this host into `files`. Raises: ValueError on a
+    bad option.
+    """
     verb, _, *how = copy_arguments(task, task.location.at(layout.files_path(task.folder)))
     return (verb, folder, *how, "--copy-links")
 
@@ -128,7 +130,7 @@ def mirror_arguments(task: BackupTask, target: str) -> tuple[str, ...]:
         "--create-empty-src-dirs",
         "--delete-excluded",
         "--skip-specials",
-        # all is read: rclone goes by sizes where the source offers no digest of a file
+        # everything is read: rclone compares sizes if the source offers no digest of a file
         *(("--ignore-times",) if task.options.get("checksum") else ()),
         *exclude.rclone_arguments(pattern_options(task.options)),
         *option_arguments(options),
@@ -136,13 +138,13 @@ def mirror_arguments(task: BackupTask, target: str) -> tuple[str, ...]:
 
 
 def common_arguments(task: BackupTask) -> tuple[str, ...]:
-    """The arguments of every rclone that talks to a source: no configuration file, no retries of its own."""
+    """The arguments of every rclone that talks to a source: no configuration file, no retries by rclone itself."""
     return (
         "--use-json-log",
         "--stats=500ms",
         "--stats-log-level=NOTICE",
         "--retries=1",
-        # rclone sorts longer listings in /var/tmp, whose space nothing bounds; its memory is bounded
+        # rclone sorts longer listings in /var/tmp, whose space has no bound; its memory has one
         "--list-cutoff=1000000000000",
         "--low-level-retries=3",
         f"--contimeout={task.connect_timeout:g}s",

@@ -1,4 +1,4 @@
-"""Makes the point of a run of what it took over and what has come."""
+"""Makes the point of a run from the files that it took over and those that have come."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,8 +33,9 @@ CAPABILITY = "security.capability"
 
 @dataclass
 class Making:
-    """`problems`: why files were not copied; `gone`: the paths that the source says are gone.
-    `failed`: files that were to be brought, and did not come. `notes`: what else users are to know."""
+    """The making of a point. `problems`: why files were not copied; `gone`: the paths that the source says are gone.
+    `failed`: files that were to be brought, and did not come. `notes`: other facts that users must know.
+    """
 
     task: BackupTask
     store: Store
@@ -57,7 +58,9 @@ class Making:
         self._since = int(self.task.started_at.timestamp()) * 10**9 - DOUBTFUL_FOR
 
     def entries(self, items: Iterator[tuple[Item, Arrived | None]]) -> Iterator[Entry | Line]:
-        """The entries of the point, sorted by path. Raises: Stopped; what reads the manifest before."""
+        """The entries of the point, sorted by path. Raises: Stopped; what the reader of the previous
+        manifest raises.
+        """
         while piece := list(islice(items, TOGETHER)):
             made = [None if item.line else self._made(item, arrived) for item, arrived in piece]
             came = [each for each in made if each and each.folder and not each.digest]
@@ -82,7 +85,7 @@ class Making:
                 yield entry
 
     def _made(self, item: Item, arrived: Arrived | None) -> Entry | None:
-        """None: the point does not name it, or only by another one."""
+        """The entry of an item; None if the point does not name it, or only by another one."""
         match item.state:
             case State.WANTED if arrived is None:
                 self.failed += 1
@@ -100,10 +103,10 @@ class Making:
 
     def _brought(self, item: Item, arrived: Arrived) -> Entry:
         entry, old = item.entry, item.old
-        if not is_as_wanted(arrived, entry):  # it changed as it was copied
+        if not is_as_wanted(arrived, entry):  # it changed while it was copied
             return entry._replace(size=arrived[0], doubtful=True)
         if _is_mighty(entry) and not is_as_listed(Path(self.task.source.path), entry):
-            return entry._replace(doubtful=True)  # another content may run as what this one was allowed to
+            return entry._replace(doubtful=True)  # other content could run with the rights that were meant for this one
         if (old is not None and old.doubtful and looks_same(entry, old)) or not self._is_recent(entry):
             return entry
         return entry._replace(doubtful=True)
@@ -144,8 +147,9 @@ class Making:
             self.changed, self.added = self.changed + 1, self.added + entry.size
 
     def _digests(self, entries: list[Entry]) -> dict[str, tuple[str, str]]:
-        """Path → SHA-256, and where it is from: read back from the copy where that is a folder of this host, else from
-        the source where that is one, and as it was when it was listed."""
+        """Path → SHA-256, and its origin: read back from the copy if that is in a folder of this host, else from the
+        source if that is one and the file is as it was when it was listed.
+        """
         if not entries:
             return {}
         task = self.task
@@ -160,8 +164,9 @@ class Making:
         return {path: (digest, "source") for path, digest in found.items()}
 
     def _unlike(self, came: list[Entry], digests: Mapping[str, tuple[str, str]]) -> set[str]:
-        """The paths of files whose content is not that of the digest which their source told when it was listed: it was
-        another one in the meantime. Where the repository can be asked for it: on this host, or a digest of its own."""
+        """The paths of files whose content does not have the digest that their source reported when it was listed: it
+        changed in the meantime. Checked where the repository can be asked for it: on this host, or if it has digests.
+        """
         asked, unlike = defaultdict[str, dict[str, tuple[str, str]]](dict), list[str]()
         for each in came:
             kind, _, told = each.told.partition(":")
@@ -175,17 +180,17 @@ class Making:
 
 
 def _is_mighty(entry: Entry) -> bool:
-    """Whether it runs with more rights than its caller has."""
+    """True if it runs with more rights than its caller has."""
     return bool((entry.mode or 0) & 0o6000) or CAPABILITY in (entry.attributes or ())
 
 
 def digests_of_source(folder: Path, entries: Iterable[Entry], stop: StopSignal) -> dict[str, str]:
-    """Path → SHA-256 of what lies in a folder of this host, of those files that are as they were listed."""
+    """Path → SHA-256 of the files in a folder of this host that are as they were listed."""
     listed = {each.path: each for each in entries}
     found, _ = digests_of_copy(folder, list(listed), stop)
     return {path: digest for path, digest in found.items() if is_as_listed(folder, listed[path])}
 
 
 def looks_same(entry: Entry, old: Entry) -> bool:
-    """Whether size and times are the same."""
+    """True if size and times are the same."""
     return (entry.size, entry.modified, entry.changed) == (old.size, old.modified, old.changed)

@@ -1,5 +1,6 @@
-"""Whether what a source names is what is there, before it is copied: an empty mount point is not taken for an emptied
-folder, here or on another host."""
+"""Checks that the place which a source names is there, before it is copied: an empty mount point is not taken for an
+emptied folder, here or on another host.
+"""
 
 import os
 import re
@@ -17,13 +18,14 @@ RunRclone = Callable[[tuple[str, ...], Callable[[str], None]], Judgement]
 
 
 def marker_of(source: SourceSpec) -> str:
-    """The path of the marker below that of the source; empty: none was asked for."""
+    """The path of the marker below that of the source; empty if none was asked for."""
     return str(source.options.get("marker") or "").strip("/")
 
 
 def check_marker(source: SourceSpec, run: RunRclone) -> None:
-    """Raises: RunEnded where a source of another host lacks its marker, or does not tell. `run`: runs rclone with the
-    given arguments, and gives each line to a function."""
+    """Check the marker of a source of another host. Raises: RunEnded if it lacks its marker, or does not answer. `run`:
+    runs rclone with the given arguments, and passes each line to a function.
+    """
     marker = marker_of(source)
     if not marker or source.kind == "local":
         return
@@ -42,7 +44,7 @@ def check_marker(source: SourceSpec, run: RunRclone) -> None:
 
 
 def check_folder(task: BackupTask) -> None:
-    """Raises: RunEnded for a local folder whose volume is absent, or that overlaps the repository."""
+    """Check a local folder. Raises: RunEnded if its volume is absent, or it overlaps the repository."""
     source = task.source
     if source.kind != "local":
         return

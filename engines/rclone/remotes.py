@@ -26,11 +26,12 @@ from storage.places.servers import CONNECT_SECONDS, Server, gate, of_libraries, 
 
 REMOTE = "src"
 WITH_ANY_NAMES = ("sftp", "webdav")
-"""Types whose names rclone does not encode by itself. In their copies it does, so it removed at each second run what it
-had copied at the run before: a file with a control character in its name, as the `Icon\\r` of macOS."""
+"""Types whose names rclone does not encode by itself. In copies from them it does, so at each second run it removed
+what it had copied at the run before: a file with a control character in its name, such as the `Icon\\r` of macOS.
+"""
 NAMES_IT = re.compile(r"host|((api|storage|sas)_)?(url|endpoint)")
 USUAL_PORTS = {"ftp": 21, "sftp": 22, "smb": 445}
-"""Of types that do not speak HTTP."""
+"""Ports of types that do not speak HTTP."""
 
 
 @contextmanager
@@ -38,9 +39,10 @@ def way_to(
     source: SourceSpec, location: Location, connect_timeout: float = CONNECT_SECONDS, **settings: str
 ) -> Iterator[dict[str, str]]:
     """The environment of an rclone that reaches a source, and a repository, for as long as the block lasts. Each has a
-    gate of its own: a source leads to its repository's server as little as to any other. `settings`: more of the
-    source's remote. Raises: ValueError where the source lacks what that takes, RunEnded where it has no address,
-    ProgramMissing, OSError."""
+    separate gate: a source does not lead to its repository's server any more than to other ones. `settings`: other
+    settings of the source's remote. Raises: ValueError if the source lacks a setting that this takes, RunEnded if it
+    has no address, ProgramMissing, OSError.
+    """
     with gate(servers_of(source), connect_timeout) as url, reached(location, None, connect_timeout) as environment:
         remote = servers.at_its_address(_settings(source), lambda host, port: address_of(host, port, connect_timeout))
         if remote["type"] in WITH_ANY_NAMES and not remote.get("vendor", "").startswith("sharepoint"):
@@ -51,7 +53,7 @@ def way_to(
 
 
 def _settings(source: SourceSpec) -> dict[str, str]:
-    """rclone's settings of the remote that `source` is, by name, as {"type": "sftp", "host": …}."""
+    """The settings of the remote that `source` is, by rclone's names, such as {"type": "sftp", "host": …}."""
     match source.kind:
         case "sftp":
             return _sftp(source)
@@ -68,17 +70,19 @@ def _settings(source: SourceSpec) -> dict[str, str]:
 
 
 def remote_path(source: SourceSpec) -> str:
-    """The source's directory as an rclone argument. All after the first colon is a path, whatever it holds."""
+    """The source's directory as an rclone argument. Everything after the first colon is a path, whatever
+    it contains.
+    """
     return f"{REMOTE}:{source.path}"
 
 
 def is_bucket(source: SourceSpec) -> bool:
-    """Whether it knows no folders: there one that is missing lists like one that is empty."""
+    """True if it has no folders: a missing one lists like an empty one there."""
     return source.kind == "s3" or (source.kind == "rclone" and source.options.get("type") in BUCKETS)
 
 
 def servers_of(source: SourceSpec) -> set[Server]:
-    """All that rclone may be connected with for `source` through the gate; empty: it does not speak HTTP."""
+    """All servers to which rclone may connect for `source` through the gate; empty if it does not speak HTTP."""
     if source.kind == "rclone":
         return servers.servers_of(source.options, source.path)
     if option := {"s3": "endpoint", "webdav": "url"}.get(source.kind):
@@ -87,7 +91,7 @@ def servers_of(source: SourceSpec) -> set[Server]:
 
 
 def server_of(remote: Mapping[str, Any]) -> tuple[str, int, bool] | None:
-    """Host and port that a remote names, and whether TLS is spoken from the beginning on; None: it names none."""
+    """The host and port that a remote names, and True if TLS is spoken from the beginning; None if it names none."""
     kind = str(remote.get("type"))
     if kind in USUAL_PORTS:
         port = str(remote.get("port") or USUAL_PORTS[kind])
@@ -100,7 +104,7 @@ def server_of(remote: Mapping[str, Any]) -> tuple[str, int, bool] | None:
 
 
 def _server_at(text: str) -> tuple[str, int, bool]:
-    """An endpoint may be no whole URL: then it is asked by https."""
+    """The host and port of an endpoint. If it is not a whole URL, it is asked by https."""
     try:
         parts = urlsplit(text if "://" in text else f"https://{text}")
         is_tls = parts.scheme != "http"
@@ -129,7 +133,7 @@ def _sftp(source: SourceSpec) -> dict[str, str]:
         "port": str(source.port or 22),
         "user": _option(source, "user"),
         **pinned(source.host_key),
-        # followed, a link may lead out of the source or round in a circle
+        # if it were followed, a link could lead out of the source or round in a circle
         "skip_links": "true",
     }
     if source.secret.lstrip().startswith("-----BEGIN"):
@@ -163,8 +167,9 @@ def _webdav(source: SourceSpec) -> dict[str, str]:
 
 
 def _vendor(settings: Mapping[str, Any]) -> str:
-    """With "other", rclone trusts no times and takes a changed file of the same size for unchanged; "rclone" is the
-    same dialect with times, and a server that is only read from always tells them."""
+    """The vendor for rclone. With "other", rclone trusts no times and takes a changed file of the same size for
+    unchanged; "rclone" is the same dialect with times, and a server that is only read from always reports them.
+    """
     vendor = str(settings.get("vendor") or "other")
     return "rclone" if vendor == "other" else vendor
 

@@ -1,9 +1,9 @@
-"""Copies files that get another name in the repository. One rclone does it for many of them, since to start one takes
-as long as to copy a hundred small files.
+"""Copies files that get another name in the repository. One rclone does it for many of them, since starting one takes
+as long as copying a hundred small files.
 
-Of a remote source it is told through a socket. Files of this host are opened here, and are links to descriptors in a
-folder for rclone: so it needs no name of theirs, which may hold what it does not find again (\u201b, and what is not
-UTF-8), and no link that is put in a file's place leads it elsewhere.
+For a remote source it gets its orders through a socket. Files of this host are opened here, and are links to
+descriptors in a folder for rclone: so it needs none of their names, which may contain characters that it does not find
+again (\u201b, and any that are not UTF-8), and no link that is put in a file's place leads it elsewhere.
 """
 
 import http.client
@@ -29,15 +29,16 @@ from storage.points.files import relative
 from storage.points.store import PARTIAL_SUFFIX
 
 LOOK_EVERY_SECONDS = 0.02
-"""For rclone's socket."""
+"""Seconds between two looks for rclone's socket."""
 OPEN_AT_A_TIME = 200
 ANSWER_SECONDS = 86_400.0
-"""A file may be large. A run that is ended ends rclone, and so the wait."""
+"""Seconds for an answer: a file may be large. A run that is ended ends rclone, and so the wait."""
 
 
 def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
-    """Copy each of these paths of the source to a place below `files`. Returns why some were not copied. Raises:
-    RunEnded."""
+    """Copy each of these paths of the source to a place below `files`. Returns the reasons why some were not copied.
+    Raises: RunEnded.
+    """
     if run.task.source.kind == "local" and BY_DESCRIPTOR.exists():
         return _bring_opened(run, pairs)
     problems, ended = Problems(), Event()
@@ -88,7 +89,7 @@ def _tell(
             order = {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place}
             if error := _ask(socket_file, "operations/copyfile", order).get("error"):
                 problems.by_path[path] = str(error)
-    except OSError:  # it was ended
+    except OSError:  # rclone was ended
         problems.unnamed += 1
     finally:
         with suppress(OSError):
@@ -96,7 +97,7 @@ def _tell(
 
 
 def _ask(socket_file: Path, what: str, order: dict[str, Any]) -> dict[str, Any]:
-    """Raises: OSError."""
+    """Give rclone an order through its socket. Returns its answer. Raises: OSError."""
     connection = _Connection(socket_file)
     try:
         connection.request("POST", f"/{what}", json.dumps(order), {"Content-Type": "application/json"})

@@ -1,4 +1,4 @@
-"""One rclone after the other that talks to a source: started, watched, and judged."""
+"""Runs of rclone that talk to a source, one after another: started, watched, and judged."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from storage.places.rclone import LOGGED, command_line, line_by_line
 
 
 class RcloneRun(Run):
-    """What has to do with one source. `way`: the environment of an rclone that reaches it."""
+    """The runs of rclone for one source. `way`: the environment of an rclone that reaches it."""
 
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
         super().__init__(*run)
@@ -25,29 +25,32 @@ class RcloneRun(Run):
         self.environment = option_environment(self.task.options, self.task.zone) | way
 
     def ask(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Judgement:
-        """Let rclone list something of the source. Raises: RunEnded, when it was ended."""
+        """Let rclone list something of the source. Raises: RunEnded if it was ended."""
 
         def take(line: str) -> None:
             if line.startswith(LOGGED) or BREAKDOWN.match(line):
-                self.log.take(line)  # no progress of the copy
+                self.log.take(line)  # not progress of the copy
             else:
                 on_line(line)
 
         return self._run(arguments, take)
 
     def transfer(self, arguments: tuple[str, ...], inherited: tuple[int, ...] = ()) -> Judgement:
-        """Let rclone copy something of the source. `inherited`: descriptors that it gets. Raises: RunEnded, when it was
-        ended."""
+        """Let rclone copy something of the source. `inherited`: descriptors that it gets. Raises: RunEnded if it was
+        ended.
+        """
         self.progress.begin()
         return self._run(arguments, self._take, inherited)
 
     def serve(self, arguments: tuple[str, ...]) -> None:
-        """Let rclone do what it is told meanwhile, until it is told to end. Raises: RunEnded, when it was ended."""
+        """Let rclone carry out the orders that come in the meantime, until one of them ends it. Raises: RunEnded if it
+        was ended.
+        """
         self.progress.begin()
         self._run(arguments, self._take)
 
     def count_top(self) -> int:
-        """The entries of the topmost folder. Raises: RunEnded."""
+        """The number of entries in the topmost folder. Raises: RunEnded."""
         self.entries = 0
 
         def take(line: str) -> None:
@@ -61,7 +64,9 @@ class RcloneRun(Run):
         return self.entries
 
     def check_source(self) -> None:
-        """S3 knows no directories: a prefix that does not exist lists like an empty one. Raises: RunEnded."""
+        """Check that the source is there. S3 has no directories: a prefix that does not exist lists like an empty one.
+        Raises: RunEnded.
+        """
         source = self.task.source
         if is_bucket(source) and "/" in source.path.strip("/") and not self.count_top():
             text = f"there is nothing under {source.path}: check the path of {source.name!r}"
@@ -69,19 +74,23 @@ class RcloneRun(Run):
         check_marker(source, self.ask)
 
     def check_it_answers(self, is_in_doubt: bool) -> None:
-        """Whether not a file but the source as a whole has gone silent. Raises: RunEnded."""
+        """Check, if there is doubt, that the source as a whole answers, and only a file has gone silent. Raises:
+        RunEnded.
+        """
         if is_in_doubt:
             self.count_top()
 
     def blame_the_repository(self, error: RunEnded) -> None:
-        """A remote says the same as a source: it is asked. Raises: StorageFailed, when it does not answer."""
+        """Ask the repository after an error: a remote reports the same errors as a source. Raises: StorageFailed if it
+        does not answer.
+        """
         if self.task.location.directory is None and error.verdict is not Verdict.STOPPED:
             self.store.run("lsf", self.task.location.root, "--max-depth=1", "--low-level-retries=1", missing_ok=True)
 
     def _run(
         self, arguments: tuple[str, ...], on_line: Callable[[str], None], inherited: tuple[int, ...] = ()
     ) -> Judgement:
-        """What an rclone comes to that talks to the source. Raises: RunEnded, when it was ended."""
+        """The verdict on an rclone that talks to the source. Raises: RunEnded if it was ended."""
         self.log = self._new_log()
         verb, *rest = arguments
         argv = command_line(verb, *common_arguments(self.task), *rest)

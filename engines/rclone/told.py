@@ -1,5 +1,5 @@
 """Digests of a remote source's files, for a policy that compares contents (`checksum: true`): those that the source
-offers. Other files, as all of an SFTP host, on which no command runs, are read through the network.
+offers. Other files, such as all files of an SFTP host, on which no command runs, are read through the network.
 """
 
 import re
@@ -17,14 +17,14 @@ from storage.points.entries import Entry
 from storage.points.store import path_list
 
 KINDS = ("sha256", "sha1", "md5")
-"""Of which the first is asked for that a source offers."""
+"""Kinds of digests; the first one that a source offers is asked for."""
 READ = "sha256"
 LINE = re.compile(r"([0-9a-f]{64})  (.*)\n?", re.DOTALL)
 OF_READING = ("bwlimit", "checkers", "transfers")
 
 
 def offered(source: SourceSpec, ask: Ask) -> str:
-    """The kind of digests that a source offers; empty: none. Raises: RunEnded, where it does not answer."""
+    """The kind of digests that a source offers; empty if none. Raises: RunEnded if it does not answer."""
     lines: list[str] = []
     judgement = ask(("backend", "features", remote_path(source)), lines.append)
     if judgement.verdict is not Verdict.SUCCEEDED:
@@ -34,7 +34,9 @@ def offered(source: SourceSpec, ask: Ask) -> str:
 
 
 def with_digests(listed: Iterable[Listed], source: SourceSpec, options: dict[str, Any], ask: Ask) -> Iterator[Listed]:
-    """What was listed, each file with a digest, as far as it can be read. Raises: RunEnded for what concerns all."""
+    """The listed entries, each file with a digest, as far as it can be read. Raises: RunEnded for an error that
+    concerns all.
+    """
     how = option_arguments({name: value for name, value in options.items() if name in OF_READING})
     for batch in batches(listed, OF_A_LIST):
         lacking = [each[0] for each in batch if each[2][1] == "file" and not Entry(*each[2]).told]

@@ -1,7 +1,7 @@
-"""What rclone's exit code and messages mean. Every entry was seen with rclone 1.75 against its own servers.
+"""The meaning of rclone's exit codes and messages. Every entry was seen with rclone 1.75 against its servers.
 
-The exit code does not tell the source from the repository, nor a refusal from an absence, so messages decide first,
-in the order of the table; the exit code decides what no message did.
+The exit code does not distinguish the source from the repository, nor a refusal from an absence, so messages decide
+first, in the order of the table; the exit code decides the cases that no message did.
 """
 
 import re
@@ -17,7 +17,7 @@ BROKE_DOWN = (
 )
 EXIT_CODES = {
     1: "an error that rclone does not classify",
-    2: BROKE_DOWN,  # with 2 Go ends a program that has no memory left, and rclone itself one whose arguments are wrong
+    2: BROKE_DOWN,  # Go ends a program without memory with 2, and rclone ends with it if its arguments are wrong
     3: "the directory does not exist on the source",
     4: "a file does not exist on the source",
     5: "a temporary error that lasted through every attempt",
@@ -34,7 +34,7 @@ NOT_WRITABLE = re.compile(
     re.IGNORECASE,
 )
 QUOTE = "\u201b"
-"""By which rclone quotes, and which it quotes itself when it lists, but not when it opens."""
+"""The character with which rclone quotes, and which it quotes itself when it lists, but not when it opens."""
 HOST_KEY = re.compile(r"(knownhosts: |host )key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
 BAD_KEY = re.compile(r"parse host_keys", re.IGNORECASE)
 REFUSED = re.compile(
@@ -62,16 +62,17 @@ MEANINGS = (
     (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
 )
 OF_SINGLE_FILES_TOO = (REFUSED, SILENT)
-"""What servers say of a single file as well."""
+"""Messages that servers also give about a single file."""
 OF_SINGLE_FILES = (1, 3, 4, 5, 6)
 """Exit codes of a run that went through its whole list. With any other one rclone ended midway."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, with a message for people where rclone came to nothing; else the `problems` of single files and
-    folders, of which the names of so many more were not kept (`unnamed`). `is_silent`: one of them did not answer,
-    which may be the source as a whole."""
+    """A verdict, with a message for users if rclone achieved nothing; else the `problems` of single files and folders,
+    and the number of those whose names were not kept (`unnamed`). `is_silent`: True if one of them did not answer,
+    which may be the source as a whole.
+    """
 
     verdict: Verdict
     text: str = ""
@@ -82,7 +83,7 @@ class Judgement:
 
 
 def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
-    """What an rclone that ended by itself with `exit_code` means."""
+    """The meaning of an rclone that ended by itself with `exit_code`."""
     problems = log.everything
     if exit_code == 0:
         ignored = [each for each in problems if each.message.endswith(IGNORED)]
@@ -95,7 +96,7 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
             if pattern.search(_words(problem)) and not (pattern in OF_SINGLE_FILES_TOO and problem.path):
                 return Judgement(verdict, f"{text} ({describe(problem)})", exit_code=exit_code)
     if exit_code in OF_SINGLE_FILES and log.problems and all(problem.path for problem in problems):
-        # a living source has files that vanish, change, are locked or not ours to read: whatever its words, an error
+        # a living source has files that vanish, change, are locked or not ours to read: whatever its text, an error
         # with a path is that file's
         is_silent = any(SILENT.search(_words(problem)) for problem in problems)
         unnamed = log.problem_count - len(log.problems)
@@ -110,7 +111,9 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
 
 
 def _is_of_the_repository(problem: Problem, destination: str) -> bool:
-    """A suspicion: a source can send such a message. `backups.copying.handler` tries the repository itself."""
+    """True if a problem may be about the repository. It is a suspicion: a source can send such a message.
+    `backups.copying.handler` tries the repository itself.
+    """
     words = _words(problem)
     about_it = destination in words or PARTIAL_SUFFIX in words
     return about_it and bool(NOT_WRITABLE.search(words))
@@ -124,7 +127,7 @@ def _words(problem: Problem) -> str:
 
 
 def describe(problem: Problem) -> str:
-    """In a line for people."""
+    """The problem as a line for users."""
     if QUOTE in problem.path:
         return cut(f"{problem.path}: rclone cannot copy what has ‛ (U+201B) in its name: rename it")
     return cut(f"{problem.path}: {problem.message}") if problem.path else problem.message

@@ -51,8 +51,8 @@ def ran(
 @dataclass(frozen=True)
 class Scratch:
     """The place where drills write. `reserve`: percent of its file system that stays free. For a database: the
-    `account` (uid, gid) that its server runs as; None for the present one; `programs`: the directory of a PostgreSQL
-    server's programs; `servers`: those of other servers that this host has, by major version.
+    `account` (uid, gid) that its server runs as; None if it is the present one; `programs`: the directory of a
+    PostgreSQL server's programs; `servers`: those of other servers that this host has, by major version.
     """
 
     folder: str

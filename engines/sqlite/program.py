@@ -1,7 +1,7 @@
 """Copies a SQLite database while it is used, or reads one whole: a separate program, which can be killed.
 
     python -I -S program.py copy SOURCE TARGET SECONDS      SQLite's online backup of one file into another, empty one
-    python -I -S program.py look FILE SECONDS               tries if it can be read
+    python -I -S program.py look FILE SECONDS               tests whether it can be read
     python -I -S program.py check FILE [UID GID]            PRAGMA integrity_check, and the rows of each table, as that
                                                             account, which need not reach this program
 
@@ -88,7 +88,7 @@ def _copy(database: sqlite3.Connection, target: str, seconds: float, *, holds: b
 
 
 def look(file: str, seconds: str) -> dict[str, Any]:
-    """Try if a database can be read. `tables`: the number of its tables."""
+    """Test whether a database can be read. `tables`: the number of its tables."""
     with open_to_read(file, float(seconds)) as database:
         return {"tables": len(database.execute(NAMES).fetchall())}
 

@@ -93,7 +93,7 @@ class Filling:
             loaded = self._loaded_by_a_login(database, contents)
         if loaded.failures and contents.rows and not loaded.tables:
             raise Refused(f"{self.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
-        # objects shared among databases are stored in the encoding of the database in which they were named
+        # facts shared among databases are stored in the encoding of the database in which they were stated
         with self._inside(database) as inside:
             databases.furnish(inside, database, like)
         return loaded, like

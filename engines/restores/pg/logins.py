@@ -56,7 +56,7 @@ def make(server: Any, source: SourceSpec, database: str) -> Login:
     [(account, is_superuser)] = server.execute(
         "SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user"
     ).fetchall()
-    verifier = server.pgconn.encrypt_password(password.encode(), role.encode()).decode()  # servers log it
+    verifier = server.pgconn.encrypt_password(password.encode(), role.encode()).decode()  # servers log this
     rights = sql.SQL("BYPASSRLS" if is_superuser else "")  # without it, it could not count all rows
     try:
         with server.transaction():
