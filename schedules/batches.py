@@ -31,7 +31,7 @@ _witnesses: dict[int, int] = {}
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """How many records of a batch are where. `events`: how many it was emitted with."""
+    """The numbers of a batch's records, by where they are. `events`: how many it was emitted with."""
 
     events: int
     waiting: int = 0

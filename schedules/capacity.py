@@ -39,8 +39,9 @@ EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
 and batch."""
 
 batches_provided: list[Callable[[list[int], GoOn], dict[int, tuple[int, float]]]] = []
-"""One function for each provider: schedule ids → for its own, how many records a batch has at most, and for how many
-seconds at least they may run in a period. It is given how long it may work."""
+"""One function for each provider: schedule ids → for the provider's schedules, how many records a batch has at most,
+and for how many seconds at least they may run in a period. It is given how long it may work.
+"""
 
 SAMPLE, LEAST_SAMPLE = 200, 10
 """Records of each of the latest five triggers that are read for a median, also of a batch of a million: of all
@@ -64,8 +65,9 @@ SELECT schedule.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE
 
 
 class Demand(NamedTuple):
-    """A schedule, how many events a batch of it has (at most, where a provider yields them), and how long one takes.
-    `open_for`: seconds of a period in which those of a provider may run."""
+    """A schedule, how many events its batches have (at most, if a provider yields them), and how long one takes.
+    `open_for`: seconds of a period in which those of a provider may run.
+    """
 
     schedule: Schedule
     events: int

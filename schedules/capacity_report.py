@@ -1,4 +1,4 @@
-"""A capacity check in words: its messages, and the plan that `--json` and the API tell. Pure."""
+"""A capacity check as text: its messages, and the plan that `--json` and the API return. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -25,8 +25,9 @@ LARGEST_CHUNK = 16_000_000
 
 
 def put_events(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime) -> Emission:
-    """Put the next few thousand events of these triggers on the backlog, in the order of the triggers. Raises: what the
-    database says to them; then none of them is there."""
+    """Put the next few thousand events of these triggers on the backlog, in the order of the triggers. Raises: the
+    database's errors about them; then none of them is there.
+    """
     with transaction.atomic():
         parts, skipped = _parts(found, schedules, now)
         records = _insert(parts, now) if parts else 0

@@ -165,7 +165,7 @@ def instant_of(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _overlap(local: datetime) -> timedelta:
-    """How much later the second reading of a local time is than the first: negative in a gap, zero if it is unique."""
+    """The time from the first reading of a local time to the second: negative in a gap, zero if it is unique."""
     first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
     return (first or _NONE) - (second or _NONE)
 

@@ -1,4 +1,4 @@
-"""How schedules are edited. That of a policy is edited with the policy."""
+"""Editing of schedules. The schedule of a policy is edited with the policy."""
 
 from collections.abc import Collection
 from typing import Any

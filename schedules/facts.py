@@ -1,4 +1,4 @@
-"""A schedule and its triggers by name, for `--json`, and in words."""
+"""A schedule and its triggers by name, for `--json`, and as text."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ def schedule_facts(schedule: Schedule) -> dict[str, Any]:
 
 
 def paused_words(schedule: Schedule) -> str:
-    """That it is paused, until when and why, as far as that is known; empty while it triggers."""
+    """A phrase: it is paused, until when and why, as far as that is known. Empty while it triggers."""
     if schedule.enabled:
         return ""
     until = f" until {moment(schedule.paused_until)} UTC" if schedule.paused_until else ""
@@ -63,7 +63,7 @@ def trigger_facts(trigger: Trigger, progress: BatchCounts | None) -> dict[str, A
 
 
 def describe_trigger(trigger: Trigger) -> str:
-    """The outcome of a trigger in words, for a user who has just asked for it."""
+    """The outcome of a trigger as text, for a user who has just asked for it."""
     at = f"{moment(trigger.trigger_at)} UTC"
     events = several(trigger.events, "event")
     if state_of(trigger) == "skipped":

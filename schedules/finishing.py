@@ -48,7 +48,7 @@ SELECT t.id
    FOR KEY SHARE OF t
 """
 
-# What was skipped has no records of its own: those of a provider's earlier answer do not bring it back.
+# A skipped trigger emitted no records; those of a provider's earlier answer do not bring it back.
 TAKE_BACK = """
 UPDATE schedules_trigger
    SET finished_at = NULL

@@ -33,9 +33,9 @@ class Overlap(models.TextChoices):
 class Schedule(Origin):
     """A cron expression in a time zone, each trigger of which puts a batch of records on the backlog.
 
-    The batch is `event_count` events, each with an id of its own, or what the registered `provider` yields: a policy is
-    a schedule whose provider is its assignments. `schedules/` emits. `next_trigger_at` is the emitter's watermark:
-    every trigger before it has been dealt with. Durations are in seconds.
+    The batch is `event_count` events, each with a separate id, or what the registered `provider` yields: a policy is a
+    schedule whose provider is its assignments. `schedules/` emits. `next_trigger_at` is the emitter's watermark: every
+    trigger before it has been dealt with. Durations are in seconds.
     """
 
     origin = models.OneToOneField(Origin, on_delete=models.CASCADE, parent_link=True, primary_key=True)

@@ -59,8 +59,9 @@ def obstacle_to_deleting(schedule: Schedule) -> str:
 
 
 def use_of(row: Model) -> str:
-    """Who uses this throttle, endpoint or retry policy, in a sentence with what to do; empty: no schedule, nor a batch
-    of one."""
+    """The users of this throttle, endpoint or retry policy, in a sentence with what to do. Empty if no schedule uses
+    it, and no batch of one.
+    """
     if not isinstance(row, Throttle | Endpoint | RetryPolicy):
         return ""
     title = str(row._meta.verbose_name)

@@ -19,7 +19,9 @@ from typing import NamedTuple
 MINUTE = 60
 GOLDEN = (sqrt(5) - 1) / 2
 TURN = sqrt(2) - 1
-"""From one schedule's id to the next. Not the golden ratio again: then event 2 of one would be event 1 of the next."""
+"""The step from one schedule's id to the next. Not the golden ratio again: then event 2 of one would be event 1 of the
+next.
+"""
 
 LAST_DELIVERY_FOR = 30.0
 """Seconds before the close of the window in which no event starts, so that the last one can still be delivered: what
@@ -43,11 +45,11 @@ class StaggerWindow(NamedTuple):
     phase: float
 
     def before(self, turn: int) -> int:
-        """How many events the turns before `turn` have."""
+        """The number of events of the turns before `turn`."""
         return turn * (self.minutes - 1) + self.in_last_minute(turn)
 
     def in_last_minute(self, turn: int) -> int:
-        """How many of them start in the last minute."""
+        """The number of these events that start in the last minute."""
         return floor(turn * self.share + self.start)
 
     def turn_of(self, place: int) -> int:

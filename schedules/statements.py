@@ -7,11 +7,11 @@ from schedules.models import Overlap
 
 _UNFINISHED = ", ".join(str(status.value) for status in UNFINISHED)
 
-# What was begun with a count is counted to its end, whatever its schedule has become since.
+# A batch that was begun with a count is counted to its end, however its schedule has changed since.
 _PROVIDED = "(s.provider <> '' AND t.frozen_config IS NULL)"
 
-# What is there already is left alone, but for providers: those are asked again, and emit what is not there yet. A batch
-# in the middle of its chunks is none of theirs.
+# Triggers that are there already are left alone, except a provider's: it is asked again, and emits what is not there
+# yet. A batch in the middle of its chunks does not count as a provider's.
 INTEND = """
 INSERT INTO schedules_trigger AS known
        (schedule_id, trigger_at, seen_at, events, skipped_for, finished_at, asked_by)
@@ -44,7 +44,8 @@ SELECT bool_or({_PROVIDED}), bool_or(NOT {_PROVIDED}),
    AND (%(only)s::bigint[] IS NULL OR t.id = ANY(%(only)s::bigint[]))
 """
 
-# Of a schedule whose batches do not overlap: another one is under way, or is before this one in the queue.
+# The condition for a schedule whose batches do not overlap: another one is under way, or is before this one in the
+# queue.
 WAITS = """
        EXISTS (
        SELECT
@@ -75,7 +76,7 @@ SELECT t.id
  WHERE t.id = ANY(%(ids)s::bigint[]) AND t.events = 0 AND s.overlap <> '{Overlap.ALLOW}' AND {WAITS}
 """
 
-# Served by `trigger_unfinished`. What a person triggered stays, and what is being emitted is locked.
+# Served by `trigger_unfinished`. Triggers that a user asked for stay, and those that are being emitted are locked.
 TOO_LONG_QUEUED = """
 SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events
   FROM unnest(%(schedule_ids)s::bigint[]) AS s(id)
@@ -89,7 +90,7 @@ SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events
    FOR NO KEY UPDATE OF t SKIP LOCKED
 """
 
-# What has waited for longer than its schedule makes up for. What a person triggered has no such limit.
+# Triggers that have waited for longer than their schedule makes up for. Those that a user asked for have no such limit.
 EXPIRED_IN_QUEUE = f"""
 SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events
   FROM schedules_trigger t
@@ -105,7 +106,7 @@ SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events
    FOR NO KEY UPDATE OF t SKIP LOCKED
 """
 
-# Of which events are out already, those are its batch.
+# If events of a trigger are out already, these are its batch.
 SKIP = """
 UPDATE schedules_trigger t
    SET skipped_for = CASE WHEN t.events = 0 THEN r.reason ELSE '' END,
@@ -186,7 +187,7 @@ STILL_UNFINISHED = f"""
 SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[]) AND status IN ({_UNFINISHED})
 """
 
-# What waits beyond its close, as in a backoff. What is ready is found by its own index (`jobs.closing`).
+# Records that wait beyond their close, such as in a backoff. Ready ones are found by their own index (`jobs.closing`).
 LATE = f"""
 SELECT b.id, t.id
   FROM schedules_trigger t

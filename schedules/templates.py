@@ -1,8 +1,8 @@
-"""Payload templates: JSON in whose texts `$name` stands for a fact of the event.
+"""Payload templates: JSON in whose texts `$name` takes the place of a fact of the event.
 
 A text that is exactly one placeholder becomes that fact itself, so `"$number"` yields a number. Names of objects are
-left as they are. A compiled template has all facts filled in but those that differ from event to event: a
-batch of a hundred thousand is then written by putting strings together.
+left as they are. A compiled template has all facts filled in except those that differ from event to event: a batch of a
+hundred thousand is then written by putting strings together.
 """
 
 import json
@@ -30,7 +30,7 @@ def check(template: Any) -> None:
 
 
 class CompiledTemplate(NamedTuple):
-    """JSON in pieces: `texts` with `gaps` between them, each the name of a fact and whether it stands alone."""
+    """JSON in pieces: `texts` with `gaps` between them, each the name of a fact and whether it is a text by itself."""
 
     texts: tuple[str, ...]
     gaps: tuple[tuple[str, bool], ...]

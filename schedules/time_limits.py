@@ -1,5 +1,6 @@
-"""How long one request may walk through time. A cron expression, a window and their number are chosen by whoever edits,
-so a loop over triggers or openings has no bound of its own."""
+"""The limit for a walk through time in one request. A cron expression, a window and their number are chosen by the user
+who edits, so a loop over triggers or openings has no bound by itself.
+"""
 
 import time
 from collections.abc import Callable

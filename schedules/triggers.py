@@ -22,13 +22,13 @@ from schedules.unemitted import UnemittedTrigger, skip
 from schedules.watermarks import DueTriggers, due
 
 SCHEDULES_A_TRANSACTION = 100
-"""Some 30 ms, for which an edit of one of them waits."""
+"""The most schedules of a transaction: some 30 ms, for which an edit of one of them waits."""
 INTENTS_A_TRANSACTION = 1000
 INTENTS_AT_ONCE = 2000
 """Triggers that a tick writes down: no more than it can emit, or what is unemitted grows while it catches up."""
 
 LONGEST_QUEUE = 100
-"""Triggers of one schedule that wait for its batches to end. 10,080 of them cost each tick 30 ms."""
+"""The most triggers of one schedule that wait for its batches to end. 10,080 of them cost each tick 30 ms."""
 
 _unreadable = SetAside()
 """Schedules whose cron or zone this process cannot read. Their watermark stays: another host may know a zone that this
@@ -66,7 +66,7 @@ def record_due_triggers(now: datetime, seconds: float = float("inf")) -> int:
 def _see_some(now: datetime, until: float) -> tuple[int, int]:
     is_due = Schedule.objects.filter(Q(next_trigger_at__lte=now) | Q(next_trigger_at=None), enabled=True)
     with transaction.atomic():
-        # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block ours
+        # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block this one
         locked = is_due.exclude(pk__in=unreadable(now)).select_for_update(skip_locked=True, no_key=True)
         # the latest first: what is on time does not wait until others have caught up
         locked = locked.order_by(F("next_trigger_at").desc(nulls_first=True), "pk")

@@ -106,10 +106,11 @@ def _switch(schedule: Schedule, enabled: bool, now: datetime | None) -> None:
 
 
 def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = None) -> None:
-    """To be called after a save, with the names of the fields that changed; None: it is new, or they are not known.
+    """Update a schedule after a save, given the names of the fields that changed. None if it is new, or they are not
+    known.
 
     A new event schedule begins with its next trigger, and so does one whose cron, zone or `enabled` changed. A policy
-    begins with the period that runs. Where `enabled` changed, an earlier pause has no end or reason any more.
+    begins with the period that runs. If `enabled` changed, an earlier pause has no end or reason any more.
     """
     if changed is not None and not changed & WATERMARK_FOLLOWS:
         return
@@ -124,10 +125,10 @@ def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = N
 
 
 def cancel_batch(trigger: Trigger, now: datetime | None = None) -> int:
-    """Take what is unfinished of a batch off the backlog, and emit no more of it. Returns how many records.
+    """Take the unfinished records of a batch off the backlog, and emit no more of it. Returns how many records.
 
-    What runs is asked to stop, and counts. A batch of thousands is cancelled in several transactions, so that no worker
-    waits for long; asking again does the rest of one that was interrupted.
+    A record that runs is asked to stop, and counts. A batch of thousands is cancelled in several transactions, so that
+    no worker waits for long; asking again does the rest of one that was interrupted.
     """
     instant = now or database_clock()
     with _locked(trigger.schedule):
@@ -145,7 +146,7 @@ def cancel_batch(trigger: Trigger, now: datetime | None = None) -> int:
 
 
 def _end(trigger: Trigger, now: datetime) -> None:
-    """Emit no more of it. Of one that has begun, what is there is its batch."""
+    """Emit no more of a trigger. If it has begun, the events that are there are its batch."""
     if trigger.events:
         trigger.emitted_at = now
     else:

@@ -59,7 +59,9 @@ def due(schedule: Schedule, now: datetime) -> DueTriggers:
 
 
 def oldest_caught_up(catch_up_for: int) -> timedelta:
-    """How old a trigger may be: `catch_up_for` in seconds, and never so little that one on time counts as missed."""
+    """The greatest age of a trigger: `catch_up_for` in seconds, and never so little that one on time
+    counts as missed.
+    """
     return max(timedelta(seconds=catch_up_for), ON_TIME_FOR)
 
 

@@ -1,4 +1,4 @@
-"""How many backups were possible at all: an upper bound by linear programming, which no scheduler exceeds.
+"""The number of backups that were possible at all: an upper bound by linear programming, which no scheduler exceeds.
 
     maximise   Σ f + g         f, g ∈ [0, 1]: the first backup, a later one, of a source in one of its chances
     Σ y = first · f + later · g        y: unit-seconds of a chance in an hour, within the time it is there
@@ -6,7 +6,7 @@
     Σ y of an hour ≤ units · the hour                                the units
     Σ f + g of a period ≤ 1,  Σ f of a source ≤ 1,  g ≤ Σ f of earlier periods
 
-Each real schedule, its run times as y, is a solution with the same objective. Relaxed are preemption, migration,
+Each real schedule, its run times as y, is a solution with the same objective. These are relaxed: preemption, migration,
 fractions, capacity by the hour instead of the instant; all durations and departures are known in advance, magic packets
 work at once. On fleets of a handful of sources and one unit it is loose.
 """
@@ -21,7 +21,7 @@ from simulation.results import HOUR, Chance, Ledger, chances_of
 
 
 class BoundUnknown(ValueError):
-    """Why the bound cannot be worked out."""
+    """The reason why the bound cannot be worked out."""
 
 
 class _Rows:
@@ -42,7 +42,7 @@ class _Rows:
 
 
 class _Options(NamedTuple):
-    """The shortest first and the shortest later backup in a chance; None: it does not fit, or would fail."""
+    """The shortest first and the shortest later backup in a chance. None if it does not fit, or would fail."""
 
     first: float | None
     later: float | None
@@ -128,7 +128,7 @@ def _hours(begins: float, ends: float) -> Iterator[tuple[int, float, float]]:
 
 
 def _length(pieces: list[tuple[float, float]]) -> float:
-    """Of their union."""
+    """The length of the union of these pieces."""
     found, until = 0.0, 0.0
     for begins, ends in sorted(pieces):
         found += max(0.0, ends - max(begins, until))
@@ -137,7 +137,7 @@ def _length(pieces: list[tuple[float, float]]) -> float:
 
 
 def bound(ledger: Ledger) -> float:
-    """How many (source, period) pairs the fleet of a ledger could have had protected, at most. Raises: BoundUnknown."""
+    """The most (source, period) pairs that the fleet of a ledger could have had protected. Raises: BoundUnknown."""
     if lacking := missing("scipy", "the bound"):
         raise BoundUnknown(lacking)
     from scipy.optimize import linprog  # an extra brings it

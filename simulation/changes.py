@@ -1,4 +1,4 @@
-"""Changes to try with a fleet: more units, other settings of policies, more sources; and how people write that."""
+"""Changes to try with a fleet: more units, other settings of policies, more sources; and how users write them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,9 @@ def _changed(policy: SimulatedPolicy, values: dict[str, Any]) -> SimulatedPolicy
 
 
 def _copies(sources: Iterable[SimulatedSource], number: int, like: str) -> list[SimulatedSource]:
-    """So many more like one of them: there when it was, with durations of their own, and not backed up yet."""
+    """Make so many more sources like one of them: there when it was, each with its own durations, and not backed up
+    yet.
+    """
     if not 1 <= number <= MOST_ADDED:
         raise ValueError(f"{number} sources cannot be added: 1 to {MOST_ADDED:,} can")
     by_name = {each.name: each for each in sources}
@@ -97,7 +99,7 @@ def ranges(written: str) -> list[dict[str, str]]:
 
 
 def addition(words: Sequence[str]) -> tuple[int, str]:
-    """`50 laptops like NAME`; the word between is for people. Raises: ValueError."""
+    """Read `50 laptops like NAME`; the word between is for the reader. Raises: ValueError."""
     words = " ".join(words).split(" ")
     if "like" not in words or not words[0].isdecimal():
         raise ValueError("--add: write 50 laptops like NAME")

@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 from simulation.what_if import Comparison
 
 WIDTH, HEIGHT = 720, 160
-"""The size in its own units."""
+"""The size in the units of the picture."""
 
 
 def chart_of(found: Comparison) -> str:

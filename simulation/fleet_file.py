@@ -25,7 +25,7 @@ Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class Presence(NamedTuple):
-    """From when to when, in seconds since the fleet's `start`, a source is reachable, and in which state."""
+    """A time in which a source is reachable, from when to when, in seconds since the fleet's `start`, and its state."""
 
     from_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     to_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -33,7 +33,7 @@ class Presence(NamedTuple):
 
 
 class SimulatedPolicy(BaseModel):
-    """How often, and when, the sources under it are backed up."""
+    """A policy: how often, and when, the sources under it are backed up."""
 
     model_config = ConfigDict(extra="forbid")
 

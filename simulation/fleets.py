@@ -59,7 +59,7 @@ def laptops(
 
 
 def office(seed: int = 101, *, days: int = 14) -> Facts:
-    """In Berlin: laptops, half of them without Wake-on-LAN; desktops that sleep at night; servers."""
+    """An office in Berlin: laptops, half of them without Wake-on-LAN; desktops that sleep at night; servers."""
     rng = Random(seed)  # noqa: S311
     nightly = {
         "name": "nightly", "period": "0 18 * * *", "zone": "Europe/Berlin",

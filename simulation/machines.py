@@ -1,8 +1,8 @@
 """A source of a simulated fleet as it behaves, the same for every scheduler. Instants are seconds since the fleet's
 start, rounded to microseconds, as a database keeps them.
 
-Its durations come from a stream of its own, one draw a day, so a scheduler that runs more backups changes no other
-duration. Asleep, it does not answer and goes on with a backup that runs. Absent, it ends that.
+Its durations come from a separate stream, one draw a day, so a scheduler that runs more backups changes no other
+duration. Asleep, it does not answer and continues with a backup that runs. Absent, it ends that.
 """
 
 import random
@@ -41,7 +41,7 @@ class Stays:
         self._begins = [each.begins for each in self.all]
 
     def at(self, now: float) -> Stay | None:
-        """The one that `now` lies in."""
+        """The stay that contains `now`. None if there is none."""
         number = bisect_right(self._begins, now) - 1
         return self.all[number] if number >= 0 and now < self.all[number].ends else None
 
@@ -53,7 +53,7 @@ class SimulatedMachine:
     number: int
     source: SimulatedSource
     draws: list[float]
-    """Of each day since the start: the standard normal deviate of its durations."""
+    """The standard normal deviate of its durations, for each day since the start."""
     fails: list[bool]
     present: Stays = field(init=False)
     awake: Stays = field(init=False)
@@ -69,7 +69,7 @@ class SimulatedMachine:
         return woken.begins <= now < woken.ends or self.awake.at(now) is not None
 
     def leaves_at(self, now: float) -> float:
-        """When the stay ends that `now` lies in; `now` if it is absent."""
+        """The end of the stay that contains `now`; `now` if it is absent."""
         stay = self.present.at(now)
         return stay.ends if stay else now
 

@@ -40,14 +40,14 @@ class Answer:
 
     @property
     def as_facts(self) -> dict[str, Any]:
-        """By name."""
+        """The fields by name."""
         return self.found.as_facts | {"lacks": self.lacks}
 
 
 def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS) -> Answer:
     """Compare the last `days` days, or as many of them as the time is enough for.
 
-    Raises: HistoryTooShort; NotComputed; ValueError for a change that cannot be.
+    Raises: HistoryTooShort; NotComputed; ValueError for a change that is impossible.
     """
     began = time.monotonic()
     try:

@@ -20,7 +20,7 @@ RETRIED_AFTER = 60.0
 
 
 class PlaceInOrder(NamedTuple):
-    """Where a source stands in the order; `rank_day` -1: never backed up."""
+    """The place of a source in the order; `rank_day` is -1 if it was never backed up."""
 
     rank_day: int
     tried_at: float

@@ -1,8 +1,9 @@
-"""The fleet of this installation as it was recorded: who was there when, how long backups took, and who is under which
-policy. What was not recorded is named with it, since a simulation is as good as what is known.
+"""The fleet of this installation as it was recorded: which source was there when, how long backups took, and which
+source is under which policy. Facts that were not recorded are named with it, since a simulation is as good as its
+facts.
 
-Sightings are the attempts of records: a question that was answered or was not, a copy from its start to its end;
-and the check-ins of agents that were news, with the last one of each. Nothing is written.
+Sightings are the attempts of records: a question that was answered or was not, a copy from its start to its end; and
+the check-ins of agents that were news, with the last one of each. Nothing is written.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ LONGEST_DAYS = 90
 FEW = 5
 """Questions of a source below which its presence is hardly known."""
 FIRST_TIMES = 8.0
-"""So many times a later backup takes a first one, where no first one is known."""
+"""The duration of a first backup as a multiple of a later one, if no first one is known."""
 
 # `first`: no backup of the assignment is older.
 DURATIONS = """
@@ -48,7 +49,7 @@ class HistoryTooShort(ValueError):
 
 @dataclass(frozen=True)
 class Recorded:
-    """A fleet with how many whole days of it are known, and sentences about what is not."""
+    """A fleet with the number of whole days for which it is known, and sentences about the facts that are not."""
 
     fleet: SimulatedFleet
     days: int
@@ -132,7 +133,7 @@ def _known(assignments: Sequence[Assignment], since: datetime, begins: datetime)
 
 
 class _Fleet:
-    """Makes the sources, and counts what is not known of them."""
+    """Makes the sources, and counts the facts about them that are not known."""
 
     def __init__(self, known: dict[int, _Known], begins: datetime, days: int) -> None:
         self._known, self._begins, self._days = known, begins, days
@@ -144,7 +145,7 @@ class _Fleet:
         self._names: set[str] = set()
 
     def source(self, assignment: Assignment) -> SimulatedSource | None:
-        """None: nothing is known of how long it takes, or it was never seen."""
+        """The source of an assignment. None if nothing is known of how long it takes, or if it was never seen."""
         known, name = self._known[assignment.pk], self._name(assignment)
         took = median(known.later) if known.later else assignment.last_backup_for or self._later
         first = known.first or self._first or (took and took * FIRST_TIMES)

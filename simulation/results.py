@@ -1,4 +1,4 @@
-"""What a scheduler made of a fleet, by period: what could have been protected, what was, and what it cost."""
+"""The results of a scheduler for a fleet, by period: what could have been protected, what was, and what it cost."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -70,7 +70,7 @@ def chances_of(machine: SimulatedMachine, calendar: Calendar, end: float) -> lis
 
 @dataclass
 class Ledger:
-    """What a scheduler did, as it writes it down. `days`: how long it ran."""
+    """The record of a scheduler's work, as it writes it down. `days`: how long it ran."""
 
     fleet: SimulatedFleet
     machines: list[SimulatedMachine]
@@ -158,8 +158,8 @@ class Result:
     """Figures of one scheduler. Counts are of (source, period) pairs.
 
     `possible`: the source was there long enough for a backup. `of_bound`: `protected` divided by what was possible with
-    these units at all; None: not worked out. `never_seen`: of `missed_present`, those that were never found there.
-    `gap_days_*`: without a backup of a source, the start and the end of the simulation counting as one.
+    these units at all, None if that is not worked out. `never_seen`: of `missed_present`, those that were never found
+    there. `gap_days_*`: without a backup of a source, the start and the end of the simulation counting as one.
     """
 
     possible: int
@@ -185,5 +185,5 @@ class Result:
 
 
 def _at_share(ordered: list[float], share: float) -> float:
-    """The smallest value that so much of them does not exceed."""
+    """The smallest value that this share of the values does not exceed."""
     return round(ordered[max(0, int(-(-len(ordered) * share // 1)) - 1)], 3) if ordered else 0.0

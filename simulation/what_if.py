@@ -1,4 +1,4 @@
-"""A fleet as it is, and with something changed: the same days of it, simulated twice, and how they differ."""
+"""A fleet as it is, and with a change: the same days, simulated twice, and how they differ."""
 
 import time
 from collections import Counter
@@ -15,14 +15,15 @@ VALLEY_HOURS = 4
 
 
 class NotComputed(ValueError):
-    """Why a fleet was not simulated in the time that there was."""
+    """The reason why a fleet was not simulated in the time that there was."""
 
 
 @dataclass(frozen=True)
 class Outlook:
     """A fleet's days as they were simulated. `possible`: pairs of a source and a period in which it was there long
-    enough, in its window or not; `missed`: source → those of them in which it was not backed up; `busy`: hour of the
-    day, UTC → units at work, on average."""
+    enough, in its window or not; `missed`: source → the periods of these in which it was not backed up; `busy`: hour of
+    the day, UTC → units at work, on average.
+    """
 
     units: int
     sources: int
@@ -46,7 +47,7 @@ class Outlook:
 
     @property
     def as_facts(self) -> dict[str, Any]:
-        """By name."""
+        """The fields by name."""
         at, busy = self.valley
         return asdict(self) | {"peak": self.peak, "valley": {"from_hour": at, "hours": VALLEY_HOURS, "busy": busy}}
 
@@ -92,7 +93,7 @@ class Comparison:
 
     @property
     def as_facts(self) -> dict[str, Any]:
-        """By name."""
+        """The fields by name."""
         moved = {"worse": [each._asdict() for each in self.worse], "better": [each._asdict() for each in self.better]}
         return {"days": self.days, "now": self.now.as_facts, "then": self.then.as_facts} | moved
 

@@ -32,7 +32,7 @@ Habit = tuple[float, float]
 
 
 class Departures:
-    """What is known of each source's departures before a day."""
+    """The departures of each source that are known before a day."""
 
     def __init__(self, machines: Sequence[SimulatedMachine]) -> None:
         left = {each.number: _departures(each) for each in machines}
@@ -47,7 +47,7 @@ class Departures:
     def _learnt(
         days: list[tuple[int, float]], sums: dict[int, float], counts: dict[int, int]
     ) -> list[tuple[int, Habit]]:
-        """From which day on which habit is believed."""
+        """The habits, each with the day from which on it is believed."""
         found: list[tuple[int, Habit]] = []
         total, errors = 0.0, list[float]()
         for number, (day, at) in enumerate(days):
@@ -71,7 +71,7 @@ class Departures:
 
 
 def _departures(machine: SimulatedMachine) -> list[tuple[int, float]]:
-    """(day, seconds of it) of the last departure of each day."""
+    """The last departure of each day: the day, and the second of the day."""
     last: dict[int, float] = {}
     for stay in machine.present.all:
         day = int((stay.ends - 1e-6) // DAY)
@@ -80,7 +80,9 @@ def _departures(machine: SimulatedMachine) -> list[tuple[int, float]]:
 
 
 def worth(expected: float, overdue_days: int, habit: Habit | None, at: float) -> float:
-    """What is lost by letting it wait, for each second of its work. `at`: the present, in seconds of the day."""
+    """The value that is lost by letting it wait, for each second of its work. `at`: the present, in
+    seconds of the day.
+    """
     mean, width = habit or (DAY, USUAL_WIDTH)
 
     def stays(seconds: float) -> float:

@@ -226,7 +226,7 @@ class MemoryWorld:
         return self._ready[record.queue]
 
     def _place(self, record: MemoryRecord) -> None:
-        """Where time or a claim finds it by what it has become."""
+        """Put a record where time or a claim finds it in its new state."""
         record.moves += 1
         if record.status == Status.WAITING:
             self._waiting.put(record.run_after, record)

@@ -25,7 +25,7 @@ GUESSED_WITHIN = 0.5
 
 @dataclass(frozen=True)
 class Parts:
-    """Which of them are on."""
+    """The parts that are on."""
 
     resume: bool = True
     sizes: bool = True
@@ -35,7 +35,7 @@ class Parts:
 
     @classmethod
     def of_product(cls) -> "Parts":
-        """Those that this installation has on."""
+        """The parts that this installation has on."""
         return cls(**asdict(order_parts.in_force()))
 
     @property
@@ -56,7 +56,7 @@ class Parts:
 
 
 def guessed_seconds(machines: Sequence[SimulatedMachine], seed: int) -> dict[int, float]:
-    """How long each first backup is thought to take, by the number of its machine."""
+    """The guessed duration of each first backup in seconds, by the number of its machine."""
     chances = ((each, Random(f"{seed}/{each.source.name}/size")) for each in machines)  # noqa: S311 - no secrets
     return {
         each.number: round(each.source.first_seconds * exp(chance.gauss(0.0, GUESSED_WITHIN)), 6)

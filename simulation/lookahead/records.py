@@ -19,7 +19,7 @@ class MemoryRecord:
 
     id: int
     number: int
-    """Of the machine."""
+    """The number of the machine."""
     subject: str
     queue: str
     status: Status
@@ -44,7 +44,7 @@ class MemoryRecord:
     exclusive_key: str | None = None
     payload: dict[str, Any] = field(default_factory=dict)
     moves: int = 0
-    """How often its place changed: an entry of a heap from before that is no longer true."""
+    """The number of times that its place changed: an older entry of a heap is no longer true."""
 
     @property
     def as_claimed(self) -> Claimed:
@@ -101,6 +101,6 @@ class Timeline:
         return self._heap[0][0] if self._heap else None
 
     def take(self, now: datetime) -> Iterator[MemoryRecord]:
-        """Those whose instant has come; each has to be moved before the next is asked for."""
+        """The records whose instant has come; each has to be moved before the next is asked for."""
         while (at := self.next_at()) is not None and at <= now:
             yield heapq.heappop(self._heap)[3]

@@ -47,7 +47,7 @@ class SharingWorld(MemoryWorld):
         return [*claimed, *super().claim_woken(queue, limit - len(claimed), now)]
 
     def _left_for_firsts(self, queue: str) -> int:
-        """How many more may be claimed from it while later ones are there."""
+        """The number of further first backups that may be claimed from a queue while later ones are there."""
         if queue == BACKUPS:
             return self._units // 2 - self._firsts_at_work
         with_those_ahead = (self._units + (self._units + 1) // 2) // 2

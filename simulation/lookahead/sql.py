@@ -1,7 +1,7 @@
 """The backlog of a fleet in a database: the product's own statements, with a virtual clock.
 
-Slow, some milliseconds a decision; it is there to prove that `memory` decides alike. It makes rows of its own and needs
-tables without others of these kinds: run it in a database that is thrown away, or in a transaction.
+Slow, some milliseconds a decision; it is there to prove that `memory` decides in the same way. It makes its own rows
+and needs tables without others of these kinds: run it in a database that is thrown away, or in a transaction.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 
 LONGEST = timedelta(days=1_000)
 
-# That of other kinds, as of retention, moves no backup.
+# An instant of another kind, such as of retention, moves no backup.
 NEXT = f"""
 SELECT LEAST(
        (SELECT min(run_after) FROM jobs_backlogrecord WHERE status = {Status.WAITING} AND kind = '{KIND}'),

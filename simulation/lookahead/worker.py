@@ -1,9 +1,9 @@
 """A worker in virtual time: questions and copies are imagined, each ends as its machine behaves; all decisions about
 them are the product's.
 
-At each instant at which something happens, in this order: what ends is settled; the tick does what is due; queues are
-claimed from as `jobs/worker/claimer.py` does, the feeding ones first. What a copy hands back ends at the same instant,
-and is settled in a round of its own.
+At each instant at which something happens, in this order: questions and copies that end are settled; the tick does its
+due work; queues are claimed from as `jobs/worker/claimer.py` does, the feeding ones first. A copy that hands its record
+back ends at the same instant, and is settled in a separate round.
 """
 
 import heapq
@@ -25,12 +25,12 @@ from sources.models import order_parts
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, subject_of
 
 ANSWER = timedelta(seconds=0.05)
-"""How long a source takes to answer that is there."""
+"""The time that a source which is there takes to answer."""
 PATIENCE = timedelta(seconds=PATIENCE_SECONDS)
 DONE = Succeeded(EngineResult(Verdict.SUCCEEDED))
 
 Progress = Callable[[float], None]
-"""Is told the share of the time that has passed, 0 to 1."""
+"""A function that gets the share of the time that has passed, 0 to 1."""
 
 
 class VirtualWorker:
@@ -39,10 +39,12 @@ class VirtualWorker:
     def __init__(self, ledger: Ledger, world: BacklogWorld) -> None:
         self._ledger, self._world = ledger, world
         self._done: dict[int, float] = {}
-        """Of first backups that were cut: the share of the work that is done."""
+        """Machine → the share of the work that is done, for first backups that were cut."""
         self._start = self.now = ledger.fleet.start
         self._ends: list[tuple[datetime, int, Claimed, SimulatedRun | bool]] = []
-        """A run; True: it has answered; False: it has not, or too long ago for a run."""
+        """The ends to come, each with a run; or with True if the source has answered; or with False if it has not, or
+        too long ago for a run.
+        """
         self._numbers = count()
         self._number = {subject_of(machine.number): machine.number for machine in ledger.machines}
         self._look_at: datetime | None = None
@@ -129,7 +131,7 @@ class VirtualWorker:
         self._begin(record, self.now + (ANSWER if answers else timedelta(seconds=patience)), answers)
 
     def _asked_it(self, record: Claimed, answered: SimulatedRun | bool) -> Outcome:
-        """As `sources.availability.check` ends it."""
+        """The outcome of a question, as `sources.availability.check` ends it."""
         self._asked[record.queue] -= 1
         self._under_way.discard(record.id)
         number = self._number[record.subject]
@@ -164,7 +166,7 @@ class VirtualWorker:
         self._begin(record, self._start + timedelta(seconds=run.ends), run)
 
     def _copied(self, record: Claimed, run: SimulatedRun | bool) -> Outcome:
-        """As `backups.copying.handler` ends it."""
+        """The outcome of a copy, as `backups.copying.handler` ends it."""
         self._busy -= 1
         assignment = self._world.assignment(self._number[record.subject])
         if not isinstance(run, SimulatedRun):
@@ -179,6 +181,6 @@ class VirtualWorker:
         return losses.counted(losses.lost(assignment.policy, "it left"), assignment)
 
     def _keep(self, run: SimulatedRun) -> None:
-        """What a first backup has done stays done when it is cut."""
+        """Keep the share that a first backup has done when it is cut."""
         whole = self._ledger.machines[run.number - 1].takes(run.begins, first=True)
         self._done[run.number] = min(1.0, self._done.get(run.number, 0.0) + (run.ends - run.begins) / whole)

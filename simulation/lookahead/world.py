@@ -19,13 +19,13 @@ PLACES = 200
 
 
 class BacklogWorld(Protocol):
-    """What is decided about records. `now` never goes back; an assignment has the number of its machine as its id."""
+    """Decisions about records. `now` never goes back; an assignment has the number of its machine as its id."""
 
     def begin(self, now: datetime) -> None:
         """Put what is due on the backlog, as when sources are added."""
 
     def next_at(self) -> datetime | None:
-        """The next instant at which time alone moves a record; None: there is none."""
+        """The next instant at which time alone moves a record. None if there is none."""
 
     def tick(self, now: datetime) -> None:
         """Emit what a trigger has made due, promote what waits, close windows."""
@@ -43,7 +43,7 @@ class BacklogWorld(Protocol):
 
 
 class Rows(NamedTuple):
-    """Of a fleet, not saved: in the order of the file."""
+    """The rows of a fleet, not saved: in the order of the file."""
 
     schedules: list[Schedule]
     policies: list[Policy]

@@ -121,7 +121,7 @@ def _noted(lacks: list[str]) -> list[str]:
 
 
 def _bound(ledger: Ledger, progress: Progress) -> tuple[float | None, str]:
-    """What was possible, and a sentence without its full stop when that is not known."""
+    """The bound of what was possible, and a sentence without its full stop if that is not known."""
     progress.add_task("bound", total=None)
     try:
         return bound(ledger), ""
@@ -130,7 +130,7 @@ def _bound(ledger: Ledger, progress: Progress) -> tuple[float | None, str]:
 
 
 def _progress() -> Progress:
-    """A bar a scheduler, where a person sees it."""
+    """A bar a scheduler, if a user sees it."""
     return Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn(),
         console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
