@@ -74,9 +74,7 @@ def coming(written: str, now: datetime) -> datetime:
 
 
 def span(seconds: float | None) -> str:
-    """A duration in its two largest units, such as `2 h 5 min`, or in one, such as `2 h` or `40 ms`. Empty if it is
-    None.
-    """
+    """A duration in its two largest units, such as `2 h 5 min`, or in one, such as `2 h` or `40 ms`. Empty for None."""
     if seconds is None:
         return ""
     if 0 < seconds < 1:

@@ -1,9 +1,10 @@
 """The one place that runs an engine's program.
 
 The program gets an argv tuple (never a shell), a separate session and process group, a small environment, no standard
-input except `given`, and one pipe for standard output and error. The thread that calls `run` reads that pipe until the
-program has ended, so a full pipe never blocks it. However `run` is left, including by an exception of a callback, the
-whole process group is gone. When the worker is killed, the kernel kills the program (Linux: `launcher.py`).
+input except the one it is given, and one pipe for standard output and error. The thread that calls `run` reads that
+pipe until the program has ended, so a full pipe never blocks it. However `run` is left, including by an exception of a
+callback, the whole process group is gone. When the worker is killed, the kernel kills the program (Linux:
+`launcher.py`).
 
 A stop and a stall end it in the same way: the polite signal to its group, and SIGKILL after a grace. A program that
 sleeps in the kernel, on a dead network share, does not die of that: it is left behind after a second, and ends when the

@@ -61,7 +61,7 @@ def configuration(processes: Sequence[Supervised], home: Path, program: Sequence
     """The text of supervisord's configuration; `home` takes its pid file. `program`: the command that starts this
     program.
     """
-    as_user = "user = root" if os.geteuid() == 0 else ""  # else it warns at each start
+    as_user = "user = root" if os.geteuid() == 0 else ""  # otherwise it warns at each start
     text = CONFIGURATION.format(level="info", pidfile=_literal(str(home / "supervisord.pid")), user=as_user)
     for each in processes:
         command = shlex.join((*program, *each.arguments))

@@ -178,7 +178,7 @@ def listed(descriptor: int) -> Iterator[int]:
 
 
 def empty(descriptor: int) -> None:
-    """Remove what a folder holds, and what it holds, in folders that were made read-only too."""
+    """Remove the contents of a folder, with all levels below it, also in folders that were made read-only."""
     with listed(descriptor) as opened, os.scandir(opened) as found:
         for each in list(found):
             if each.is_dir(follow_symlinks=False):

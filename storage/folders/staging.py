@@ -35,7 +35,7 @@ class Staging:
         return f"{self._folder.outside}/{os.fsdecode(FILES)}"
 
     def put(self, staged: bytes, home: bytes) -> None:
-        """Move a file from `files` to its place in the target, over what is there."""
+        """Move a file from `files` to its place in the target, over any existing file."""
         name, above = self.files.at(staged)
         to, folder = self.target.at(home)
         os.rename(name, to, src_dir_fd=above, dst_dir_fd=folder)
@@ -66,7 +66,9 @@ class Staging:
         self._place(home)
 
     def make_folder(self, home: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-        """Make a folder in the target, where there is none. `owner`: that of the parent folder if it is None."""
+        """Make a folder in the target, where there is none. `owner`: its owner, or that of the parent folder if it is
+        None.
+        """
         self._clear()
         os.mkdir(MAKING, mode, dir_fd=self._folder.descriptor)
         self._give_making(home, owner)

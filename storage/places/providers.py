@@ -48,9 +48,7 @@ SET_FROM_HOST_KEYS = frozenset({"known_hosts_file", "pin_host_key", "ask_passwor
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a remote. `required_by`: the providers that need it, or all if it is empty. None if it may be left
-    out.
-    """
+    """An option of a remote. `required_by`: the providers that need it, empty if all do, None if it may be left out."""
 
     required_by: frozenset[str] | None
     is_secret: bool

@@ -185,7 +185,7 @@ def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
 
 @contextmanager
 def path_list(paths: Iterable[str]) -> Iterator[str]:
-    """A file that names these paths, for rclone's --files-from0, while the block lasts."""
+    """A file that lists these paths, for rclone's --files-from0, while the block lasts."""
     with tempfile.NamedTemporaryFile() as listed:
         listed.write(b"".join(path.encode() + b"\0" for path in paths))
         listed.flush()

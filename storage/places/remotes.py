@@ -158,7 +158,7 @@ def pinned(host_keys: str) -> dict[str, str]:
         "host_keys": ",".join(f"{kind} {key}" for kind, key in pinned_keys(host_keys)),
         # ask for the keys that are pinned: a host has keys of several types
         "host_key_algorithms": ",".join(algorithms_of(host_keys)),
-        # no commands run there; what travels is protected by SSH
+        # no commands run there; the data is protected by SSH
         "shell_type": "none",
     }
 

@@ -136,8 +136,8 @@ class _Copying:
                 self.done.note(NOT_AGAIN.format(several(len(entries), "file"), error))
 
     def _newest(self, points: list[str], found: list[str]) -> Path | None:
-        """The manifest of the newest point of the copy that can be read. A newer unreadable point is brought again, if
-        it is the last one.
+        """The manifest of the newest point of the copy that can be read. Newer unreadable points are brought again, if
+        the first repository has them.
         """
         for point in points[::-1]:
             try:

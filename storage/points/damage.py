@@ -14,7 +14,7 @@ GONE = "it is not in the repository any more, and nothing here has removed it"
 class Damage:
     """A file that is not as a manifest says. `point`: the newest point that holds it; `oldest`: the oldest one, so that
     all points between them hold it, or empty if only `point` does. `place`: as `Entry.place`; `manifests` for a point
-    as a whole. `repository`: its id. `is_all`: True if the point has nothing else, such as a dump.
+    as a whole. `repository`: its id. `is_all`: True if the point has nothing else, since it is a dump.
     """
 
     point: str

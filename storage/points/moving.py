@@ -86,8 +86,9 @@ class Moved:
 
 
 def check_room(folder: Path, written: float) -> None:
-    """Raises: TargetFailed if so much was `written` to a folder of this host that too little is left there. A LITTLE
-    does not fill a disk: where other writes have, backups and restores continue with theirs.
+    """Raises: TargetFailed if too little space is left on the disk of a folder of this host, and more than a LITTLE was
+    `written` there. A LITTLE does not fill a disk: where other writers have filled it, backups and restores continue
+    with theirs.
     """
     if written > LITTLE and serving.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
         raise TargetFailed(f"it was ended because what comes from the repository fills the disk: {lack}")

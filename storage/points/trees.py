@@ -34,7 +34,9 @@ ATTRIBUTES = Entry._fields.index("attributes") - 1
 
 
 class NotThere(ValueError):
-    """A path or point that does not exist, or not in this point. The message is for users, and names existing ones."""
+    """A path that is in no point, or not in this one, or a point that does not exist. The message is for users, and
+    names existing ones.
+    """
 
 
 @dataclass(frozen=True)

@@ -31,12 +31,12 @@ LONGEST_LINE = 2**26
 RETRYING = re.compile(r" returned error, retrying after [^:]*")
 OF_RCLONE = re.compile(r"rclone: \S+ \S+ ERROR : (.*)")
 TRIES, GAP_SECONDS, OUTAGE_SECONDS = 5, 60.0, 15.0
-"""The number of tries that, without a longer gap between them, are one outage; and the shortest outage that ends a long
-run: a restart of a server should not end it.
+"""The number of tries that are one outage, if no two are more than GAP_SECONDS apart; and the shortest outage that ends
+a long run: the restart of a server must not end it.
 """
 DAMAGE_SECONDS = 600.0
-"""The time in which no data may come: restic gives up a file of data after ten tries, which take 44 s, and then
-restores the contents of others.
+"""The longest time without data before a restore is given up: restic gives up a file of data after ten tries, which
+take 44 s, and then restores the contents of others.
 """
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "3", "RCLONE_CONTIMEOUT": "10s"}
 """Settings with which restic's rclone reports an error soon, so that restic tries again."""
