@@ -23,8 +23,8 @@ def addresses_of(host: str) -> list[str]:
 
 
 def name_of(host: str) -> str:
-    """The name itself, for a program that looks it up again because its certificate must contain it. So a name may lead
-    to every one of its addresses. Raises: RunEnded if it may not.
+    """The name itself, for a program that looks it up again because its certificate must contain it. So each of its
+    addresses must be one to which a name may lead. Raises: RunEnded.
     """
 
     def look() -> str:

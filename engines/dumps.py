@@ -56,7 +56,7 @@ class DumpEngine(Engine):
 
     @abstractmethod
     def write(self, dump: "Dump") -> tuple[str, tuple[str, ...]]:
-        """Write the files, and read them back, with the dump's `tables` and `rows`. Returns the version of the program,
+        """Write the files, read them back, and set the dump's `tables` and `rows`. Returns the version of the program,
         and warnings.
 
         Raises: RunEnded, Stopped, StorageFailed, ProgramMissing, ValueError, OSError.

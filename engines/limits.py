@@ -22,9 +22,7 @@ LOOK_EVERY_SECONDS = 0.1
 
 
 WINDOW_SECONDS = 300.0
-"""The window over which the rate is taken. A link that is silent for a minute or two is not a reason to
-end a backup.
-"""
+"""Seconds over which the rate is taken. A link that stalls for a minute or two is not a reason to end a backup."""
 
 
 class Space:

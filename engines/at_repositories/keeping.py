@@ -76,8 +76,8 @@ def remove_folder(
 ) -> dict[str, Any]:
     """Remove all that an assignment has in a repository (`removal.remove_all`), if the repository says that it is
     `ours` (an `Identity`): a mount point without its disk, or another disk there, is not. Returns the same as
-    `remove_points`. Refuses if a point is not among the `known`; if `known` is None, foreign points are removed as
-    well.
+    `remove_points`. Raises: StorageFailed if a point is not among the `known`; if `known` is None, foreign points are
+    removed as well.
     """
 
     def remove(store: Store) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class _Backup:
                 break
 
     def _bring_again(self) -> bool:
-        """Try the files that did not come and still may once more, one by one. Returns True if there was any."""
+        """Try again, one by one, the files that did not come and still may. Returns True if there was any."""
         again = Lists(self.opened)
         for item, found in bringing.with_arrived(self._items, self.came, self.begun.name):
             is_lacking = found is None and item.state is State.WANTED and not item.entry.stored

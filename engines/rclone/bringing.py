@@ -1,8 +1,8 @@
 """Brings the files that a run wants from a source into its folders of the repository, list by list, and checks which
 have come.
 
-rclone is not believed in anything: a file that vanishes while it is copied ends with code 0 and no message. So the
-folders are listed afterwards, and a file that is not there as it was asked for is an exception of its point.
+Nothing that rclone reports is believed: when a file vanishes while it is copied, it ends with code 0 and no message. So
+the folders are listed afterwards, and a file that is not there as it was asked for is an exception of its point.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A source as an rclone remote: environment variables, the secret too, which so stays out of argv; and the way there.
+"""A source as an rclone remote: environment variables, which keep the secret out of argv; and the way there.
 
 | kind | address, port | path | options | secret |
 |---|---|---|---|---|

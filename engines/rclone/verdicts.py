@@ -17,7 +17,7 @@ BROKE_DOWN = (
 )
 EXIT_CODES = {
     1: "an error that rclone does not classify",
-    2: BROKE_DOWN,  # Go ends a program without memory with 2, and rclone ends with it if its arguments are wrong
+    2: BROKE_DOWN,  # Go's code for lack of memory, and rclone's for wrong arguments
     3: "the directory does not exist on the source",
     4: "a file does not exist on the source",
     5: "a temporary error that lasted through every attempt",

@@ -85,8 +85,8 @@ FIRST = (
     "FLUSH PRIVILEGES",
 )
 NOT_HERE = frozenset({1044, 1049, 1142, 1146, 1227, 1356, 1370, 1449, 4031})
-"""Errors about rights, accounts and other databases that a scratch server does not have. A table that is missing is
-counted anyway.
+"""Errors about rights, accounts and other databases that a scratch server does not have. A missing table is noticed by
+the count anyway.
 """
 
 

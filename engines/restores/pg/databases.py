@@ -179,8 +179,8 @@ def furnish(server: Any, name: str, like: Properties) -> None:
 
 
 def give_to_owner(server: Any, name: str, like: Properties) -> None:
-    """Give the database to its owner. This is the last step, in the transaction that renames it: only its owner may do
-    that.
+    """Give the database to its owner. This is the last step, in the transaction that renames it: only its owner may
+    rename it.
     """
     from psycopg import sql
 

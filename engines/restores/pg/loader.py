@@ -12,7 +12,7 @@ from engines.restores.pg.failures import Failure
 from external.processes.runner import Ended
 
 FORMAT = "--format=custom"
-"""The only format that pg_restore reads: a folder as a dump names files that it would open."""
+"""The only format that pg_restore is allowed to read: a folder as a dump names files that it would open."""
 AS_THEY_ARE = "surrogateescape"
 """A dump is in the encoding of its database: text that is read from it and given back to a server loses no byte."""
 Run = Callable[..., Ended]
