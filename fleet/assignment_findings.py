@@ -1,14 +1,14 @@
 """Findings of assignments, by one statement in which each condition is written once.
 
 Alerts embed it, so that a hundred thousand do not pass through Python (`alerting/raised.py`); the doctor reads those of
-one kind, pages and the reasons of a source those of some assignments. `fleet/status/of_all.py` asks by the same
-predicates which status a source has.
+one kind, pages and the reasons of a source those of some assignments. `fleet/status/of_all.py` determines the status of
+a source by the same predicates.
 
 * overdue, never: two chances were missed. A period in which its window was open has ended since it was overdue, which
-  is one missed chance and has a hysteresis of its own (`sources/domain/overdue.py`); where a policy names
-  `alert_after`, that is when.
-* failing: two failures in a row, until a success. One alone is tried again, and wakes nobody up.
-* copies: a point has not been in its copy for longer than `copy_within`, or what was copied is damaged.
+  is one missed chance and has a separate hysteresis (`sources/domain/overdue.py`); if a policy names `alert_after`,
+  the finding begins then.
+* failing: two failures in a row, until a success. One alone is tried again, and wakes no one up.
+* copies: a point has not been in its copy for longer than `copy_within`, or the copied data is damaged.
 * drills, damage, held_back: the last drill failed, the last check found damage, a backup looked wrong; until the
   opposite, or until an operator accepts it.
 """
@@ -35,9 +35,9 @@ COPY_LATE: Final = """
 COPY_FAILED: Final = "COALESCE(k.error, '') <> ''"
 
 ACTIVE: Final = "s.paused_at IS NULL AND s.retired_at IS NULL AND schedule.enabled"
-"""Paused, retired and disabled ones are so by the choice of an operator, and no alert."""
+"""Paused, retired and disabled ones are in that state by the choice of an operator, and raise no alert."""
 
-# Of its unfinished record; empty when it has given up, until the next period.
+# The last error of its unfinished record; empty when it has given up, until the next period.
 LAST_ERROR: Final = f"""
 COALESCE((SELECT ': ' || split_part(r.last_error, E'\\n', 1)
             FROM jobs_backlogrecord r
@@ -86,7 +86,7 @@ RAISED: Final = FINDINGS.format(
    AND (a.overdue_since IS NOT NULL OR a.failures >= {FAILING_AFTER} OR {HELD_BACK} OR {COPY_LATE} OR {COPY_FAILED}
         OR {NOT_PROVED} OR {DAMAGED})"""
 )
-"""Findings of which there is an alert."""
+"""Findings that raise an alert."""
 
 OF_A_KIND: Final = {
     "held_back": HELD_BACK,
@@ -97,7 +97,7 @@ OF_A_KIND: Final = {
 
 
 class AssignmentFinding(NamedTuple):
-    """A finding of the assignment `pk`. `damage`: what the last check found."""
+    """A finding of the assignment `pk`. `damage`: the damage that the last check found."""
 
     kind: str
     pk: int
@@ -108,7 +108,7 @@ class AssignmentFinding(NamedTuple):
 
 
 def of_kind(kind: str, now: datetime) -> Iterator[AssignmentFinding]:
-    """All of one kind of OF_A_KIND, the longest first."""
+    """All findings of one kind of OF_A_KIND, the longest first."""
     yield from _found(f"v.kind = '{kind}' AND {OF_A_KIND[kind]} ORDER BY v.since, a.id LIMIT {COUNT_TO}", now)
 
 
@@ -137,7 +137,7 @@ SELECT r.name, count(*)
 
 
 def copies_late(now: datetime) -> dict[str, int]:
-    """The repository of copies → how many assignments have a point that has not come there in time."""
+    """The repository of copies → the number of assignments with a point that has not come there in time."""
     with connection.cursor() as cursor:
         cursor.execute(COPIES_LATE, {"now": now})
         return dict(cursor.fetchall())

@@ -1,5 +1,6 @@
-"""The effect of an edit on the fleet, as the layers above work it out: what they register here is shown before a policy
-is saved."""
+"""The effect of an edit on the fleet, as the layers above compute it: the effects that they register here are shown
+before a policy is saved.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +12,9 @@ from sources.models import Policy
 
 @dataclass(frozen=True)
 class Effect:
-    """Sentences about what an edit would change, and a chart. `is_worse`: it is not saved before somebody agrees."""
+    """Sentences about the changes that an edit would make, and a chart. `is_worse`: it is not saved before a user
+    agrees.
+    """
 
     lines: list[str] = field(default_factory=list)
     is_worse: bool = False
@@ -19,7 +22,9 @@ class Effect:
 
 
 DRY_RUNS: list[Callable[[Policy], Effect]] = []
-"""Each is given a policy as it would be saved, and is done within seconds. Raises: ValueError with why it is not."""
+"""Functions that are given a policy as it would be saved, and finish within seconds. Each raises: ValueError with the
+reason if it does not.
+"""
 
 
 def effect_of(policy: Policy) -> Effect:

@@ -1,4 +1,4 @@
-"""Sources that are one place by two names: each of its files would be backed up twice, or one was renamed."""
+"""Sources that are one place under two names: each of its files would be backed up twice, or one was renamed."""
 
 import json
 from collections import defaultdict
@@ -17,7 +17,7 @@ TWICE = (
 
 
 def alike(rows: Sequence[Source]) -> dict[int, str]:
-    """Id → which other sources that are not retired are the same place, in a sentence, of those where there are any."""
+    """Id → a sentence that names the other sources, not retired, that are the same place; only ids that have any."""
     names = defaultdict[Any, list[str]](list)
     for at in range(0, len(rows), AT_ONCE):
         some = rows[at : at + AT_ONCE]

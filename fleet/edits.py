@@ -1,4 +1,4 @@
-"""How repositories, policies and sources are edited, and what follows from an edit."""
+"""Edits of repositories, policies and sources, and their effects."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -61,7 +61,9 @@ class Policies(Service[Policy]):
         return lock_policy(row_id)
 
     def problems(self, row: Policy, changed: set[str] | None) -> dict[str, str]:
-        """Whether its window ever opens for its periods, its repository stays, and what it refers to is there."""
+        """Problems by field: its window never opens for its periods, its repository is going, or what it refers to is
+        missing.
+        """
         found = _look_for_openings(row)[0]
         if row.repository_id and (changed is None or "repository" in changed):
             found |= self._goes(row.repository)
@@ -79,7 +81,8 @@ class Policies(Service[Policy]):
         return {field: f"{repository}: {text}"} if text else {}
 
     def _copies(self, row: Policy) -> dict[str, str]:
-        """No two repositories lie one in the other, or are one by their identity: each is another place."""
+        """Problems with the second repository. Its place need not be compared: no repository is within another one, and
+        no two have one identity."""
         if row.copy_to is None or row.copy_to_id == row.repository_id:
             return {"copy_to": "is the repository of its backups: name another one, best in another place"}
         if row.copy_to.format != row.repository.format:
@@ -93,7 +96,7 @@ class Policies(Service[Policy]):
         return self._goes(row.copy_to, "copy_to")
 
     def write(self, row: Policy, changed: set[str] | None) -> list[str]:
-        """Save a policy with its schedule; what was computed from it is computed anew."""
+        """Save a policy with its schedule; values that were computed from it are recomputed."""
         if row.pk:
             lock_policy(row.pk)
         _save(row.schedule, SCHEDULE_FIELDS, changed)
@@ -119,23 +122,23 @@ class Policies(Service[Policy]):
         return [*([under] if count else []), *super().uses(row)]
 
     def delete(self, row: Policy) -> None:
-        """Its schedule goes with it."""
+        """Delete the policy, and its schedule with it."""
         schedule = row.schedule_id
         row.delete()
         Schedule.objects.filter(pk=schedule).delete()
 
     def _taken(self, names: Collection[str]) -> Collection[str]:
-        """Also by schedules that are no policies."""
+        """The names that are taken, also by schedules that are not policies."""
         return Origin.objects.filter(name__in=names).values_list("name", flat=True)
 
 
 class Sources(Service[Source]):
     model, declaration = Source, resources.Source
     looks_again = True
-    """Whether to save a source without a change takes the place that its path leads to now."""
+    """True if saving a source without a change records the place that its path leads to now."""
 
     def problems(self, row: Source, changed: set[str] | None) -> dict[str, str]:
-        """A secret that the account may not have sent elsewhere is cleared."""
+        """Problems by field; a secret that the account may not have sent elsewhere is cleared."""
         self.notices: list[str] = []
         try:
             if self.account:
@@ -158,7 +161,9 @@ class Sources(Service[Source]):
         }
 
     def _look_where_it_leads(self, row: Source, changed: set[str] | None) -> None:
-        """Another edit leaves that as it is: links may have been changed since by others."""
+        """Record the place that its path leads to. Other edits leave it as it is: others may have
+        changed links since.
+        """
         is_again = changed is not None and not changed and self.looks_again and row.real_path
         if changed is None or not changed.isdisjoint({"kind", "path"}) or is_again:
             before, row.real_path = row.real_path, reach.place_of(self.account, row)
@@ -176,7 +181,9 @@ class Sources(Service[Source]):
         return [*self.notices, *duplicates.alike(_placed([(row, changed)])).values()]
 
     def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
-        """In as many statements for a hundred thousand as for some thousands; what is due is for the caller to emit."""
+        """Write many sources, in about as many statements for a hundred thousand as for some thousands; the caller
+        emits the assignments that are due.
+        """
         Source.objects.bulk_create([row for row, changed in edits if changed is None], batch_size=1000)
         self._retire(edits)
         fields = _columns(set[str]().union(*(changed for _, changed in edits if changed)))
@@ -187,7 +194,7 @@ class Sources(Service[Source]):
         return []
 
     def all_written(self) -> list[str]:
-        """Which of them have the place of another source."""
+        """Warnings about written sources that have the place of another source."""
         placed, found = self.remembered("placed", list[int]), list[str]()
         for start in range(0, len(placed), duplicates.AT_ONCE):
             rows = Source.objects.in_bulk(placed[start : start + duplicates.AT_ONCE])
@@ -198,7 +205,7 @@ class Sources(Service[Source]):
         return found[:MOST_ALIKE]
 
     def _retire(self, edits: Sequence[tuple[Source, set[str] | None]]) -> None:
-        """Do what follows from being retired, or from not being so any more."""
+        """Apply the effects of retiring, or of ending it."""
         turned = [row for row, changed in edits if changed and "retired" in changed]
         for verb, rows in (
             (retirement.retire, [row for row in turned if row.retired]),
@@ -211,7 +218,7 @@ class Sources(Service[Source]):
         return removals.obstacle(row, self.remembered("removals", removals.under_way))
 
     def users(self, row: Source) -> list[str]:
-        """What uses it, its backups aside."""
+        """The rows that use it, its backups aside."""
         return []
 
     def uses(self, row: Source) -> list[str]:
@@ -220,17 +227,17 @@ class Sources(Service[Source]):
 
 
 def _placed(edits: Sequence[tuple[Source, set[str] | None]]) -> list[Source]:
-    """Those that are new, or in another place than before."""
+    """The sources that are new, or in another place than before."""
     return [row for row, changed in edits if changed is None or not changed.isdisjoint(duplicates.PLACE)]
 
 
 def _columns(changed: set[str]) -> set[str]:
-    """Those that an edit of these fields of a source writes."""
+    """The columns that an edit of these fields of a source writes."""
     return (changed | ({"real_path"} if "path" in changed or "kind" in changed else set())) - {"retired"}
 
 
 def _left_copies(policy: Policy) -> list[str]:
-    """What earlier second repositories of a policy hold, and how it goes."""
+    """Sentences about the copies in earlier second repositories of a policy, and how to delete them."""
     rows = Copy.objects.filter(assignment__policy=policy).exclude(points=[]).exclude(repository=policy.copy_to_id)
     names = rows.order_by("repository__name").values_list("repository__name", flat=True).distinct()
     return [
@@ -242,7 +249,8 @@ def _left_copies(policy: Policy) -> list[str]:
 
 def lock_policy(policy_id: int) -> bool:
     """Lock a policy and then its schedule, until the transaction ends: in this order wherever both are edited, so that
-    of two edits of one policy one waits, once, for the other. Returns whether there is one."""
+    of two edits of one policy one waits, once, for the other. Returns True if the policy exists.
+    """
     locked = Policy.objects.filter(pk=policy_id).select_for_update(no_key=True, of=("self",)).order_by("pk")
     policy = locked.only("schedule_id").first()
     if policy is None:
@@ -252,9 +260,10 @@ def lock_policy(policy_id: int) -> bool:
 
 
 def _save(row: Model, fields: Collection[str], changed: Collection[str] | None) -> None:
-    """Save what an edit changed of these fields. The others are read again: they may have been edited since they were
-    first read, and what is computed anew goes by them. A field that is none of these is left as it is, as a schedule's
-    watermark, which is the emitter's."""
+    """Save the fields of these that an edit changed. The others are read again: they may have been edited since they
+    were first read, and recomputed values depend on them. Any other field is left as it is, such as a schedule's
+    watermark, which is the emitter's.
+    """
     if not row.pk:
         row.save()
         return
@@ -266,8 +275,9 @@ def _save(row: Model, fields: Collection[str], changed: Collection[str] | None) 
 
 
 def _look_for_openings(policy: Policy, now: datetime | None = None) -> tuple[dict[str, str], list[str]]:
-    """What is wrong with its window and excluded dates, by field, when they leave no opening at all; and warnings about
-    coming periods without one."""
+    """Errors of its window and excluded dates, by field, when they leave no opening at all; and warnings about coming
+    periods without one.
+    """
     window, now = policy.weekly_window, now or timezone.now()
     try:
         return {}, check_period_meets_window(policy.schedule.period, window, now)
@@ -287,6 +297,6 @@ def policies_of(source: Source) -> list[str]:
 
 
 def emit_after_commit(assignment_ids: Iterable[int]) -> None:
-    """Put what is due of these assignments on the backlog once they are committed: a new one is due at once."""
+    """Put due backups of these assignments on the backlog once they are committed: a new one is due at once."""
     ids = list(assignment_ids)
     transaction.on_commit(lambda: planning.emit_due(None, ids))

@@ -21,9 +21,10 @@ MEANS = (
 def pause_policy(
     policy: Policy, *, reason: str = "", until: datetime | None = None, by: str, account: object = None
 ) -> bool:
-    """No backups of it begin until it is enabled again, by itself at `until`. What is on the backlog is taken off it.
+    """Let no backups of it begin until it is enabled again, by itself at `until`. Its records are taken off the
+    backlog.
 
-    Pausing again replaces reason and end, if new ones are given. Returns whether that changed anything. Raises:
+    Pausing again replaces reason and end, if new ones are given. Returns True if that changed anything. Raises:
     ValueError for a reason of more than 200 characters, or an `until` that is over.
     """
     until, reason = checked_end(until, database_clock()), checked_reason(reason)
@@ -35,12 +36,12 @@ def pause_policy(
 
 
 def resume_policy(policy: Policy, *, by: str, account: object = None) -> bool:
-    """Enable it. Returns whether it was not."""
+    """Enable it. Returns True if it was disabled before."""
     return bool(Policies(account, by).edit(policy, {"enabled": True}).changed)
 
 
 def resume_those_over(now: datetime | None = None) -> int:
-    """Resume the sources and policies whose pause had an end, once it has come. Returns how many."""
+    """Resume the sources and policies whose pause had an end, once it has come. Returns their number."""
     instant = now or database_clock()
     sources = list(Source.objects.filter(paused_at__isnull=False, paused_until__lte=instant))
     resumed = planning.resume(sources, instant, by=BY_ITSELF) if sources else 0

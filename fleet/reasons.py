@@ -1,4 +1,4 @@
-"""Why a source is not protected, or does not run now, in one sentence with the instant of its next attempt."""
+"""Reasons why a source is not protected, or does not run now, in one sentence with the instant of its next attempt."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -26,7 +26,9 @@ def sentence(
     around: Surroundings,
     wrong: Mapping[int, Sequence[AssignmentFinding]],
 ) -> str:
-    """`assignments`: of this source, with their status. `records`: by subject; `wrong`: by assignment."""
+    """The sentence about a source. `assignments`: the source's, with their status. `records`: by subject; `wrong`: by
+    assignment.
+    """
     if removal := records.get(f"source:{source.pk}"):
         return f"it is being deleted: `{PROGRAM} backlog show {removal.pk}` says how that goes"
     if source.retired_at:
@@ -52,7 +54,7 @@ def sentence(
 
 
 def _with_pause(assignment: Any) -> str:
-    """The name of its policy, with until when it is paused, and why, where that was said."""
+    """The name of its policy, with the end and the reason of its pause, if they were given."""
     policy = assignment.policy
     end = f"until {moment(policy.paused_until)} UTC" if policy.paused_until else ""
     words = ": ".join(filter(None, (end, policy.paused_why)))
@@ -78,7 +80,8 @@ def _of_assignment(assignment: Any, record: BacklogRecord | None, around: Surrou
 
 def _error(record: BacklogRecord | None, around: Surroundings) -> str:
     """The error of its last attempt; empty if it is that of the open breaker which kept it from trying: the next step
-    says that."""
+    names that.
+    """
     if record is None:
         return ""
     breaker, error = around.breakers.get(record.breaker_id or 0), first_line(record.last_error)
@@ -160,6 +163,6 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
 
 
 def _places(policy: Any, damage: Sequence[Any]) -> str:
-    """The repositories in which it is."""
+    """The repositories in which the damage is."""
     known = {each.pk: f"repository {each}" for each in (policy.repository, policy.copy_to) if each}
     return " and ".join(dict.fromkeys(known.get(each.repository, "a repository of before") for each in damage))

@@ -1,5 +1,5 @@
-"""How repositories are edited: each is tried before it is saved, and an encrypted one gets its key. An edit over the
-web waits for no server: a repository on a remote is tried once it is saved (`backups.upkeep.trials`).
+"""Edits of repositories: each is tried before it is saved, and an encrypted one gets its key. An edit over the web
+waits for no server: a repository on a remote is tried once it is saved (`backups.upkeep.trials`).
 """
 
 import secrets
@@ -52,15 +52,16 @@ TRYING = (
 
 
 class Repositories(Service[Repository]):
-    """Writing, reading and deleting are tried there before one is saved, at the command line and of a directory.
-    `take_over`: also what another installation has made; `force`: also where other files lie, or where points that are
-    recorded do not."""
+    """Repositories. Writing, reading and deleting are tried there before one is saved, at the command line and for a
+    directory. `take_over`: accept one that another installation has made; `force`: also accept a place with other
+    files, or one where recorded points are missing.
+    """
 
     model, declaration = Repository, resources.Repository
     take_over = force = False
 
     def fill(self, row: Repository, sent: dict[str, Any]) -> set[str] | None:
-        """Takes `force` besides."""
+        """Fill in the fields, and accept `force` in addition."""
         self.force = bool(sent.get("force", self.force))
         return super().fill(row, {name: value for name, value in sent.items() if name != "force"})
 
@@ -88,7 +89,7 @@ class Repositories(Service[Repository]):
         return self._try(row, next(each for each in (*PLACES, "key") if changed is None or each in changed))
 
     def _try(self, row: Repository, field: str) -> dict[str, str]:
-        """What is found out about a place is kept with the row. `field`: that changed."""
+        """Try the place, and keep the results with the row. `field`: the one that changed."""
         references = [("key", row.key), *(("secrets", each) for each in row.secrets.values())]
         if problems := {field: text for field, each in references if (text := problem_with_stored(each))}:
             return problems
@@ -122,7 +123,9 @@ class Repositories(Service[Repository]):
         return {}
 
     def test(self, row: Repository) -> dict[str, Any]:
-        """The same of one that is in use: it has room, and what has taken a backup says so. Raises: StorageFailed."""
+        """Try one that is in use: it must have room, and one that has taken a backup must not be new. Raises:
+        StorageFailed.
+        """
         location, made = locations.location_of(row), row.made_at is not None
         if why_not := repository_state.not_writable(row):
             return {"problem": why_not}
@@ -130,7 +133,7 @@ class Repositories(Service[Repository]):
         return {"problem": LOST.format(location.outside)} if made and found.get("is_new") else found
 
     def write(self, row: Repository, changed: set[str] | None) -> list[str]:
-        """What is corrected is tried at once: a new location ends the wait of an open breaker."""
+        """Save, and try a corrected repository at once: a new location ends the wait of an open breaker."""
         is_placed = changed is None or not changed.isdisjoint(PLACED_BY)
         if row.new_key and not row.key:
             row.key = store_secret(f"repository-{slugify(row.name)[:70]}-{row.identity.hex[:8]}", row.new_key)
@@ -156,14 +159,16 @@ class Repositories(Service[Repository]):
         return [*row.notices, *(tried if is_placed and try_again(row, by=self.by) else [])]
 
     def write_all(self, edits: Sequence[tuple[Repository, set[str] | None]]) -> list[str]:
-        """The keys that are new are among what is to be shown; not in a dry run, whose keys are thrown away."""
+        """Write many repositories; the new keys are among the notices to show, except in a dry run, whose keys are
+        thrown away.
+        """
         is_kept = not self.remembered("dry_run", bool)
         made = [row for row, _ in edits if row.new_key and is_kept]
         keys = [f"repository {row}: its key, shown this once: {row.new_key}" for row in made]
         return [*super().write_all(edits), *keys, *([KEEP_THE_KEY] if keys else [])]
 
     def key(self, row: Repository) -> str:
-        """The key of an encrypted repository, for paper. That it was read is kept in the log. Raises: ValueError."""
+        """The key of an encrypted repository, for paper. The log records that it was read. Raises: ValueError."""
         if (key := locations.key_of(row)) is None:
             raise ValueError(f"{row} is not encrypted, so it has no key")
         decisions.doing("key read", f"{self.by} read the key of repository {row}", kind="repository", subject=f"{row}")
@@ -184,7 +189,7 @@ class Repositories(Service[Repository]):
         return removals.obstacle(row, self.remembered("removals", removals.under_way))
 
     def users(self, row: Repository) -> list[str]:
-        """What uses it, its backups aside."""
+        """The rows that use it, its backups aside."""
         found = ((row.policies, "repository"), (row.copied_policies, "copy_to"))
         names = {field: list(rows.values_list("schedule__name", flat=True)) for rows, field in found}
         return [used_by(row.name, "policy", sorted(each), field) for field, each in names.items() if each]
@@ -196,7 +201,7 @@ class Repositories(Service[Repository]):
         ]
 
     def delete(self, row: Repository) -> None:
-        """Its breaker goes with it."""
+        """Delete the repository, and its breaker with it."""
         guarded = guarded_by(row)
         row.copies.all().delete()  # which hold no point
         row.delete()
@@ -204,7 +209,7 @@ class Repositories(Service[Repository]):
 
 
 def result_of_test(row: Repository) -> str:
-    """What came of trying a repository that was saved over the web, in a sentence; empty if it was tried before."""
+    """The result of trying a repository that was saved over the web, in a sentence; empty if it was tried before."""
     if not row.untried:
         return row.tried
     return f"not usable: {row.tried}" if row.tried else TESTING
@@ -216,8 +221,9 @@ def make_directory(location: str) -> str | None:
 
 
 def points_of(backups: QuerySet[Backup], copies: QuerySet[Copy], then: str) -> list[str]:
-    """Why what these backups and copies are of is not deleted at once, in a sentence with what to do, `then`; none when
-    there are none."""
+    """The reason why the source or repository of these backups and copies is not deleted at once, in a sentence with
+    advice, `then`; an empty list if there are none.
+    """
     if count := backups.count():
         text = "1 backup of it is recorded" if count == 1 else f"{count:,} backups of it are recorded"
         return [f"{text}: {then}"]

@@ -15,7 +15,7 @@ from sources.domain.windows import Window
 from sources.models import Policy
 
 _known: dict[str, tuple[datetime, str]] = {}
-"""Window → until when it need not be read again, and what is wrong with it."""
+"""Window → the instant until which it need not be read again, and its problem."""
 
 
 @condition(
@@ -25,7 +25,7 @@ _known: dict[str, tuple[datetime, str]] = {}
     Severity.PROBLEM,
 )
 def windows(look: Look) -> Iterator[Case]:
-    """Windows of enabled policies. Those for which there was no time are as they were at the last look."""
+    """Windows of enabled policies. Those for which there was no time are reported as at the last look."""
     policies = Policy.objects.filter(schedule__enabled=True).exclude(window=[], excluded_dates=[], copy_window=[])
     names = ("pk", "schedule__name", "schedule__zone", "window", "excluded_dates", "copy_window")
     found = [

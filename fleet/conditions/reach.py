@@ -11,7 +11,7 @@ from sources.models.source import SourceKind
 from storage.places import servers
 
 MAY_BE_GUARDED = r"169\.254\.|metadata|instance-data|100\.100\.100\.200|168\.63\.129|192\.0\.0\.192|:"
-"""Of addresses, to be looked at."""
+"""A pattern of addresses that may be guarded, to be examined further."""
 LOOPBACK = r"localhost|(^|[/@])0?127\.|(^|[/@])0\."
 
 
@@ -21,7 +21,7 @@ LOOPBACK = r"localhost|(^|[/@])0?127\.|(^|[/@])0\."
     "see whether that is meant: an administrator has saved them, or another account before that needed a permission",
 )
 def guarded_addresses(look: Look) -> Iterator[Case]:
-    """Sources and repositories that name what `external.guarded` keeps from names."""
+    """Sources and repositories with an address that `external.guarded` lets no name lead to."""
     pattern = MAY_BE_GUARDED if guarded.loopback_is_open else f"{MAY_BE_GUARDED}|{LOOPBACK}"
     found = Source.objects.filter(Q(address__iregex=pattern) | Q(kind=SourceKind.RCLONE), retired_at=None)
     for pk, name, kind, address, options in found.order_by("name").values_list(

@@ -1,4 +1,4 @@
-"""Conditions of sources, repositories and what upkeep does with them."""
+"""Conditions of sources and repositories, and of their upkeep."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -93,7 +93,7 @@ def damage(look: Look) -> Iterator[Case]:
     Severity.PROBLEM,
 )
 def places(look: Look) -> Iterator[Case]:
-    """Repositories that a look has missed, with all that lies in them."""
+    """Repositories that a look has missed, with all that is stored in them."""
     for each in Repository.objects.exclude(away_why="").order_by("name"):
         since = f" since {moment(each.away_since)} UTC" if each.away_since else ""
         yield Case(f"place:{each.pk}", f"{each}{since}: {each.away_why}", each.away_since, str(each))
@@ -121,8 +121,9 @@ SELECT r.id, r.name, r.room_free < r.room_total * 0.1 OR lacks.source IS NOT NUL
     "make room, or let policies keep less (docs/repositories.md)",
 )
 def space(look: Look) -> Iterator[Case]:
-    """Repositories of which less than an eighth is free, or too little for a backup. The subject is `nearly:…` where
-    more than a tenth is: that ends no alert, and is none."""
+    """Repositories with less than an eighth free, or too little for a backup. The subject is `nearly:…` if more than a
+    tenth is free: such a finding ends no alert, and raises none.
+    """
     for pk, name, is_full, text in rows(SPACE, now=look.now):
         yield Case(f"{'repository' if is_full else 'nearly'}:{pk}", f"{name}, {text}", None, name)
 
@@ -133,7 +134,7 @@ def space(look: Look) -> Iterator[Case]:
     f"look at `{PROGRAM} backlog list --kind check`: its window, its throttle, its last error; or raise `check_within`",
 )
 def checks(look: Look) -> Iterator[Case]:
-    """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
+    """Assignments whose policy wants everything read within a time that has passed since that was last done."""
     within = Value(timedelta(seconds=1)) * F("policy__check_within")
     wanted = ExpressionWrapper(Value(look.now) - within, output_field=DateTimeField())
     backed_up = Assignment.objects.active().filter(last_backup_at__isnull=False, policy__check_within__isnull=False)
@@ -164,7 +165,7 @@ def hooks(look: Look) -> Iterator[Case]:
     "delete the note",
 )
 def owed_hooks(look: Look) -> Iterator[Case]:
-    """Hooks whose `after` workers of this host owe, and that cannot be run here any more."""
+    """Hooks whose `after` workers of this host owe, but that can no longer be run here."""
     for debt in sorted(debts.debts(), key=lambda each: each.assignment)[:COUNT_TO]:
         if note := debt.note():
             try:
@@ -235,7 +236,7 @@ def self_backup(look: Look) -> Iterator[Finding]:
     f"mount or correct what is named; `{PROGRAM} repositories test NAME` tries it again",
 )
 def repositories_usable(look: Look) -> Iterator[Case]:
-    """Repositories that cannot be written now. A file is tried there; nothing of it stays."""
+    """Repositories that cannot be written now. A file is written there and removed again."""
     known = {each.name: each for each in Repository.objects.order_by("name")}
     found = not_writable_of(known.values())
     for name, why in found.items():

@@ -1,8 +1,8 @@
-"""Why the backups of a source do not run now, under each of its policies.
+"""Reasons why the backups of a source do not run now, under each of its policies.
 
-assignments.py  the reasons that stand above the record, and behind it: the source, the policy, the repository
+assignments.py  the reasons before and after those of the record: the source, the policy, the repository
 groups.py       all sources at once, by the first reason of each
-history.py      the same of an instant that is over, and how long each reason held
+history.py      the reasons at a past instant, and how long each reason held
 when.py         when a backup is expected to start, and why there is no estimate
 """
 
@@ -28,7 +28,9 @@ from sources.planning.names import KIND, REMOVAL, subject_of, subject_of_source
 
 @dataclass(frozen=True)
 class Explained:
-    """A source under a policy, and every reason for which its backup does not run. Without a policy: of the source."""
+    """A source under a policy, and every reason why its backup does not run. Without a policy: the reasons of the
+    source.
+    """
 
     policy: str | None
     explanation: Explanation
@@ -36,16 +38,16 @@ class Explained:
 
     @property
     def as_facts(self) -> dict[str, Any]:
-        """By name."""
+        """The reasons by name."""
         return {"policy": self.policy, "record": self.record} | self.explanation.as_facts
 
 
 def explain_source(
     source: Source, now: datetime, *, policy: str | None = None, at: datetime | None = None
 ) -> list[Explained]:
-    """By the name of the policy; `policy`: under that one alone; `at`: as it was then, not now.
+    """Explain a source, one entry for each policy by name; `policy`: that one alone; `at`: as it was then, not now.
 
-    Raises: ValueError for a policy that it is not under, and an instant of which no history is kept.
+    Raises: ValueError for a policy that it is not under, and an instant for which no history is kept.
     """
     if at is None and (found := _removal(source)):
         return [Explained(None, Explanation(now, False, (found,)))]
@@ -72,7 +74,7 @@ def explain_source(
 
 
 def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> list[tuple[str, Expected]]:
-    """Policy → when its backup is expected to start, of each that the source is under; or why there is no estimate."""
+    """Policy → when its backup is expected to start, for each that the source is under; or why there is no estimate."""
     related = Assignment.objects.filter(source=source).select_related("policy__schedule")
     assignments = list(related.order_by("policy__schedule__name"))
     records = _records(assignments)
@@ -107,7 +109,7 @@ def _removal(source: Source) -> Reason | None:
 
 
 def _records(assignments: Sequence[Assignment]) -> dict[str, BacklogRecord]:
-    """Subject → its unfinished record; of one that fails and has none, the dead letter that it left."""
+    """Subject → its unfinished record; for one that fails and has none, the dead letter that it left."""
     of_backups = BacklogRecord.objects.filter(kind=KIND).select_related("retry_policy", "origin", "leased_by")
     found = {each.subject: each for each in of_backups.unfinished().filter(subject__in=map(_subject, assignments))}
     for each in assignments:

@@ -1,5 +1,5 @@
-"""Every reason for which the backup of a source under a policy does not run: those of the source and its policy first,
-then those of its record on the backlog (`operations/backlog/reasons.py`), at last those of its repository.
+"""Every reason why the backup of a source under a policy does not run: those of the source and its policy first, then
+those of its record on the backlog (`operations/backlog/reasons.py`), at last those of its repository.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,13 @@ from sources.planning.names import BACKUPS
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 
 ENOUGH_ROOM = 1.1
-"""Of the room that a backup lacked: with so many times that it is tried without a warning."""
+"""The multiple of the room that a backup lacked with which it is tried without a warning."""
 
 
 def explain(assignment: Any, record: BacklogRecord | None, now: datetime) -> Explanation:
     """`assignment`: with its source, policy, schedule and repository, and its `open_breaker`. `record`: its unfinished
-    one, or the dead letter of one that fails."""
+    one, or the dead letter if it fails.
+    """
     source, policy = assignment.source, assignment.policy
     found = [*_of_source(source), *_of_policy(policy)]
     runnable = False
@@ -69,7 +70,7 @@ def _end(until: datetime | None) -> str:
 
 
 def _asked(source: Source, record: BacklogRecord, now: datetime) -> Any:
-    """What is to be said of the source beside the reasons of its record."""
+    """A function that adds facts about the source to the reasons of its record."""
 
     def add(reason: Reason) -> Reason:
         if reason.code == Code.RUNNING and record.queue != BACKUPS:
@@ -84,7 +85,9 @@ def _asked(source: Source, record: BacklogRecord, now: datetime) -> Any:
 
 
 def _of_what_is_not_there(assignment: Assignment, last: BacklogRecord | None, now: datetime) -> Iterator[Reason]:
-    """It has no record on the backlog: it is not due, or has not been put there. `last`: one that ended."""
+    """Reasons of an assignment without a record on the backlog: it is not due, or has not been put there. `last`: a
+    record that ended.
+    """
     policy, due_at = assignment.policy, assignment.next_backup_at
     if held := hold.held():
         yield Reason(Code.ON_HOLD, hold.sentence(held), facts={"since": held.since, "by": held.by})
@@ -102,7 +105,7 @@ def _of_what_is_not_there(assignment: Assignment, last: BacklogRecord | None, no
 
 
 def _window(assignment: Assignment, at: datetime) -> Iterator[Reason]:
-    """That the window is closed at the instant at which it is due."""
+    """The reason that the window is closed at the instant at which it is due."""
     opens_at, closes_at = assignment.policy.opening(at)
     if opens_at > at:
         text = f"the window of {assignment.policy} is closed then, until {moment(opens_at)} UTC"

@@ -1,4 +1,4 @@
-"""All sources by the first reason for which their backups do not run: each source under each policy counts once."""
+"""All sources by the first reason why their backups do not run: each source under each policy counts once."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from sources.planning.names import KIND, REMOVAL
 
 NAMED = 3
 
-# By one pass over the assignments, and over their unfinished records by `one_unfinished_record_per_subject`. What is
-# ready is told apart by queue and lane, since that decides what it meets; `closed`: its window has closed;
-# `last`: whether what is looked at again was silent or put off.
+# One pass over the assignments, and over their unfinished records by `one_unfinished_record_per_subject`. Ready records
+# are distinguished by queue and lane, since these decide their obstacles; `closed`: its window has closed; `last`: the
+# outcome that tells whether a record that is looked at again was silent or put off.
 GROUPS = f"""
 WITH record AS MATERIALIZED (
     SELECT id, subject, status, waiting_for, queue, lane, closes_at <= %(now)s AS closed,
@@ -70,7 +70,7 @@ class _Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """How many sources under policies a reason keeps from running, and some of them by name."""
+    """The number of sources under policies that a reason keeps from running, and some of them by name."""
 
     code: Code
     number: int
@@ -78,12 +78,12 @@ class Group:
 
     @property
     def as_facts(self) -> dict[str, Any]:
-        """By name."""
+        """The group by name."""
         return {"code": str(self.code), "what": WHAT[self.code], "number": self.number, "names": list(self.names)}
 
 
 def explain_all(now: datetime) -> list[Group]:
-    """The largest group first. A number of statements that does not grow with the sources."""
+    """All groups, the largest first. A number of statements that does not grow with the sources."""
     with connection.cursor() as cursor:
         cursor.execute(GROUPS, {"now": now})
         rows = [_Group(*row) for row in cursor.fetchall()]
@@ -100,7 +100,7 @@ def explain_all(now: datetime) -> list[Group]:
 
 
 def _first(record: BacklogRecord | None, around: Surroundings) -> Code:
-    """Of one record for all of its group."""
+    """The first reason of one record, which represents its whole group."""
     if record is None or record.status in FINISHED:
         return Code.NOT_PLANNED  # it ended at this moment
     if record.status == Status.RUNNING:

@@ -1,7 +1,7 @@
-"""Why a source was not backed up at an instant that is over, and how long it waited for what: from its records, their
+"""Reasons why a source was not backed up at a past instant, and how long it waited for each: from its records, their
 attempts, the log of decisions, pauses and holds, as far as they are kept.
 
-The window is that of today: what it was before an edit is in the audit.
+The window is that of today: its value before an edit is in the audit.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from sources.planning.names import BACKUPS, KIND, subject_of
 from sources.protection import ledger
 
 MOST_ATTEMPTS = 5_000
-"""Of an assignment; the latest."""
+"""The most attempts of an assignment that are read; the latest."""
 SHOWN_LINES = 3
 """Lines of the log before an instant that are quoted."""
 
@@ -36,18 +36,18 @@ IDLE = {ledger.PAUSED: Code.PAUSED, ledger.DISABLED: Code.DISABLED, ledger.HELD:
 
 
 class NotKept(ValueError):
-    """No history is kept of that instant."""
+    """No history is kept for that instant."""
 
 
 def kept_since(assignment: Assignment, now: datetime) -> datetime:
-    """From when on its history is kept."""
+    """The instant from which on its history is kept."""
     return max(assignment.inserted_at, now - conf.keep_finished())
 
 
 def explain_at(assignment: Assignment, at: datetime, now: datetime) -> Explanation:
-    """For which reason its backup did not run at an instant before `now`. Needs its source and its policy's schedule.
+    """Explain why its backup did not run at an instant before `now`. Needs its source and its policy's schedule.
 
-    Raises: NotKept for an instant to come, and one from which nothing is kept.
+    Raises: NotKept for an instant in the future, and one for which nothing is kept.
     """
     if at > now:
         raise NotKept(f"{moment(at)} UTC is to come; leave out the time, to ask about now")
@@ -67,7 +67,7 @@ def explain_at(assignment: Assignment, at: datetime, now: datetime) -> Explanati
 
 
 def _lines(assignment: Assignment, at: datetime) -> list[Reason]:
-    """What the log says was done last before that instant."""
+    """The last lines of the log before that instant."""
     lines = Decision.objects.filter(kind=KIND, subject=subject_of(assignment.pk), at__lte=at).order_by("-at", "-pk")
     return [
         Reason(Code.LOG, f"{moment(line.at)} UTC {line.what}: {line.text}", facts={"at": line.at, "what": line.what})
@@ -76,7 +76,7 @@ def _lines(assignment: Assignment, at: datetime) -> list[Reason]:
 
 
 def totals(found: Iterable[Stretch]) -> dict[Code, float]:
-    """Reason → for how many seconds it held, the longest first."""
+    """Reason → the seconds for which it held, the longest first."""
     seconds = defaultdict[Code, float](float)
     for each in found:
         seconds[each.code] += each.seconds
@@ -84,7 +84,9 @@ def totals(found: Iterable[Stretch]) -> dict[Code, float]:
 
 
 def history_of(assignment: Assignment, since: datetime, now: datetime) -> list[Stretch]:
-    """Its stretches from `since` (not before it is kept) to `now`. Needs its source and its policy's schedule."""
+    """Its stretches from `since` (not before the history is kept) to `now`. Needs its source and its
+    policy's schedule.
+    """
     since = max(since, kept_since(assignment, now))
     idle = [(IDLE[each.why], Span(each.since, each.until)) for each in ledger.idle_of([assignment])[assignment.pk]]
     if assignment.source.retired_at:

@@ -13,12 +13,12 @@ GROUPS = columns("code", "what", "sources>", "such as")
 
 
 def group_row(facts: dict[str, Any]) -> tuple[object, ...]:
-    """Of the table of all sources."""
+    """The row of a group in the table of all sources."""
     return facts["code"], facts["what"], f"{facts['number']:,}", ", ".join(facts["names"])
 
 
 def lines(source: Source, found: Sequence[Explained]) -> Iterator[str]:
-    """A heading a policy, and a line a reason."""
+    """One heading for each policy, and one line for each reason."""
     for each in found:
         under = f" under {each.policy}" if each.policy else ""
         record = f" (record {each.record})" if each.record else ""

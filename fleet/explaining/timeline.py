@@ -1,7 +1,8 @@
-"""What held an assignment up at each instant that is over, from what was kept of it. Pure.
+"""The reason that held an assignment up at each past instant, from the history that was kept. Pure.
 
-Between two attempts a record waits for what the first one ended with, and where its window is closed for that; without
-a record the assignment is not due. Above all that stand pauses and holds. What runs, runs.
+Between two attempts a record waits for the condition that the first one ended with, and while its window is closed for
+that; without a record the assignment is not due. Pauses and holds take precedence over all of these. A running record
+counts as running.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,7 +16,7 @@ from operations.backlog.reason import WHAT, Code
 
 
 class Span(NamedTuple):
-    """From when until when. `ends` None: it has not ended."""
+    """A time range. `ends` is None if it has not ended."""
 
     begins: datetime
     ends: datetime | None
@@ -23,7 +24,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretch:
-    """For which reason no backup was begun in [begins, ends). `why`: an error, or what was decided; perhaps empty."""
+    """The reason why no backup was begun in [begins, ends). `why`: an error, or the decision; may be empty."""
 
     code: Code
     begins: datetime
@@ -36,12 +37,12 @@ class Stretch:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The reason as text."""
         return f"{WHAT[self.code]}{f' ({self.why})' if self.why else ''}"
 
 
 class Tried(NamedTuple):
-    """An attempt. `decided`: the word of the log about its end, as `held`; empty where that is not kept any more."""
+    """An attempt. `decided`: the word of the log about its end, such as `held`; empty if that is no longer kept."""
 
     begins: datetime
     ends: datetime
@@ -52,8 +53,9 @@ class Tried(NamedTuple):
 
 
 class Life(NamedTuple):
-    """A record: from when until when it was on the backlog, how it ended, and its attempts in order. `windowed`: it
-    waits for its window. `waits`: what it waits for now; `ready_since`: since when it is ready, if it is now."""
+    """A record: when it came onto the backlog and left it, how it ended, and its attempts in order. `windowed`: it
+    waits for its window. `waits`: the condition it waits for now; `ready_since`: since when it is ready, if it is now.
+    """
 
     begins: datetime
     ends: datetime | None
@@ -78,8 +80,9 @@ ENDED = {Status.FAILED: Code.FAILED, Status.CANCELLED: Code.CANCELLED}
 def stretches(
     lives: Iterable[Life], closed: Sequence[Span], idle: Iterable[tuple[Code, Span]], since: datetime, until: datetime
 ) -> list[Stretch]:
-    """Without gaps from `since` to `until`. `closed`: when the window was; `idle`: pauses and holds, the last of those
-    that overlap counts."""
+    """The stretches without gaps from `since` to `until`. `closed`: the times when the window was closed; `idle`:
+    pauses and holds, the last of overlapping ones counts.
+    """
     found, now, rest, why = list[Stretch](), since, Code.NOT_DUE, ""
     for life in sorted(lives, key=lambda life: life.begins):
         found.append(Stretch(rest, now, life.begins, why))
@@ -117,7 +120,9 @@ def _after(tried: Tried) -> Code:
 
 
 def _waited(stretch: Stretch, closed: Sequence[Span]) -> list[Stretch]:
-    """`closed`: in order. Those that do not meet the stretch are not looked at: a window may open each minute."""
+    """The stretch, divided by the times when the window was closed. `closed`: in order. Times that do not meet the
+    stretch are not looked at: a window may open each minute.
+    """
     found = [stretch]
     first = bisect_right(closed, stretch.begins, key=lambda span: span.ends or stretch.ends)
     last = bisect_left(closed, stretch.ends, lo=first, key=lambda span: span.begins)
@@ -127,7 +132,7 @@ def _waited(stretch: Stretch, closed: Sequence[Span]) -> list[Stretch]:
 
 
 def _laid_over(stretch: Stretch, span: Span, code: Code) -> Iterator[Stretch]:
-    """The parts of a stretch, of which one is `code`."""
+    """The parts of a stretch, one of them with `code`."""
     begins, ends = max(stretch.begins, span.begins), min(stretch.ends, span.ends or stretch.ends)
     if begins >= ends or stretch.code == Code.RUNNING:
         yield stretch
@@ -143,7 +148,7 @@ def _cut(stretch: Stretch, since: datetime, until: datetime) -> Stretch | None:
 
 
 def _joined(found: Iterable[Stretch]) -> Iterator[Stretch]:
-    """Those that follow each other with the same reason as one, with the last words about it."""
+    """Join consecutive stretches with the same reason into one, with the last text about it."""
     last: Stretch | None = None
     for each in sorted(found, key=lambda stretch: stretch.begins):
         if last and last.code == each.code and last.ends >= each.begins:

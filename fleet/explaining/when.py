@@ -1,9 +1,10 @@
-"""When the backup of a source starts: the claims of the queue `backups`, run forward from now some dozens of times.
+"""The estimated start of a source's backup: the claims of the queue `backups`, run forward from now some dozens of
+times.
 
-In each run durations are drawn: what a backup last took, times a ratio of two backups of one source that followed each
-other lately; of a first one, what first ones took. Whether a source that has to be asked is there is drawn by how often
-it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, widened as
-`fleet/foreseeing/intervals.py` says. What does not qualify has no estimate, and says why.
+In each run durations are drawn: the last duration of a backup, times a ratio of two recent consecutive backups of one
+source; for a first one, the durations of first ones. Whether a source that has to be asked is there is drawn by how
+often it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, widened as
+described in `fleet/foreseeing/intervals.py`. A record that does not qualify has no estimate, but a reason.
 """
 
 import random
@@ -30,19 +31,21 @@ from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 RUNS = 41
 RNG = random.Random()  # noqa: S311 - no secret comes of it
 LEAST_KNOWN = 20
-"""Ratios of durations, or durations of first backups, from which others are drawn."""
+"""The least number of ratios of durations, or of durations of first backups, from which others are drawn."""
 LEAST_ASKED, SURELY_THERE = 5, 0.9
-"""How often a source has to have been asked in two weeks, and which share of that answered, to count on it."""
+"""The least number of questions to a source in two weeks, and the share answered, from which its
+presence is relied on.
+"""
 MOST_IN_LINE = 300
-"""Of a lane, and of what waits."""
+"""The most records of a lane that are read, and the most waiting ones."""
 MOST_LANES = 50
 HORIZON = timedelta(hours=24)
 ASKED_WITHIN = timedelta(seconds=2)
-"""From the instant at which a source may be asked to its answer."""
+"""The time from the instant at which a source may be asked to its answer."""
 BY_TIME = (WaitingFor.START, WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SNOOZE)
 """Waits that end by time alone."""
 
-# Of the records of these subjects, by `backups_of_subject` and `one_unfinished_record_per_subject`.
+# For the records of these subjects: served by `backups_of_subject` and `one_unfinished_record_per_subject`.
 ANSWERS = f"""
 SELECT asked.subject, count(*), count(*) FILTER (WHERE t.outcome = {AttemptOutcome.HANDOFF})
   FROM unnest(%(subjects)s::text[]) AS asked(subject)
@@ -56,8 +59,9 @@ SELECT asked.subject, count(*), count(*) FILTER (WHERE t.outcome = {AttemptOutco
 
 @dataclass(frozen=True)
 class Expected:
-    """When a record starts: the median of the runs, and from when until when it does in nine tenths of them. `because`:
-    why there is no estimate; empty: there is one."""
+    """The start of a record: the median of the runs, and the interval in which it is in nine tenths of them. `because`:
+    why there is no estimate; empty if there is one.
+    """
 
     record: int | None
     at: datetime | None = None
@@ -67,7 +71,7 @@ class Expected:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The estimate as text."""
         if self.at is None:
             return f"no estimate, because {self.because}"
         return (
@@ -76,7 +80,7 @@ class Expected:
 
 
 class Presence(NamedTuple):
-    """How often a source was asked in the last two weeks, and how often it answered."""
+    """The number of times that a source was asked in the last two weeks, and the number of answers."""
 
     asked: int = 0
     answered: int = 0
@@ -93,7 +97,8 @@ class Presence(NamedTuple):
 @dataclass(frozen=True)
 class Snapshot:
     """The queue of backups as it is read once; estimates are functions of it. `presence`: by the ids of records that
-    have to be asked first."""
+    have to be asked first.
+    """
 
     state: State
     ratios: Sequence[float]
@@ -103,7 +108,7 @@ class Snapshot:
     stopped: str = ""
 
     def expect(self, record: BacklogRecord, rng: random.Random, go_on: GoOn = for_ever) -> Expected:
-        """When `record` starts. `go_on` is called at each step; where it raises, there is no estimate."""
+        """Estimate when `record` starts. `go_on` is called at each step; if it raises, there is no estimate."""
         try:
             if because := self._unqualified(record, go_on):
                 return Expected(record.pk, because=because)
@@ -127,7 +132,7 @@ class Snapshot:
         return Group.ALWAYS if presence.answered == presence.asked else Group.THERE
 
     def _unqualified(self, record: BacklogRecord, go_on: GoOn) -> str:
-        """Why there is no estimate; empty: there is one."""
+        """The reason why there is no estimate; empty if there is one."""
         if record.status == Status.RUNNING and record.queue == BACKUPS:
             return "it runs already"
         if record.status == Status.RUNNING:
@@ -153,7 +158,7 @@ class Snapshot:
         return ""
 
     def _is_next(self, record: BacklogRecord, go_on: GoOn) -> bool:
-        """Whether it starts at once, however long others take."""
+        """True if it starts at once, however long others take."""
         return record.pk in starts(self.state, lambda each: inf, record.pk, go_on) and record.pk not in self.presence
 
     def _run(self, wanted: int, rng: random.Random, go_on: GoOn) -> datetime | None:
@@ -166,7 +171,7 @@ class Snapshot:
         return presence is None or rng.random() < presence.share
 
     def _draw(self, each: Waiter | Runner, rng: random.Random) -> float:
-        """How long it takes in all; of what runs, longer than it has run."""
+        """The whole duration of a record; for a running one, longer than it has run."""
         expected = each.head.expected_seconds if isinstance(each, Waiter) else each.expected_seconds
         if expected is None or (isinstance(each, Waiter) and each.is_first):
             known = self.firsts if len(self.firsts) >= LEAST_KNOWN else ()
@@ -175,13 +180,13 @@ class Snapshot:
         if isinstance(each, Runner):
             so_far = (self.state.now - each.began_at).total_seconds()
             if known and not (longer := [took for took in known if took > so_far]):
-                return so_far * (1 + rng.random() / 2)  # it takes longer than any that is known
+                return so_far * (1 + rng.random() / 2)  # it takes longer than any known backup
             known = longer if known else ()
         return rng.choice(known) if known else inf
 
 
 def snapshot(now: datetime) -> Snapshot:
-    """What is to be known for estimates, in some dozen statements, and one a lane and queue."""
+    """Read the facts for estimates, in some dozen statements, and one for each lane and queue."""
     lanes = dict(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
     rows = BacklogRecord.objects.filter(kind=KIND).defer("last_error")
     ready = [
@@ -217,7 +222,7 @@ def _waiter(record: BacklogRecord, now: datetime) -> Waiter:
 
 
 def _stopped(around: Surroundings) -> str:
-    """Why nothing starts at all; empty: it does."""
+    """The reason why nothing starts at all; empty if records start."""
     for queue in (BACKUPS, AVAILABILITY):
         if reason := paused(BacklogRecord(queue=queue), around):
             return reason.text

@@ -1,1 +1,1 @@
-"""Fleet files: everything that a person declares, in one file of JSON or YAML."""
+"""Fleet files: all declarations, in one file of JSON or YAML."""

@@ -39,12 +39,11 @@ def import_fleet(
     force: bool = False,
     on_progress: OnProgress = lambda section, done, total: None,
 ) -> FleetReport:
-    """Make a fleet (the parsed content of a fleet file) true. `origin` names it in messages.
-
-    Relative repository locations count from `folder` (none: the current directory). Missing directories of
-    repositories are made. With `prune` the rows are deleted that a section of the file does not name. With `dry_run`
-    everything is done, and nothing is kept. `force`: of repositories, as `Repositories` has it. `on_progress` gets of a
-    long section how many rows are done, and of how many.
+    """Make a fleet (the parsed content of a fleet file) true. `origin` names it in messages. Relative repository
+    locations count from `folder` (none: the current directory). Missing directories of repositories are made. With
+    `prune` the rows are deleted that a section of the file does not name. With `dry_run` everything is done, and
+    nothing is kept. `force`: for repositories, as in `Repositories`. `on_progress` gets the number of finished rows of
+    a long section, and their total.
 
     Raises: FleetError with every error found; nothing is kept then.
     """
@@ -60,14 +59,15 @@ def import_fleet(
 
 
 AT_ONCE = 1_000
-"""Rows of a section that are read, checked and written together: so it takes no more memory for more of them."""
+"""Rows of a section that are read, checked and written together: so more rows take no more memory."""
 RENAMED = f"; if it was renamed, its new row says `{RENAMED_FROM}`"
 
 
 @dataclass
 class _Written:
-    """The rows of a section that were written: their names, and the rows themselves where more is done about them.
-    `first`: name → the row of the file that has it; `made`: names that were given in it, and `gone`: taken away."""
+    """The rows of a section that were written: their names, and the rows themselves if `finish` needs them. `first`:
+    name → the row of the file that has it; `made`: names that were given in it, and `gone`: names taken away.
+    """
 
     names: set[str] = field(default_factory=set)
     rows: list[Any] = field(default_factory=list)
@@ -86,9 +86,9 @@ class _Import:
         self.origin, self.folder, self.force, self.on_progress = origin, folder, force, on_progress
         self.errors: list[str] = []
         self.assignments: list[int] = []
-        """Of the sources of the file."""
+        """Assignments of the sources of the file."""
         self.broken: set[str] = set()
-        """Names of rows that are wrong: a reference to one is no error of its own."""
+        """Names of wrong rows: a reference to one is not a separate error."""
         self.report = FleetReport()
 
     def run(self, data: object, *, prune: bool, dry_run: bool) -> FleetReport:
@@ -119,7 +119,7 @@ class _Import:
         return self.report
 
     def _apply(self, section: str, service: Service[Any], rows: object) -> "_Written":
-        """Check and write a section, some rows at a time. Returns those that are right."""
+        """Check and write a section, some rows at a time. Returns the rows that are right."""
         found = _Written()
         if not isinstance(rows, list):
             self._add(section, "must be a list")
@@ -141,8 +141,9 @@ class _Import:
     def _checked(
         self, section: str, service: Service[Any], rows: list[object], start: int, found: "_Written"
     ) -> list[tuple[Any, set[str] | None]]:
-        """Give rows that stand in the file from row `start` on what it says. Returns those that are right, each with
-        what differs."""
+        """Give rows the values of the file, whose rows `rows` are from number `start` on. Returns those that are right,
+        each with the fields that differ.
+        """
         wanted = [name for field in ("name", RENAMED_FROM) for name in (_name_of(each, field) for each in rows)]
         existing = service.existing([name for name in wanted if name and "\0" not in name])
         for name in found.made & existing.keys():
@@ -178,7 +179,7 @@ class _Import:
     def _edit(
         self, section: str, number: int, service: Service[Any], row: Any, sent: dict[str, Any]
     ) -> tuple[Any, set[str] | None] | None:
-        """Give a row what the file says, and note what changes. None: it cannot be so."""
+        """Give a row the values of the file, and note the changes. None if they are not valid."""
         is_folder = section == "repositories" and not sent.get("remote", row.remote)
         if is_folder and isinstance(sent.get("location"), str) and not not_a_folder(sent["location"]):
             sent = sent | {"location": os.path.abspath(self.folder / sent["location"])}
@@ -198,7 +199,7 @@ class _Import:
         return row, changed
 
     def _prune(self, section: str, service: Service[Any], names: set[str]) -> None:
-        """Delete what the section does not name."""
+        """Delete the rows that the section does not name."""
         for row in service.declared_rows().exclude(**{f"{service.named_by}__in": names}).order_by("pk"):
             name = service.values(row)["name"]
             if name in self.broken:
@@ -218,7 +219,7 @@ class _Import:
             self.report.warnings += [f"{service.title} {row}: {text}" for text in warnings]
 
     def _add(self, section: str, problem: str, number: int | None = None, name: str = "") -> None:
-        """Note a problem, as `field: what`, of row `number` (from 0) of a section, or of the section itself."""
+        """Note a problem, as `field: problem`, of row `number` (from 0) of a section, or of the section itself."""
         row = "" if number is None else f"[{number}]"
         label = f" ({name})" if name else ""
         self.errors.append(f"{self.origin}: {section}{row}{label}: {problem}")

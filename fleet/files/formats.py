@@ -26,11 +26,11 @@ YAML_NAMES = (".yaml", ".yml")
 
 
 class UnreadableFile(ValueError):
-    """A file that is neither JSON nor YAML, or cannot be read. The message says where."""
+    """A file that is neither JSON nor YAML, or cannot be read. The message names the place."""
 
 
 def read(file: str) -> Any:
-    """The content of a file; `-`: of standard input. Raises: UnreadableFile."""
+    """The content of a file, or of standard input if it is `-`. Raises: UnreadableFile."""
     try:
         with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as opened:
             content = opened.read(max(LARGEST.values()) + 1)
@@ -70,13 +70,13 @@ def write(data: Mapping[str, Iterable[writing.Row]], form: str) -> str:
 
 
 def form_of(file: str) -> str:
-    """By the name of a file."""
+    """The form by the name of a file."""
     return "YAML" if file.endswith(YAML_NAMES) else "JSON"
 
 
 class _Composer(Composer):
     def compose_node(self, parent: Node | None, index: Any) -> Any:
-        """Aliases are refused: nine lines of them are a billion values."""
+        """Refuse aliases: nine lines of them are a billion values."""
         if self.parser.check_event(AliasEvent):
             mark = self.parser.peek_event().start_mark
             raise ComposerError(None, None, yaml_problems.AN_ALIAS, mark)
@@ -92,9 +92,10 @@ def _yaml() -> Any:
 
 
 def _once_each(texts: dict[str, str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises: ValueError when a key stands in it twice; JSON itself would drop the first.
+    """An object of JSON. Raises: ValueError when it has a key twice; JSON itself would drop the first.
 
-    `texts`: those before it, of which equal ones are kept once: most values of a large fleet are alike."""
+    `texts`: the texts read before it, of which equal ones are kept once: most values of a large fleet are alike.
+    """
     if len(texts) > MOST_TEXTS:
         texts.clear()
     found = {key: texts.setdefault(value, value) if isinstance(value, str) else value for key, value in pairs}

@@ -1,6 +1,6 @@
-"""Fleet files: everything that a person declares, in one file.
+"""The schema of fleet files: all declarations, in one file.
 
-Rows are named, and a section refers to those before it only. How a file is made true: `fleet/files/apply.py`.
+Rows are named, and a section refers only to those before it. `fleet/files/apply.py` makes a file true.
 """
 
 from collections.abc import Iterator
@@ -32,14 +32,14 @@ SECTIONS: dict[str, type[Service[Any]]] = {
     "sources": SourcesOfFleet,
     **{section: import_string(service) for section, service in fleet_sections.items()},
 }
-"""In an order in which each refers to those before it only."""
+"""Sections in an order in which each refers only to those before it."""
 
 RENAMED_FROM = "renamed_from"
-"""In a row: the name that it had before. It is renamed where that is there; where it is not, this says nothing."""
+"""The key of a row for its earlier name. A row of that name is renamed; if there is none, the key has no effect."""
 
 
 def _row_of(declaration: type[BaseModel]) -> type[BaseModel]:
-    """As it stands in a fleet file."""
+    """The declaration as a row of a fleet file."""
     described = Field(None, description="The name that it had before: it is renamed, and keeps all that it has")
     fields: Any = {RENAMED_FROM: (str | None, described)}
     return create_model(f"{declaration.__name__}InAFile", __base__=declaration, **fields)
@@ -63,7 +63,7 @@ class FleetError(ValueError):
 
 @dataclass(frozen=True)
 class Change:
-    """One row that is created, changed or deleted. `fields`: of one that changes, what it was and what it will be."""
+    """One row that is created, changed or deleted. `fields`: for one that changes, the old and the new values."""
 
     action: str
     section: str
@@ -74,7 +74,9 @@ class Change:
 
 @dataclass
 class FleetReport:
-    """What was done. `unchanged`: rows by section; `emitted`: backlog records; `warnings`: of what may not be meant."""
+    """The result of applying a file. `unchanged`: rows by section; `emitted`: backlog records; `warnings`: about values
+    that may not be meant.
+    """
 
     changes: list[Change] = field(default_factory=list)
     unchanged: dict[str, int] = field(default_factory=dict)
@@ -82,11 +84,11 @@ class FleetReport:
     warnings: list[str] = field(default_factory=list)
 
     def count(self, action: str, section: str = "") -> int:
-        """How many rows were `create`d, `change`d or `delete`d, in a section or in all."""
+        """The number of rows that were `create`d, `change`d or `delete`d, in a section or in all."""
         return sum(each.action == action and section in ("", each.section) for each in self.changes)
 
     def note(self, section: str, title: str, changed: set[str] | None, before: Row, after: Row) -> None:
-        """Note an edit of a row: which fields differ (None: it is new), and how it was and is declared."""
+        """Note an edit of a row: the fields that differ (None if it is new), and its old and new declaration."""
         if changed or changed is None:
             fields = {each: (before[each], after[each]) for each in sorted(changed or ())}
             action = "create" if changed is None else "change"
@@ -96,12 +98,12 @@ class FleetReport:
 
 
 def export_fleet() -> dict[str, list[Row]]:
-    """All that is declared, as `apply` takes it. Secrets are no part of it."""
+    """All declarations, as `apply` takes them. Secrets are not included."""
     return {section: list(rows) for section, rows in exported()}
 
 
 def exported() -> Iterator[tuple[str, Iterator[Row]]]:
-    """The same section by section and row by row, each to be read before the next one."""
+    """The same section by section and row by row; each must be read before the next one."""
     with one_snapshot():
         for section, service in SECTIONS.items():
             yield section, _rows_of(service())

@@ -27,7 +27,7 @@ class SourceOfFleet(resources.Source):
 
 class ThrottlesOfFleet(of_queue.Throttles):
     def declared_rows(self) -> QuerySet[Any]:
-        """Those of seeding limits are made with their policies."""
+        """The declared throttles, without those of seeding limits, which are made with their policies."""
         limits = Policy.objects.filter(seeding_throttle__isnull=False).values("seeding_throttle")
         return Throttle.objects.exclude(pk__in=limits)
 
@@ -79,7 +79,7 @@ class SourcesOfFleet(edits.Sources):
         return warnings
 
     def _put_under(self, rows: Sequence[Any]) -> None:
-        """Write which policies they are under."""
+        """Write the policies that they are under."""
         Assignment.objects.filter(pk__in=[pk for row in rows for pk in row.surplus.values()]).delete()
         ids = self._policies()
         wanted = [(row, name) for row in rows for name in sorted(row.lacking) if name in ids]
@@ -87,7 +87,7 @@ class SourcesOfFleet(edits.Sources):
         Assignment.objects.bulk_create(created, batch_size=1000)
 
     def _put(self, row: Any, values: Row) -> dict[str, str]:
-        """What the file says of its policies is kept beside the row until it is written."""
+        """Keep the policies of the file with the row until it is written."""
         if "policies" in values:
             under = getattr(row, "under", {})
             row.wanted = set(values["policies"])
@@ -101,12 +101,13 @@ class SourcesOfFleet(edits.Sources):
         return field == "policies"
 
     def _policies(self) -> dict[str, int]:
-        """All there are, by name."""
+        """All policies: name → id."""
         return self.remembered("policies", lambda: dict(Policy.objects.values_list("schedule__name", "pk")))
 
     def _with_points(self) -> set[int]:
-        """Assignments, of the rows that were read last, that have backups or copies: looked up for all at once, and
-        only where one is taken away."""
+        """The assignments with backups or copies, among those of the rows that were read last: looked up for all at
+        once, and only if one is taken away.
+        """
         if self._kept is None:
             backups = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
             copies = Exists(Copy.objects.filter(assignment=OuterRef("pk")).exclude(points=[]))
@@ -116,7 +117,7 @@ class SourcesOfFleet(edits.Sources):
 
 
 class SourcesUnderPolicies(SourcesOfFleet):
-    """One source and the policies that it is under, edited as one thing."""
+    """One source and the policies that it is under, edited together."""
 
     def fill(self, row: Any, sent: dict[str, Any]) -> set[str] | None:
         if row.pk:

@@ -1,7 +1,7 @@
 """A fleet as text, piece by piece, so that a large one takes no more memory than a small one.
 
-A row is nearly flat, and ruamel.yaml and Python's `json` with an indent write some ten thousand values a second. What
-is plain beyond doubt is written here, in their form, and all else by them: both ways give the same text.
+A row is nearly flat, and ruamel.yaml and Python's `json` with an indent write some ten thousand values a second. Values
+that are plain beyond doubt are written here, in their form, and all others by them: both ways give the same text.
 """
 
 import json
@@ -19,12 +19,12 @@ from declarations.surfaces.printable import printable
 Row = Mapping[str, Any]
 
 PLAIN = re.compile(r"/?[A-Za-z][\w./@+~=-]*(?: [\w./@+~=-]+)*", re.ASCII)
-"""Text that YAML takes for nothing else, but for `WORDS`."""
+"""A pattern of texts that YAML takes for nothing else, except `WORDS`."""
 WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 WIDTH, SHORT = 80, 70
-"""Columns of a line, and of one that has room for its indent besides."""
+"""Columns of a line, and of one that also has room for its indent."""
 KEPT = 10_000
-"""Values that were written by ruamel.yaml, and are written again: most of a fleet's are alike."""
+"""Values written by ruamel.yaml that are kept for the next time: most of a fleet's are alike."""
 IN_BLOCKS, IN_A_LINE = json.JSONEncoder(ensure_ascii=False, indent=2), json.JSONEncoder(ensure_ascii=False)
 encoded = json.encoder.encode_basestring
 
@@ -73,7 +73,7 @@ def _yaml(sections: Iterable[tuple[str, Iterable[Row]]]) -> Iterator[str]:
 
 
 def _yaml_field(name: str, value: Any) -> str:
-    """The lines of a field of a row, each behind two spaces."""
+    """The lines of a field of a row, each indented by two spaces."""
     if isinstance(value, str):
         if not is_plain(value):
             return _by_ruamel(name, value)
@@ -86,7 +86,7 @@ def _yaml_field(name: str, value: Any) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether YAML takes it for text without quotes."""
+    """True if YAML takes it for text without quotes."""
     return PLAIN.fullmatch(text) is not None and text.lower() not in WORDS
 
 
@@ -95,7 +95,7 @@ def _is_short(text: str) -> bool:
 
 
 def _folded(name: str, text: str) -> str:
-    """Plain text behind the name of its field. What does not fit begins a new line, as ruamel.yaml has it."""
+    """Plain text after the name of its field. Words that do not fit begin a new line, as in ruamel.yaml."""
     line, lines = f"  {name}:", list[str]()
     for word in text.split(" "):
         line += " "
@@ -130,7 +130,7 @@ def writer() -> Any:
 
 
 def _scalar(representer: Any, text: str) -> Node:
-    """In quotes where a character is escaped: by YAML, or by the stream of a terminal."""
+    """A scalar, in quotes if a character is escaped: by YAML, or by the stream of a terminal."""
     quoted = '"' if printable(text) != text else None
     found: Node = representer.represent_scalar("tag:yaml.org,2002:str", text, style=quoted)
     return found

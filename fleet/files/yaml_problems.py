@@ -1,4 +1,4 @@
-"""What is wrong with a YAML file, in words: the parser's whole problem, and what to write instead. Pure."""
+"""Problems of a YAML file as text: the parser's whole problem, and the text to write instead. Pure."""
 
 import re
 
@@ -6,13 +6,13 @@ from ruamel.yaml.error import MarkedYAMLError
 
 VALUE = re.compile(r"^(?P<indent>\s*(?:- +)*)(?P<key>[\w.-]+|\"[^\"]*\"|'[^']*'):\s+(?P<value>\S.*?)\s*$")
 SIGNS = "*@%?&!`|>,[]{}"
-"""What YAML takes for its own at the beginning of a value."""
+"""Characters that have a meaning in YAML at the beginning of a value."""
 AN_ALIAS = "aliases are not taken; write the values out"
 BACKSLASH = "in double quotes a backslash begins a code; in single quotes it is one"
 
 
 def in_words(error: MarkedYAMLError, text: str) -> str:
-    """As `line 3, column 9: found character '@' … ; put it in quotes: `cron: "@daily"``."""
+    """The problem as text, such as `line 3, column 9: found character '@' … ; put it in quotes: `cron: "@daily"``."""
     mark = error.problem_mark or error.context_mark
     told = error.problem or error.context or "it cannot be read"
     if error.context and error.problem and error.context != error.problem:
@@ -24,7 +24,9 @@ def in_words(error: MarkedYAMLError, text: str) -> str:
 
 
 def cure_of(line: str) -> str:
-    """What to write in place of a line whose value begins with a sign of YAML, or holds one; empty: not known."""
+    """The text to write in place of a line whose value begins with or contains a sign of YAML; empty if that is not
+    known.
+    """
     if not (found := VALUE.match(line)):
         return ""
     key, value = found["key"], found["value"]
@@ -36,13 +38,14 @@ def cure_of(line: str) -> str:
 
 
 def quoted(value: str) -> str:
-    """In double quotes, or where it holds some, or a backslash, in single ones."""
+    """The value in double quotes, or in single ones if it contains double quotes or a backslash."""
     return f"'{value.replace(chr(39), chr(39) * 2)}'" if '"' in value or "\\" in value else f'"{value}"'
 
 
 def lost_to_a_comment(text: str) -> str:
-    """Where a value that begins with # is taken for a comment, so that its field is empty; empty: nowhere. A comment
-    has a space behind its sign, or stands above what belongs to its field."""
+    """The place where a value that begins with # is taken for a comment, so that its field is empty; empty if there is
+    none. A comment has a space after its sign, or is above the lines of its field.
+    """
     lines = text.splitlines()
     for number, line in enumerate(lines):
         found = VALUE.match(line)

@@ -1,7 +1,7 @@
-"""Assignments that will probably miss their period: worked out every quarter of an hour, and kept as one row.
+"""Assignments that will probably miss their period: computed every quarter of an hour, and kept as one row.
 
-Looked at is what is due and whose period ends within 36 hours. The queue is run forward as `runs.py` does; an
-assignment is at risk if it is protected in fewer than half of the runs.
+A look includes the assignments that are due and whose period ends within 36 hours. The queue is run forward as
+`runs.py` does; an assignment is at risk if it is protected in fewer than half of the runs.
 """
 
 import random
@@ -21,7 +21,7 @@ from jobs.clock import database_clock
 from sources.models import Foresight
 
 BUDGET_SECONDS = 40.0
-"""The limit of one look, half of it for the runs: fewer are made of a large fleet."""
+"""The limit of one look, half of it for the runs: a large fleet gets fewer of them."""
 READING_SECONDS = 20.0
 """The limit of each of its statements."""
 MOST_KEPT = 200
@@ -31,7 +31,7 @@ RNG = random.Random()  # noqa: S311 - no secret comes of it
 
 
 def keep(now: datetime | None = None, rng: random.Random = RNG) -> int:
-    """Look at all that is due, and keep what is at risk. Returns how many assignments are."""
+    """Look at all due assignments, and keep those at risk. Returns their number."""
     instant, began = now or database_clock(), time.monotonic()
     try:
         with at_most(READING_SECONDS):
@@ -87,7 +87,7 @@ def _write(
 
 @dataclass(frozen=True)
 class AtRisk:
-    """The latest look. `because`: why there is none that is fresh; empty: there is one."""
+    """The latest look. `because`: why there is no fresh one; empty if there is."""
 
     at: datetime | None
     number: int
@@ -99,7 +99,7 @@ class AtRisk:
 
     @property
     def text(self) -> str:
-        """A sentence for people, without its full stop; empty: nothing is at risk, or nothing is known."""
+        """A sentence without its full stop; empty if nothing is at risk, or nothing is known."""
         if not self.number:
             return ""
         names = ", ".join(dict.fromkeys(each["source"] for each in self.at_risk[:3]))
@@ -108,7 +108,7 @@ class AtRisk:
 
     @property
     def needed(self) -> str:
-        """The units that would be enough, where there are fewer."""
+        """A clause with the number of units that would be enough; empty if there are as many."""
         if self.units_needed is None or self.units_needed <= self.units:
             return ""
         return f"; {self.units_needed:,} units in place of {self.units:,} would be enough for 99 % of what is there"

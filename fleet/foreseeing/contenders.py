@@ -1,5 +1,6 @@
-"""Assignments that are due, with their places in the queue and the habits of their sources; and the units and throttles
-that they meet."""
+"""Due assignments, with their places in the queue and the habits of their sources; and the units and throttles of the
+queue.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from sources.planning.names import BACKUPS, KIND, subject_of
 
 HISTORY_DAYS = 21
 ENDS_WITHIN = timedelta(hours=36)
-"""From now: later periods are not looked at."""
+"""The time from now in which a period must end: later periods are not looked at."""
 BY_TIME = (WaitingFor.START, WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SNOOZE)
 """Waits that end by time alone."""
 MOST_LANES = 50
@@ -39,7 +40,7 @@ class Due:
 
 
 def queue_state(now: datetime) -> State | None:
-    """The units, what runs, and the throttles; None: nothing starts."""
+    """The units, the running records, and the throttles; None if nothing starts."""
     around = Surroundings([], now)
     if around.on_hold or BACKUPS in around.paused or not around.units[BACKUPS]:
         return None
@@ -102,7 +103,7 @@ def _today(today: Today, *, ready: bool) -> Today:
 
 
 def _waiter(record: BacklogRecord, now: datetime) -> Waiter | None:
-    """The record as it would wait if its source were there; None: it runs."""
+    """The record as it would wait if its source were there; None if it runs."""
     if record.status == Status.RUNNING and record.queue == BACKUPS:
         return None
     rank, tried = (record.rank_day, record.tried_at) if record.failures else (record.due_day, None)

@@ -1,12 +1,13 @@
-"""Durations of backups to come: what the last one took, times a ratio of two backups of one source that followed each
-other lately; of first ones, what first ones took."""
+"""Durations of backups to come: the last duration, times a ratio of two recent consecutive backups of one source; for
+first ones, the durations of first ones.
+"""
 
 import random
 from collections.abc import Callable
 
 from django.db import connection
 
-# By the index of the backups' assignments: the latest backups, and what the one before took.
+# Served by the index of the backups' assignments: the latest backups, and the duration of the one before each.
 DURATIONS = """
 SELECT extract(epoch FROM latest.ended_at - latest.started_at)::float8, before.seconds
   FROM (SELECT * FROM sources_backup ORDER BY id DESC LIMIT 500) AS latest
@@ -20,7 +21,7 @@ SELECT extract(epoch FROM latest.ended_at - latest.started_at)::float8, before.s
 
 
 def known_durations() -> tuple[list[float], list[float]]:
-    """Ratios of backups of one source that follow each other, and durations of first ones, of the latest backups."""
+    """Ratios of consecutive backups of one source, and durations of first ones, among the latest backups."""
     with connection.cursor() as cursor:
         cursor.execute(DURATIONS)
         rows = cursor.fetchall()
@@ -28,7 +29,7 @@ def known_durations() -> tuple[list[float], list[float]]:
 
 
 def drawing(ratios: list[float], firsts: list[float]) -> Callable[[float | None, random.Random], float]:
-    """Draw how long a backup takes of which the last one took so many seconds; None: it is the first."""
+    """A function that draws the duration of a backup from the seconds of the last one; None for a first backup."""
 
     def draw(expected: float | None, rng: random.Random) -> float:
         if expected is None:

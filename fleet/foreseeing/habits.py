@@ -1,8 +1,8 @@
-"""The rest of a source's day as its earlier days were. Pure.
+"""The rest of a source's day, by its earlier days. Pure.
 
-One of its days of the same sort (Monday to Friday, or the weekend) is drawn, those that agree with what was seen of it
-today more often than others. What was never silent is always there. With fewer than LEAST_DAYS days of its own, all
-sources' days are drawn from.
+One of its days of the same sort (Monday to Friday, or the weekend) is drawn; days that agree with today's sightings of
+it are drawn more often than others. A source that was never silent is always there. If it has fewer than LEAST_DAYS
+days, the days of all sources are drawn from.
 """
 
 import random
@@ -18,13 +18,13 @@ NEAR = 1_800.0
 STILL_THERE = 1_200.0
 """Seconds for which a source that was seen is taken to be there."""
 DISAGREES = 0.02
-"""Weight of a day that is not like today."""
+"""Weight of a day that differs from today."""
 AWAY = 0.5
-"""Weight of a day without it, besides those that there were."""
+"""Weight of a day without the source, in addition to the days on record."""
 SHIFTED_BY = 1_500.0
 """Standard deviation of the seconds by which a day is earlier or later than the one that was drawn."""
 SLEEPS_FOR = 2_400.0
-"""Seconds: what is silent for longer and longer while it used to be there sleeps less and less likely."""
+"""Seconds: the longer a source is silent while it used to be there, the less likely it sleeps."""
 
 Past = Sequence[Sequence[Stay]]
 """Days, each with its stays in seconds of that local day."""
@@ -32,8 +32,9 @@ Past = Sequence[Sequence[Stay]]
 
 @dataclass(frozen=True)
 class Today:
-    """A source at an instant, in seconds of its local day. `seen`: when it was last seen there today; `silent`: whether
-    it was asked after that, or today, and was silent."""
+    """A source at an instant, in seconds of its local day. `seen`: when it was last seen there today; `silent`: True if
+    it was asked after that, or today, and was silent.
+    """
 
     now: float
     weekday: int
@@ -56,8 +57,9 @@ class Habit:
     @classmethod
     def of(cls, stays: Sequence[Stay], days: int, midnight: float, first_weekday: int, skipped: int = 0) -> "Habit":
         """The habit by its stays in a history of so many days, in seconds since its beginning. `midnight`: the first
-        local one; `first_weekday`: of the date that begins there; `skipped`: days from there on of which nothing is
-        known."""
+        local one; `first_weekday`: that of the date that begins there; `skipped`: days from there on for which nothing
+        is known.
+        """
         if len(stays) == 1 and stays[0].from_s <= 0 and stays[0].to_s >= days * DAY:
             return cls(always=True)
         week, weekend = list[list[Stay]](), list[list[Stay]]()
@@ -73,7 +75,7 @@ class Habit:
         return self.weekend if weekday > 4 else self.week
 
     def draw(self, today: Today, rng: random.Random, others: Past = ()) -> Stay | None:
-        """From when until when it is there for the rest of today, in seconds of the day; None: it does not come."""
+        """Draw the stay for the rest of today, in seconds of the day; None if it does not come."""
         if self.always:
             return Stay(today.now, inf)
         own = self.days(today.weekday)
@@ -108,7 +110,7 @@ def _covers(day: Sequence[Stay], instant: float, by: float) -> bool:
 
 
 def _rest(day: Sequence[Stay], today: Today, rng: random.Random) -> Stay | None:
-    """Its stays from now on as one: what sleeps in between is woken."""
+    """Its stays from now on as one: a source that sleeps in between is woken."""
     ahead = [each for each in day if each.to_s > today.now]
     if not ahead:
         return Stay(today.now, today.now + rng.uniform(600.0, 7_200.0)) if today.is_there else None

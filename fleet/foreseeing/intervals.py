@@ -1,7 +1,7 @@
 """The interval in which a backup starts with nine tenths probability, by the starts of all runs. Pure.
 
-The runs alone are too sure of themselves: they know neither how early a person comes today nor who else does. So the
-distance of each end from the median is widened by a factor for each group, which was calibrated on past errors: the
+The runs alone are too sure of themselves: they do not know how early a user comes today, nor which other sources do. So
+the distance of each end from the median is widened by a factor for each group, which was calibrated on past errors: the
 factor with which nine tenths of the starts of simulated fleets were inside (`simulation/accuracy.py` measures it on
 other fleets than those).
 """
@@ -17,7 +17,7 @@ MARGIN = 60.0
 
 
 class Group(StrEnum):
-    """Sources as they stand at the instant from which is foreseen."""
+    """Groups of sources by their state at the instant from which the future is foreseen."""
 
     READY = "ready"
     """It has answered and waits for a unit."""
@@ -26,7 +26,7 @@ class Group(StrEnum):
     THERE = "there"
     """It was seen a while ago, and has to be asked."""
     AWAY = "away"
-    """It is silent, or nothing is known of it today."""
+    """It is silent, or nothing is known about it today."""
 
 
 def group_of(contender: Contender, *, ready: bool) -> Group:
@@ -50,7 +50,7 @@ class Interval(NamedTuple):
 
 
 def interval(starts: Sequence[float], group: Group, wider: float | None = None) -> Interval:
-    """The median of some starts, and the interval about it, not before now. `wider`: in place of the group's factor."""
+    """The median of some starts, and the interval around it, not before now. `wider` replaces the group's factor."""
     ordered = sorted(starts)
     low, median, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
     if ordered[0] == ordered[-1]:
@@ -62,6 +62,6 @@ def interval(starts: Sequence[float], group: Group, wider: float | None = None) 
 
 
 def error(starts: Sequence[float], group: Group, came: float) -> float:
-    """The factor with which the interval would just have held `came`."""
+    """The factor with which the interval would just have contained `came`."""
     low, median, high = interval(starts, group, 1.0)
     return (median - came) / (median - low + 1.0) if came < median else (came - median) / (high - median + 1.0)

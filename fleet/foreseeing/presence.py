@@ -1,10 +1,10 @@
-"""The times at which a source was there, from what was seen of it: answers, silences, copies and check-ins.
+"""The times at which a source was there, by its sightings: answers, silences, copies and check-ins.
 
-Between what is seen of one day it was there, but for silences in between. It came half-way between the last silence
-before that and the first sight of it, and left half-way between the last sight and the next silence; where there was
-none, as on its other days. A day on which it was neither seen nor asked is like the nearest same weekday of which
-something is known. What was silent on one day of ten, or fewer, is there but for those silences; what was never
-seen never is. Instants are seconds since the beginning of the history.
+Between the sightings of one day it was there, except for silences in between. It came half-way between the last silence
+before them and the first sighting, and left half-way between the last sighting and the next silence; without such a
+silence, as on its other days. A day on which it was neither seen nor asked is like the nearest same weekday with known
+presence. A source that was silent on one day in ten, or fewer, is there except for those silences; one that was never
+seen is never there. Instants are seconds since the beginning of the history.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 HARDLY_EVER = 0.1
-"""Share of the days on which something is known: silences on so many, or fewer, are no habit."""
+"""Share of the days with known presence: silences on so many, or fewer, are not a habit."""
 
 
 DAY = 86_400.0
 
 
 class Stay(NamedTuple):
-    """From when to when a source was there. `state`: `asleep`, if only a packet could wake it."""
+    """The time in which a source was there. `state`: `asleep`, if only a packet could wake it."""
 
     from_s: float
     to_s: float
@@ -28,7 +28,7 @@ class Stay(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """From when to when a source was there, or was silent."""
+    """The time in which a source was there, or was silent."""
 
     begins: float
     ends: float
@@ -42,8 +42,9 @@ class _Day:
 
 
 def presence_of(seen: Sequence[Sighting], days: int, midnight: float, *, wakes: bool) -> list[Stay]:
-    """Its presence in so many days. `midnight`: the first local one, in seconds from 0 to a day. `wakes`: what was
-    silent between two answers of a day was asleep, and not away."""
+    """Its presence in so many days. `midnight`: the first local one, in seconds from 0 to a day. `wakes`: True if a
+    source that was silent between two answers of a day was asleep, and not away.
+    """
     there = [each for each in seen if each.there]
     silent = sorted(each for each in seen if not each.there)
     end = days * DAY
@@ -76,7 +77,7 @@ def _numbers(each: Sighting, midnight: float) -> range:
 
 
 def _edges(day: _Day, dawn: float, silent: Sequence[Sighting]) -> tuple[float, float | None, float | None]:
-    """The beginning of its date, when it came and when it left on it; None: nothing says so."""
+    """The beginning of its date, and when it came and left on it; None for an instant that no silence shows."""
     before = max((each.ends for each in silent if each.ends <= day.first), default=dawn)
     after = min((each.begins for each in silent if each.begins >= day.last), default=dawn + 2 * DAY)
     came = (before + day.first) / 2 if before > dawn else None
@@ -117,7 +118,7 @@ def _alike(number: int, found: dict[int, list[Stay]]) -> int | None:
 
 
 def _joined(found: Sequence[Stay], end: float) -> list[Stay]:
-    """Within the history, in order, without overlaps."""
+    """The stays cut to the history, in order, without overlaps."""
     kept: list[Stay] = []
     for each in found:
         begins = max(0.0, each.from_s, kept[-1].to_s if kept else 0.0)

@@ -1,4 +1,5 @@
-"""The queue of backups run forward many times: who is protected before his period ends, and when each starts. Pure.
+"""The queue of backups run forward many times: which assignments are protected before their period ends, and when each
+starts. Pure.
 
 In each run the rest of every source's day and every duration is drawn; units, places in the order, throttles and
 closing windows are those of `operations/backlog/starts.py`. A source that is not there is asked again from time to
@@ -16,13 +17,14 @@ from operations.backlog.starts import Runner, State, Waiter, starts
 
 RUNS = 21
 TRIES = 12
-"""Draws of how long takes what runs already: longer than it has run."""
+"""Draws of the duration of a running backup, until one is longer than it has run."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """An assignment that is due. `waiter`: its record as it would wait if its source were there; None: it runs.
-    `recheck`: seconds within which a source that has come is found; `period_ends`: by when a backup has to begin."""
+    """A due assignment. `waiter`: its record as it would wait if its source were there; None if it runs. `recheck`:
+    seconds within which a source that has come is found; `period_ends`: the instant by which a backup has to begin.
+    """
 
     id: int
     waiter: Waiter | None
@@ -34,8 +36,9 @@ class Contender:
 
 @dataclass
 class Foreseen:
-    """One assignment in all runs. `protected`: in how many it was; `there`: in how many it could have been, with a unit
-    for itself; `starts`: when it began, in seconds from now."""
+    """One assignment in all runs. `protected`: the number of runs in which it was; `there`: the number in which it
+    could have been, with a unit for itself; `starts`: when it began, in seconds from now.
+    """
 
     protected: int = 0
     there: int = 0
@@ -50,20 +53,21 @@ class Runs:
     found: Mapping[int, Foreseen]
 
     def probability(self, contender: int) -> float:
-        """The probability of being protected. With runs and two more, so that nothing is certain."""
+        """The probability of being protected. With the runs and two more, so that nothing is certain."""
         return (self.found[contender].protected + 0.5) / (self.number + 1)
 
 
 Drawn = Callable[[float | None, random.Random], float]
-"""How long a backup takes: expected seconds (None: a first one) → seconds."""
+"""A function that draws a duration: expected seconds (None for a first backup) → seconds."""
 
 
 def foresee(
     state: State, contenders: Sequence[Contender], draw: Drawn, others: Mapping[bool, Past], rng: random.Random,
     *, runs: int = RUNS, until: float | None = None,
 ) -> Runs:  # fmt: skip
-    """Run `state` forward, without its `waiting`, so many times, or as often as there is time before `until`, of the
-    monotonic clock; once at least. `others`: weekend → days of all sources."""
+    """Run `state` forward, without its `waiting`, `runs` times, or as often as there is time before `until`, by the
+    monotonic clock; at least once. `others`: weekend → days of all sources.
+    """
     found = {each.id: Foreseen() for each in contenders}
     done = 0
     for _ in range(runs):
@@ -119,8 +123,9 @@ def units_for(
     share: float, state: State, contenders: Sequence[Contender], draw: Drawn, others: Mapping[bool, Past],
     rng: random.Random, *, most: int = 10_000, until: float | None = None,
 ) -> int | None:  # fmt: skip
-    """The fewest units with which that share of those is protected that could be with any number; None: no more than
-    `most` are enough, or there was no time to find out."""
+    """The fewest units that protect this share of the assignments that any number could protect; None if `most` are not
+    enough, or there was no time to find out.
+    """
 
     def is_enough(units: int) -> bool:
         alike = random.Random(seed)  # noqa: S311 - no secret comes of it

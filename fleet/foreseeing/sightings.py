@@ -1,5 +1,6 @@
 """Sightings as they were recorded: the attempts of records, and check-ins of agents: those that were news, and the last
-one of each source."""
+one of each source.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from fleet.foreseeing.presence import Sighting
 from jobs.states import AttemptOutcome
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 
-# By the index of ended attempts, which is small; of each the assignment, and from when to when.
+# Served by the index of ended attempts, which is small; for each the assignment, and its start and end.
 ATTEMPTS = f"""
 SELECT split_part(r.subject, ':', 2)::bigint, t.queue, t.outcome,
        extract(epoch FROM t.started_at - %(since)s)::float8, extract(epoch FROM t.ended_at - %(since)s)::float8
@@ -33,7 +34,7 @@ FIRST = "SELECT min(ended_at) FROM jobs_attempt WHERE ended_at > %(since)s"
 
 
 def first_attempt_at(since: datetime) -> datetime | None:
-    """The end of the first attempt after `since`; None: there is none."""
+    """The end of the first attempt after `since`; None if there is none."""
     [[found]] = _rows(FIRST, since)
     return found  # type: ignore[no-any-return]
 

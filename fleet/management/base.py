@@ -1,4 +1,4 @@
-"""What verbs of several names share: one thing done for each of them, and work that a worker is asked for."""
+"""Parts that verbs of several names share: one action for each of them, and work that a worker is asked for."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
@@ -19,13 +19,14 @@ def add_names(parser: ArgumentParser, title: str = "source") -> None:
 
 
 def sources_named(names: Iterable[str]) -> list[Source]:
-    """The sources of these names, each once. Raises: ValueError for a name of none, naming similar ones."""
+    """The sources of these names, each once. Raises: ValueError for an unknown name, naming similar ones."""
     return [named(Source.objects, name) for name in dict.fromkeys(names)]
 
 
 def do_each(command: TerminalCommand, rows: Sequence[Any], do: Callable[[Any], str]) -> None:
-    """Do it for each row, and print what came of that, as JSON {name, changed, text}. `do` returns that in words, and
-    raises ValueError where nothing was to be done. Raises: CommandError with code 1 if that was so for any."""
+    """Call `do` for each row, and print the results, as JSON {name, changed, text}. `do` returns its result as text,
+    and raises ValueError if nothing was to be done. Raises: CommandError with code 1 if that was so for any row.
+    """
     refused, facts = 0, []
     for row in rows:
         try:
@@ -42,8 +43,9 @@ def do_each(command: TerminalCommand, rows: Sequence[Any], do: Callable[[Any], s
 def ask_for(
     command: TerminalCommand, what: object, ask: Callable[[Iterable[int]], int], ids: Iterable[int], idle: str, see: str
 ) -> None:
-    """Put work on the backlog for these assignments, by `ask`, which returns how much is new. `idle`: why it may be
-    none; `see`: the command that shows what came of it. Raises: CommandError with code 1 if it is none."""
+    """Put work on the backlog for these assignments, by `ask`, which returns the number of new records. `idle`: why
+    that may be 0; `see`: the command that shows the results. Raises: CommandError with code 1 if it is 0.
+    """
     if not (enqueued := ask(ids)):
         raise CommandError(f"{one_line(what)}: nothing was put on the backlog: {idle}", returncode=1)
     text = f"{one_line(what)}: {enqueued} put on the backlog; `{PROGRAM} {see}` shows what comes of it"
@@ -57,7 +59,7 @@ def facts_by(rows: Any, paths: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def of_sources(names: Iterable[str]) -> tuple[str, Iterable[int]]:
-    """The sources of these names in words, and the ids of their assignments. Raises: ValueError as `sources_named`."""
+    """The names of these sources as text, and the ids of their assignments. Raises: ValueError as `sources_named`."""
     sources = sources_named(names)
     ids = Assignment.objects.filter(source__in=sources).values_list("pk", flat=True)
     return ", ".join(map(str, sources)), ids

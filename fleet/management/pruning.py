@@ -17,12 +17,12 @@ COLUMNS = columns("source", "policy", "point", "what becomes of it")
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add what is the same for policies and sources."""
+    """Add the arguments that policies and sources share."""
     parser.add_argument("--dry-run", action="store_true", help="change nothing")
 
 
 def prune(command: TerminalCommand, options: dict[str, Any], **which: Any) -> None:
-    """Remove what is not kept of the assignments that `which` filters, or show it."""
+    """Remove the points that are not kept of the assignments that `which` filters, or show them."""
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
     found = list(related.filter(**which).order_by("source__name", "policy__schedule__name"))
     if not options["dry_run"]:

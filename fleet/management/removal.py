@@ -1,4 +1,4 @@
-"""`remove` of sources and repositories: at once, or in the background where backups are to be removed with them."""
+"""`remove` of sources and repositories: at once, or in the background if backups are to be removed with them."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ ABOUT = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add what this `remove` takes besides names."""
+    """Add the arguments of `remove` in addition to names."""
     parser.description = ABOUT
     parser.add_argument("--with-backups", action="store_true", help="delete the files of their backups, too")
 

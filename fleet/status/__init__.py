@@ -1,13 +1,13 @@
 """The status of sources and assignments as a column, counted, and with its reason: one definition for lists, filters,
 commands, the API, alerts and metrics.
 
-conditions.py  what holds of an assignment in each status
+conditions.py  the conditions of an assignment in each status
 of_all.py      all sources at once: counted, filtered
 ordering.py    pages of sources, the worst first
-alike.py       those that fail by the same error
+alike.py       sources that fail by the same error
 
-A source's status is the worst of its assignments under policies that are enabled. What is wrong stays in sight: a
-source that fails is failing while its next attempt runs or waits.
+A source's status is the worst of its assignments under policies that are enabled. Problems stay in sight: a source that
+fails is failing while its next attempt runs or waits.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,7 +35,7 @@ FIRST_STEPS = f"Add a repository, a policy and a source in the admin, or `{PROGR
 
 
 class StatusField(IntegerField):  # type: ignore[type-arg]
-    """A status that the database sorts by rank, the worst first, and that is read and filtered by its word."""
+    """A status that the database sorts by rank, the worst first, and that is read and filtered by its name."""
 
     def get_prep_value(self, value: Any) -> int | None:
         return Status(value).rank if isinstance(value, str) else value
@@ -52,7 +52,9 @@ def with_status(sources: QuerySet[Any], now: datetime) -> QuerySet[Any]:
 def worst_first(
     sources: QuerySet[Any], now: datetime, most: int | None = None, only: Status | None = None
 ) -> list[Any]:
-    """The first of them, or of those in the status `only`, each with its `status`: by that, and then by name."""
+    """The first sources, or the first of those in the status `only`, each with its `status`: by that,
+    and then by name.
+    """
     if only:
         ids = sources.filter(of_all.in_status([only], now)).order_by("name").values_list("pk", flat=True)[:most]
         return rows_of(dict.fromkeys(ids, only), sources)
@@ -61,7 +63,7 @@ def worst_first(
 
 
 def rows_of(status: Mapping[int, Status], sources: QuerySet[Any]) -> list[Any]:
-    """Sources of known status, in that order, but for one that was deleted since."""
+    """Sources of known status, in that order, without those deleted since."""
     rows = sources.in_bulk(list(status))
     for pk, each in rows.items():
         each.status = status[pk]
@@ -83,7 +85,7 @@ def _of_sources(now: datetime) -> dict[Status, Any]:
 
 
 def with_assignment_status(assignments: QuerySet[Any], now: datetime) -> QuerySet[Any]:
-    """The same of assignments."""
+    """The same for assignments."""
     found = conditions(now)
     return _annotated(
         assignments,
@@ -97,7 +99,9 @@ def with_assignment_status(assignments: QuerySet[Any], now: datetime) -> QuerySe
 
 
 def may_be(statuses: Collection[Status], now: datetime) -> Q:
-    """What holds of each assignment that is in one of these, and may hold of others: by it few are looked at."""
+    """A condition of each assignment that is in one of these statuses, which others may meet too: it leaves few to look
+    at.
+    """
     found = conditions(now)
     if not set(statuses) <= set(found):
         return Q()
@@ -114,8 +118,9 @@ def _annotated(rows: QuerySet[Any], found: dict[Status, Any]) -> QuerySet[Any]:
 
 @dataclass(frozen=True)
 class Summary:
-    """What an operator reads first. `worst`: ids of sources that need a person → their status, the worst first, as many
-    as were asked for."""
+    """The overview for an operator. `worst`: ids of sources that need attention → their status, the worst first, as
+    many as were asked for.
+    """
 
     by_status: dict[Status, int]
     dead_letters: int
@@ -123,7 +128,7 @@ class Summary:
 
     @property
     def total(self) -> int:
-        """Without what is retired."""
+        """The number of sources without retired ones."""
         return sum(self.by_status.values()) - self.by_status[Status.RETIRED]
 
     @property
@@ -132,13 +137,13 @@ class Summary:
 
     @property
     def needs(self) -> str:
-        """Who needs a person, as `3 failing, 2 never`."""
+        """The sources that need attention, as `3 failing, 2 never`."""
         found = {status: number for status, number in self.by_status.items() if number and status in NEEDS_A_PERSON}
         return ", ".join(f"{number:,} {status}" for status, number in found.items())
 
     @property
     def protected(self) -> int:
-        """Those with a backup that is recent enough, whatever they wait for now."""
+        """The number of sources with a backup that is recent enough, whatever they wait for now."""
         return sum(number for status, number in self.by_status.items() if status not in NEEDS_A_PERSON | NOT_COUNTED)
 
     @property
@@ -159,7 +164,7 @@ class Summary:
 
 
 def summary(now: datetime, most: int | None = 0) -> Summary:
-    """Two statements. `most`: of the sources that need a person it names so many; None: all."""
+    """Count by two statements. `most`: the number of sources in need of attention to name; None for all."""
     return _counted(now, BacklogRecord.objects.filter(status=states.Status.FAILED).count(), most)
 
 
@@ -169,9 +174,10 @@ def _counted(now: datetime, dead_letters: int, most: int | None = 0) -> Summary:
 
 
 def verdict(now: datetime, known: Summary | None = None) -> tuple[Summary, str, str]:
-    """The numbers of sources; why they are not all protected, and what to do about that, neither with a full stop.
-    Both empty: they are, or there is nothing to back up, since schedules deliver events alone. `known`: at this
-    instant, where they were counted already."""
+    """The numbers of sources; why they are not all protected, and advice, neither with a full stop. Both are empty if
+    they are protected, or if there is nothing to back up, since schedules deliver events alone. `known`: the numbers at
+    this instant, if they were counted already.
+    """
     found = replace(known, dead_letters=0) if known else _counted(now, 0)
     if not found.total and Schedule.objects.filter(policy=None).exists():
         return found, "", ""
@@ -189,13 +195,13 @@ def verdict(now: datetime, known: Summary | None = None) -> tuple[Summary, str, 
 
 
 def in_need(now: datetime, known: Summary | None = None) -> list[str]:
-    """The same in sentences, none where all is well."""
+    """The same as sentences; an empty list if all is well."""
     _, wrong, do = verdict(now, known)
     return [f"{wrong}. {do}."] if wrong else []
 
 
 def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
-    """Source → in one sentence why it is not protected or does not run now, and when it is tried next.
+    """Source → a sentence with the reasons why it is not protected or does not run now, and when it is tried next.
 
     A number of statements that does not grow with the sources.
     """
@@ -213,14 +219,14 @@ def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
 
 
 def _removals_of(sources: Collection[Source]) -> dict[str, BacklogRecord]:
-    """Subject → the record that deletes a source, which is retired by that."""
+    """Subject → the record that deletes a source, which is thereby retired."""
     subjects = [f"source:{each.pk}" for each in sources if each.retired_at]
     found = BacklogRecord.objects.unfinished().filter(kind=REMOVAL, subject__in=subjects) if subjects else ()
     return {each.subject: each for each in found}
 
 
 def _records_of(assignments: Collection[Any]) -> dict[str, BacklogRecord]:
-    """Subject → its unfinished record, or, of one that fails and has none, the dead letter that it left."""
+    """Subject → its unfinished record, or, if it fails and has none, the dead letter that it left."""
     subjects = {subject_of(assignment.pk) for assignment in assignments}
     of_backups = BacklogRecord.objects.filter(kind=KIND).select_related("retry_policy").defer("payload")
     found = {each.subject: each for each in of_backups.unfinished().filter(subject__in=subjects)}
@@ -234,7 +240,7 @@ MOST_CALLED = 100
 
 
 def subjects_called(text: str) -> list[str]:
-    """The subjects of the first assignments of whose source the name has each word of a text."""
+    """The subjects of the first assignments whose source has each word of a text in its name."""
     words = (Q(source__name__icontains=word) for word in text.split())
     found = Assignment.objects.filter(*words).order_by("pk").values_list("pk", flat=True)[:MOST_CALLED]
     return [subject_of(pk) for pk in found]

@@ -1,4 +1,6 @@
-"""Sources that fail alike: by the first line of the error of the last attempt, as far as no more is known of them."""
+"""Sources that fail alike: by the first line of the error of the last attempt, unless there are other problems with
+them.
+"""
 
 from collections.abc import Collection
 from typing import Any
@@ -13,11 +15,11 @@ from sources.models import Assignment, Source
 from sources.planning.names import KIND
 
 LONGEST_ERROR = 300
-"""Characters by which errors are alike: they stand in an address."""
+"""Characters by which errors are alike: they are part of an address."""
 
-# The record of each that is on the backlog, or else the last dead letter that it left: by
-# `one_unfinished_record_per_subject` and `backups_of_subject`. LATERAL, so that those that fail are looked up one by
-# one, however many sources there are.
+# The record of each on the backlog, or else the last dead letter that it left: served by
+# `one_unfinished_record_per_subject` and `backups_of_subject`. LATERAL, so that failing assignments are looked up one
+# by one, however many sources there are.
 LINES = f"""
 SELECT failing.source_id, left(split_part(record.last_error, E'\\n', 1), {LONGEST_ERROR}) AS line
   FROM ({{failing}}) AS failing
@@ -41,8 +43,9 @@ SELECT failing.source_id, left(split_part(record.last_error, E'\\n', 1), {LONGES
 
 
 def lines_of(sources: Collection[Source]) -> dict[int, str]:
-    """Source → the line, of those of these that have one. None of one whose backups are in doubt besides, which is to
-    be said of it."""
+    """Source → the line, for those of these sources that have one. None is given for a source whose backups are also in
+    doubt, which has to be reported about it.
+    """
     if not sources:
         return {}
     sql, values = _lines(_failing().filter(source__in=sources))
@@ -52,7 +55,7 @@ def lines_of(sources: Collection[Source]) -> dict[int, str]:
 
 
 def numbers(lines: Collection[str]) -> dict[str, int]:
-    """Line → how many sources fail by it."""
+    """Line → the number of sources that fail by it."""
     sql, values = _lines(_failing())
     with connection.cursor() as cursor:
         cursor.execute(
@@ -63,7 +66,7 @@ def numbers(lines: Collection[str]) -> dict[str, int]:
 
 
 def failing_alike(line: str) -> QuerySet[Source]:
-    """Those that fail by it."""
+    """The sources that fail by this line."""
     sql, values = _lines(_failing())
     chosen = RawSQL(f"SELECT source_id FROM ({sql}) AS found WHERE line = %s", (*values, line))  # noqa: S611 - ours
     return Source.objects.filter(pk__in=chosen)

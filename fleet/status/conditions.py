@@ -1,4 +1,4 @@
-"""What holds of an assignment in each status, as the database is asked."""
+"""The conditions of an assignment in each status, as they are asked of the database."""
 
 from datetime import datetime
 from typing import Any
@@ -22,7 +22,7 @@ DOUBTFUL = (
 
 
 def conditions(now: datetime) -> dict[Status, tuple[Any, ...]]:
-    """What holds of an assignment in each status, whatever else holds of it: one of these."""
+    """Status → conditions of which an assignment in it meets one, whatever other conditions it meets."""
     records = _records_of_each()
     waiting = records.filter(status=states.Status.WAITING)
     return {
@@ -38,7 +38,7 @@ def conditions(now: datetime) -> dict[Status, tuple[Any, ...]]:
 
 
 def _records_of_each() -> QuerySet[BacklogRecord]:
-    """Of the assignment that a query is about."""
+    """The records of the assignment that a query is about."""
     subject = Concat(Value("assignment:"), Cast(OuterRef("pk"), TextField()), output_field=TextField())
     return BacklogRecord.objects.filter(kind=KIND, subject=subject)
 

@@ -1,10 +1,10 @@
-"""The status of all sources at once: how many are in each, which are in one, and the worst of them.
+"""The status of all sources at once: the number in each, the sources in one, and the worst of them.
 
-Most sources are protected, and nothing of them is looked up: partial indexes hold those that are in trouble by
-themselves and those that are set aside, and one pass over what is due and one over the unfinished records find all
-else. Asked source by source, as `fleet.status.with_status` does
-for the rows of a page, each of nine conditions is a pass of its own, over all of them. What holds is said twice by
-that, here and in `fleet/status/conditions.py`; a test compares them.
+Most sources are protected, and nothing is looked up for them: partial indexes have those that are in trouble by
+themselves and those that are set aside, and one pass over the due assignments and one over the unfinished records find
+all others. If they were asked source by source, as `fleet.status.with_status` does for the rows of a page, each of nine
+conditions would be a separate pass over all of them. So the conditions are written twice, here and in
+`fleet/status/conditions.py`; a test compares them.
 """
 
 from collections.abc import Collection
@@ -32,7 +32,7 @@ SELECT p.id
  WHERE c.enabled
 """
 
-# Of an assignment by itself, the first place in PRECEDENCE: by `assignment_in_trouble`, which has few of them.
+# The first place in PRECEDENCE of an assignment by itself: served by `assignment_in_trouble`, which has few of them.
 IN_TROUBLE = f"""
 SELECT a.source_id, a.policy_id,
        CASE WHEN a.failures > 0 THEN {PLACES[Status.FAILING]}
@@ -60,8 +60,8 @@ SELECT a.source_id, a.policy_id, {PLACES[Status.DUE]} AS place
  WHERE a.next_backup_at <= %(now)s {{some}}
 """
 
-# Of its record on the backlog: by `one_unfinished_record_per_subject`. LATERAL, so that assignments are looked up by
-# their keys: the planner would rather make a table of all of them.
+# The place by its record on the backlog: served by `one_unfinished_record_per_subject`. LATERAL, so that assignments
+# are looked up by their keys: the planner would rather make a table of all assignments.
 BY_RECORD = f"""
 SELECT a.source_id, a.policy_id, r.place
   FROM (SELECT CASE WHEN starts_with(subject, '{SUBJECT}')
@@ -77,13 +77,13 @@ SELECT a.source_id, a.policy_id, r.place
  CROSS JOIN LATERAL (SELECT source_id, policy_id FROM sources_assignment WHERE id = r.assignment OFFSET 0) AS a
 """
 IDS = "ANY((SELECT ids FROM few)::bigint[])"
-"""Of some sources, which a statement names `few` in its WITH: as one array, by which indexes are asked."""
+"""The ids of some sources, which a statement names `few` in its WITH: as one array, by which indexes are asked."""
 SOME = f"AND a.source_id = {IDS}"
 THEIR_SUBJECTS = f"""
 AND subject = ANY(ARRAY(SELECT '{SUBJECT}' || a.id FROM sources_assignment a WHERE a.source_id = {IDS}))
 """
 
-# Each source that has no assignment, then each of which no assignment is under an enabled policy.
+# The sources that have no assignment, then those with assignments of which none is under an enabled policy.
 UNPROTECTED = f"""
 SELECT s.id
   FROM sources_source s
@@ -100,7 +100,7 @@ SELECT DISTINCT d.source_id
 
 
 def _worst(*of_assignments: str, some: bool = False) -> str:
-    """Of each source under an enabled policy the worst place; of `some` sources alone, where that is so."""
+    """The worst place of each source under an enabled policy; if `some`, only that of the sources in `few`."""
     each = " UNION ALL ".join(of_assignments)
     each = each.replace("{some}", SOME if some else "").replace("{subjects}", THEIR_SUBJECTS if some else "")
     return f"""
@@ -111,18 +111,19 @@ SELECT each.source_id, min(each.place) AS place
 """
 
 
-# Of each source of which more holds than that it is protected; and those in need, for whom no record is looked at.
+# Each source with more to it than being protected; and those in need, for which no record is looked at.
 FOUND = _worst(IN_TROUBLE, DUE, BY_RECORD)
 FOUND_OF_SOME = _worst(IN_TROUBLE, DUE, BY_RECORD, some=True)
 IN_NEED = _worst(IN_TROUBLE)
 
 SET_ASIDE = "SELECT id FROM sources_source WHERE paused_at IS NOT NULL OR retired_at IS NOT NULL"
-"""By `source_set_aside`."""
+"""Served by `source_set_aside`."""
 
 
 def ranked(found: str, *, some: bool = False) -> str:
-    """The ranks of what is found so, and of what is in no policy; of sources that are neither paused nor retired, and
-    of `some` alone, where that is so."""
+    """The ranks of the sources found in this way, and of those in no policy, if they are neither paused nor retired; if
+    `some`, only of the sources in `few`.
+    """
     return f"""
 SELECT each.id, each.rank
   FROM (SELECT found.source_id AS id, (ARRAY{RANKS})[found.place + 1] AS rank FROM ({found}) AS found
@@ -163,9 +164,10 @@ ACTIVE = Q(paused_at=None, retired_at=None)
 def look(
     now: datetime, wanted: Collection[Status] = (), most: int | None = 0
 ) -> tuple[dict[Status, int], dict[int, Status]]:
-    """How many sources are in each status, the worst first, also those that no source is in; and the first `most`
-    (None: all) of those that are in one of the `wanted` ones, by their ids: the worst first, and then by name. One
-    statement."""
+    """The number of sources in each status, the worst first, also for statuses without a source; and the first `most`
+    (None for all) of those in one of the `wanted` statuses, by their ids: the worst first, and then by name. One
+    statement.
+    """
     values: dict[str, Any] = {"now": now, "wanted": [status.rank for status in wanted], "most": most}
     with connection.cursor() as cursor:
         cursor.execute(LOOK, values)
@@ -183,7 +185,7 @@ def ranks(now: datetime) -> dict[int, int]:
 
 
 def in_status(statuses: Collection[Status], now: datetime) -> Q:
-    """What holds of the sources that are in one of these."""
+    """The condition of sources that are in one of these statuses."""
     q = Q()
     if found := sorted(PLACES[status] for status in statuses if status in PLACES and status != Status.PROTECTED):
         sql = IN_NEED if found[-1] <= PLACES[Status.DOUBTFUL] else FOUND
@@ -201,13 +203,14 @@ def in_status(statuses: Collection[Status], now: datetime) -> Q:
 
 
 def _ids(found: str, now: datetime, where: str, *values: Any) -> RawSQL:
-    """As an array, by which sources are looked up. As a set, a page in the order of names was a loop over sources, each
-    of which walked through the set."""
+    """The ids of found sources as an array, by which sources are looked up. As a set, a page in the order of names was
+    a loop over sources, each of which walked through the set.
+    """
     sql, given = by_place(found, now)
     sql = f"SELECT unnest(ARRAY(SELECT source_id FROM ({sql}) AS found {where}))"
     return RawSQL(sql, (*given, *values))  # noqa: S611 - all of it is ours
 
 
 def by_place(sql: str, now: datetime) -> tuple[str, tuple[Any, ...]]:
-    """Such a statement for Django, which gives values by their place: `now`, as often as it stands there."""
+    """The statement for Django, which passes values by their place: `now`, as often as it occurs there."""
     return sql.replace("%(now)s", "%s"), (now,) * sql.count("%(now)s")

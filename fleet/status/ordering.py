@@ -1,8 +1,8 @@
 """Pages of sources, the worst first.
 
-A page is what a person looks at, and mostly the first one. Who needs a person is found by an index without any record,
-and where these fill the page nothing else is looked at; the status of few sources is found for these alone. Only what
-lies behind them, among many, is put in order with all others.
+A user looks at one page, and mostly the first. Sources that need attention are found by an index without any record,
+and if these fill the page nothing else is looked at; the status of few sources is found for these alone. Only a page
+after them, among many sources, makes all others be put in order.
 """
 
 from datetime import datetime
@@ -15,10 +15,10 @@ from fleet.status.of_all import FOUND, FOUND_OF_SOME, IDS, IN_NEED, RANKS, by_pl
 from sources.domain.status import BY_RANK, Status
 
 FEW = 1000
-"""Sources that are looked up one by one."""
+"""The most sources that are looked up one by one."""
 
 BY_NAME, OLDEST_SUCCESS_FIRST = "s.name", "last.at NULLS FIRST, s.name"
-"""Among equals."""
+"""Orders among sources of equal status."""
 
 LAST = """
   LEFT JOIN (SELECT source_id, max(last_backup_at) AS at FROM sources_assignment GROUP BY source_id) AS last
@@ -60,8 +60,9 @@ def worst_first(
     order: str = BY_NAME,
     few: bool = False,
 ) -> dict[int, Status]:
-    """The ids of `most` of these sources (None: all) from the number `first` on, counted from 0, and their status: the
-    worst first, and then by name or as `order` says. `few`: they are known to be FEW or less."""
+    """The ids of `most` of these sources (None for all) from the number `first` on, counted from 0, and their status:
+    the worst first, and then by name or as given by `order`. `few`: True if they are known to be FEW or less.
+    """
     last = LAST_OF_FEW if order == OLDEST_SUCCESS_FIRST else ""
     chosen, values = sources.order_by().values("pk").query.sql_with_params()
     if few:

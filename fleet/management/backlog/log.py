@@ -25,7 +25,9 @@ from sources.models import Assignment, Policy, Source
 
 MAX_LIMIT = 100_000
 LOOKED_FOR = 20
-"""Up to so many assignments are looked for by the database in what claims looked at; for more, all claims are read."""
+"""The most assignments that the database looks for among the records that claims looked at; for more, all claims are
+read.
+"""
 LOOK_EVERY = 1.0
 LOOK_BACK = timedelta(seconds=60)
 """While following: a line is dated before its transaction commits, so those of the last minute are read again."""
@@ -33,8 +35,9 @@ LOOK_BACK = timedelta(seconds=60)
 
 @dataclass
 class Wanted:
-    """What the options ask for; instants are aware. `subjects`: of these alone; `candidates`: the assignments among
-    them, which a claim may have looked at."""
+    """The wishes of the options; instants are aware. `subjects`: only lines about these; `candidates`: the assignments
+    among them, which a claim may have looked at.
+    """
 
     since: datetime
     until: datetime | None
@@ -148,7 +151,7 @@ def _about(source_name: str | None, policy_name: str | None) -> tuple[frozenset[
 
 
 def _newest_first(wanted: Wanted, at_most: int = MAX_LIMIT) -> Iterator[Decision]:
-    """The lines of each level, as they are wanted, newest first; of each at least `at_most`, if there are so many."""
+    """The lines of each wanted level, newest first; at least `at_most` of each, if there are so many."""
     levels = (_lines(wanted, level, at_most) for level in wanted.levels)
     return merge(*levels, key=lambda line: (line.at, line.pk), reverse=True)
 
@@ -172,15 +175,15 @@ def _lines(wanted: Wanted, level: Level, at_most: int) -> Iterator[Decision]:
 
 
 def _place(line: Decision, candidates: frozenset[str]) -> dict[str, Any] | None:
-    """Where the first of `candidates` stood in a claim: its rank, and the key that decided about it.
+    """The place of the first of `candidates` in a claim: its rank, and the key that decided about it.
 
-    What was claimed is held against the next one after it; what was left, against the last one claimed.
+    A claimed record is compared with the next one after it; one that was left, with the last one claimed.
     """
     claimed, left = line.facts.get("claimed") or [], line.facts.get("left") or []
     looked_at = [*claimed, *left]
     for index, record in enumerate(looked_at):
         if record.get("subject") in candidates:
-            # a line names some of what was claimed: the ranks of what was left follow all of it
+            # a line names only some of the claimed records: the ranks of those left follow all of the claimed ones
             was_left = index >= len(claimed)
             rank = index + 1 + (line.facts.get("count", len(claimed)) - len(claimed) if was_left else 0)
             first, second = (claimed[-1:], [record]) if was_left else ([record], looked_at[index + 1 : index + 2])

@@ -18,7 +18,7 @@ from fleet.files.schema import Change, FleetError, FleetReport
 
 SIGNS = {"create": "+", "change": "~", "delete": "-"}
 MOST_SHOWN = 1_000
-"""Changes. --json has all."""
+"""The most changes that are printed. --json has all."""
 
 LONGEST_VALUE = 200
 SAY_EVERY_SECONDS = 2.0
@@ -84,7 +84,7 @@ class Command(TerminalCommand):
             raise CommandError(f"nothing was changed: {name} is nested too deeply", returncode=2) from error
 
     def _say_how_far(self, section: str, done: int, total: int) -> None:
-        """Now and then, of what takes its time."""
+        """Report the progress of a long section now and then."""
         if (now := time.monotonic()) - self._said_at >= SAY_EVERY_SECONDS:
             self._said_at = now
             self.stderr.write(f"{section}: {done:,} of {total:,}", self.style.NOTICE)
@@ -109,7 +109,7 @@ class Command(TerminalCommand):
 
 
 def _lines(change: Change) -> list[str]:
-    """As `~ change policy daily`, and below it each field with what it was and what it will be."""
+    """Lines such as `~ change policy daily`, and below it each field with its old and new value."""
     return [
         f"{SIGNS[change.action]} {change.action} {change.title} {one_line(change.name)}",
         *(f"    {name}: {_shown(old)} → {_shown(new)}" for name, (old, new) in change.fields.items()),

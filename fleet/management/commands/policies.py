@@ -37,7 +37,7 @@ class Command(DeclaredCommand):
         return found.annotate(sources=Count("assignments")).order_by("schedule__name")
 
     def facts(self, row: Any) -> dict[str, Any]:
-        """Everything that is declared of a policy, when it is next due, and in a list the number of its sources."""
+        """The whole declaration of a policy, when it is next due, and in a list the number of its sources."""
         schedule = row.schedule
         found: dict[str, Any] = (
             {"id": row.pk} | self.service().values(row) | {"next_trigger_at": schedule.next_trigger_at}

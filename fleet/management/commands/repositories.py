@@ -67,7 +67,7 @@ class Command(DeclaredCommand):
         return Repository.objects.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY).order_by("name")
 
     def facts(self, row: Any) -> dict[str, Any]:
-        """In the list also whether its breaker is open."""
+        """The facts about a repository; in the list also the state of its breaker."""
         breaker = {"breaker": "open" if row.open_breaker else "closed"} if hasattr(row, "open_breaker") else {}
         seen = {"identity": str(row.identity), "away": row.away_why}
         kind = {"id": row.pk, "kind": row.remote.get("type", "directory")}
@@ -114,7 +114,7 @@ class Command(DeclaredCommand):
 
 
 def _alone(repository: Repository) -> str:
-    """What opens it with the key where this program is gone."""
+    """A sentence about how to open it with the key if this program is gone."""
     if repository.remote.get("type") == REST_SERVER:
         return f"With restic alone: its repository is {repository.location} at the server, its password this key."
     if repository.format == Format.RESTIC:

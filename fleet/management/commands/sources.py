@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from declarations.service import Edit
 
 SHOWN = 100
-"""Sources of a list."""
+"""The most sources of a list."""
 COLUMNS = columns("source", "kind", "status", "last backup (UTC)", "policies", "why")
 OF_ASSIGNMENT = columns("policy", "status", "last backup (UTC)", "took", "next-backup date (UTC)", "failures>")
 

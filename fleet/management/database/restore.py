@@ -58,7 +58,7 @@ def _passphrase(file: Path | None) -> str:
 
 
 def _in_words(restored: restoring.Restored) -> str:
-    """What is back, what is not, and what to do next."""
+    """The restored files, the missing ones, and the next steps, as text."""
     lines = [f"The scheduler is back as it was at {restored.made_at}, in {settings.VAR_DIR}."]
     lines += [f"  {path}" for path in restored.files]
     lines += [f"  not written: {path}: {why}" for path, why in restored.not_written.items()]

@@ -85,7 +85,7 @@ def _show(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def _view(studies: list[Study], *, waits: bool) -> RenderableType:
-    """The table of figures, and of each study its waits and when it gives up."""
+    """The table of figures, and for each study its waits and when it gives up."""
     first = studies[0]
     head = Text(f"{len(first.jobs):,} jobs that fail together, {first.wanted:,} retries of each at most", style="bold")
     parts: list[RenderableType] = [
@@ -110,7 +110,7 @@ def _every_rule(options: dict[str, Any]) -> list[tuple[str, retries.Rule]]:
 
 
 def _rules(options: dict[str, Any]) -> list[tuple[str, retries.Rule]]:
-    """What is to be shown: one rule or two. Raises: ValueError for what there is not, ValidationError likewise."""
+    """The rules to show, one or two. Raises: ValueError for unknown ones, ValidationError for invalid ones."""
     what, given = options["what"], dict(_parameter(each) for each in options["set"])
     limits = {name: options[name] for name in LIMITS if options[name] is not None}
     if not what:
@@ -145,7 +145,7 @@ def _named(name: str) -> tuple[str, retries.Rule]:
 
 
 def _parameter(written: str) -> tuple[str, Any]:
-    """A number if it is one; jitter is a word."""
+    """A number if the text is one; jitter is a word."""
     name, separator, value = written.partition("=")
     if not name or not separator:
         raise ValueError(f"--set {written!r} is not NAME=VALUE, as unit=15")
@@ -156,7 +156,7 @@ def _parameter(written: str) -> tuple[str, Any]:
 
 
 def _form_of(path: Path) -> str:
-    """Raises: ValueError, before anything is worked out."""
+    """Raises: ValueError, before anything is computed."""
     if (form := path.suffix.lower().removeprefix(".")) not in FORMATS:
         raise ValueError(f"--output {path}: a picture's name ends in .svg or .png")
     if lacking := missing():
@@ -165,7 +165,7 @@ def _form_of(path: Path) -> str:
 
 
 def _write(path: Path, picture: bytes, *, force: bool) -> None:
-    """Raises: ValueError for a file that is there, or cannot be written; half a picture is not left behind."""
+    """Raises: ValueError for a file that exists, or cannot be written; half a picture is not left behind."""
     try:
         with path.open("wb" if force else "xb") as file:
             try:

@@ -35,7 +35,9 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def asked_for(options: dict[str, Any]) -> tuple[list[ForeignPoint], list[str]]:
-    """The foreign points of a source, or of all of a repository, and what did not answer. Raises: ValueError."""
+    """The foreign points of a source, or of a whole repository, and the repositories that did not answer. Raises:
+    ValueError.
+    """
     repository, source = options["repository"], options["source"]
     if source is not None:
         assignment = requests.assignment_of(named(Source.objects, source), options["policy"])

@@ -15,7 +15,7 @@ from storage.points.trees import Tree
 from storage.recover import showing
 
 LONGEST_LOOK_SECONDS = 3600.0
-"""For the first look at a point of many files: an operator at a terminal may wait, and end it."""
+"""The limit of the first look at a point of many files: an operator at a terminal may wait, and end it."""
 HELP = (
     "Show the points of a source, the newest first; with --at or --path what a folder held in one. Exit codes: 0; 2 "
     "for bad usage, and where a repository does not answer or is not where it was."
@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def add_source(parser: ArgumentParser) -> None:
-    """Add whose points are meant, and in which repository."""
+    """Add the arguments that select the points of a source, and the repository."""
     parser.add_argument("source", metavar="NAME", help="of a source")
     parser.add_argument("--policy", metavar="NAME", help="under which it was backed up, if it has several")
     parser.add_argument(

@@ -28,7 +28,7 @@ from storage.restoring import moments
 from storage.restoring.base import Report, Wish
 
 TERMS = ("trusted", "roles_with_rights")
-"""What may be allowed for a dump, as it is declared."""
+"""Permissions that a user may grant for a dump, as they are declared."""
 HELP = (
     "Restore a source, or paths of it, as it was at a time: into a folder of this host, back to the source, or a "
     "database as a new one at its server. No worker is needed. Nothing is replaced unless that is asked for, and an "
@@ -107,7 +107,7 @@ def _target(options: dict[str, Any]) -> Path:
 
 
 def _is_agreed(command: TerminalCommand, assignment: Assignment, options: dict[str, Any]) -> bool:
-    """Whether files of the source may be replaced, which no other restore does."""
+    """True if files of the source may be replaced, which no other restore does."""
     if options["back"] is None or not options["overwrite"] or options["dry_run"]:
         return True
     return command.is_agreed(options, f"Replace what differs in {one_line(assignment.source)}?")
@@ -124,12 +124,12 @@ def _report(command: TerminalCommand, report: Report, options: dict[str, Any]) -
 
 
 def _described(name: str) -> str:
-    """The description that is declared."""
+    """The declared description of an option."""
     return str(resources.Restore.model_fields[name].description)
 
 
 def _back(assignment: Assignment, options: dict[str, Any]) -> dict[str, Any]:
-    """How `process.restore` writes to the source. Raises: ValidationError as in the web."""
+    """Arguments with which `process.restore` writes to the source. Raises: ValidationError as in the web."""
     source = assignment.source
     validation.check_restore_target(To.SOURCE, options["back"])
     validation.check_restore_account(To.SOURCE, options["user"], options["secret"])
@@ -141,7 +141,7 @@ def _back(assignment: Assignment, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _into_database(assignment: Assignment, options: dict[str, Any]) -> dict[str, Any]:
-    """How `process.restore` makes a database. Raises: CommandError, ValueError."""
+    """Arguments with which `process.restore` makes a database. Raises: CommandError, ValueError."""
     source = assignment.source
     if not RULES[source.kind].is_database:
         raise CommandError(f"{source.name} is not a database: name a folder, by --to", returncode=2)
@@ -157,7 +157,7 @@ def _into_database(assignment: Assignment, options: dict[str, Any]) -> dict[str,
 
 @contextmanager
 def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
+    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -41,7 +41,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def copy_now(ids: Iterable[int]) -> int:
-    """Ask for the copies of these assignments. Returns how many are new on the backlog."""
+    """Ask for the copies of these assignments. Returns the number of new ones on the backlog."""
     return copies.copy_now(ids, by=person())
 
 

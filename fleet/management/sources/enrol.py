@@ -50,7 +50,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def _answer(source: Source, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Returns the facts, and the same in words."""
+    """The facts, and the same as text."""
     facts: dict[str, Any] = {"source": source.name}
     if options["revoke"]:
         ended = tokens.revoke(source)
@@ -70,7 +70,7 @@ def _answer(source: Source, options: dict[str, Any]) -> tuple[dict[str, Any], st
 
 
 def _url(text: str) -> str:
-    """Raises: ArgumentTypeError for what agents cannot call."""
+    """The address as it was given. Raises: ArgumentTypeError for one that agents cannot call."""
     try:
         named = urlsplit(text)
         is_one = named.scheme in ("http", "https") and named.hostname and named.port != 0

@@ -31,7 +31,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def paused(changed: int, asked: pausing.Pausing) -> str:
-    """What a pause means, in words. Raises: ValueError when nothing was changed."""
+    """The effect of a pause as text. Raises: ValueError when nothing was changed."""
     if not changed:
         raise ValueError("it was paused before")
     end = f"{moment(asked['until'])} UTC" if asked["until"] else "it is resumed"

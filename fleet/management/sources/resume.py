@@ -21,7 +21,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def resumed(changed: int) -> str:
-    """What that means, in words. Raises: ValueError when nothing was changed."""
+    """The effect of resuming as text. Raises: ValueError when nothing was changed."""
     if not changed:
         raise ValueError("it was not paused")
     return "it is backed up again; what is due is on the backlog"
