@@ -6,7 +6,7 @@ class FleetConfig(AppConfig):
     verbose_name = "Fleet"
 
     def ready(self) -> None:
-        """Say which sources are in need where the summary of the backlog is shown, and how they are called."""
+        """Register the functions that the backlog asks: sources that need attention, progress, and names to search."""
         from jobs.handlers import later, registry
         from operations.backlog import CALLED, IN_NEED, PROGRESS
         from sealing.references import at_set

@@ -1,7 +1,7 @@
-"""Django system checks: what in the settings would stop the backlog, or quietly do it harm. No database is asked.
+"""Django system checks: settings that would stop the backlog, or quietly do it harm. No database is asked.
 
 An error (`jobs.E…`) is a setting with which workers cannot run, or would break a promise; a warning (`jobs.W…`) costs
-time or pruning, never work. `manage.py doctor` says the same again, beside what it finds in the running system.
+time or pruning, never work. `manage.py doctor` reports the same again, next to the problems of the running system.
 """
 
 import math

@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Examined:
-    """A condition as the doctor shows it: `what` is wrong, or that nothing is, and what to `do`."""
+    """A condition as the doctor shows it: `what` is wrong, or that nothing is, and advice in `do`."""
 
     name: str
     severity: Severity

@@ -1,4 +1,4 @@
-"""The agent of a source, on the source's page: what it reported last, and its enrolment code and tokens.
+"""The agent of a source, on the source's page: its last report, and its enrolment code and tokens.
 
 A code is shown once, in the answer to the request that made it: never in a message, which would be stored, nor in a
 list or a log.

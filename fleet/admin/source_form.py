@@ -113,8 +113,9 @@ class SourceForm(StoresSecrets):
 
 @cache
 def form_of(kind: str, remote: str = "", has: tuple[str, ...] = ()) -> type[SourceForm]:
-    """The form of a kind, with a field for each of its options. `remote`: the type of an rclone remote, and what it
-    `has` set."""
+    """The form of a kind, with a field for each of its options. `remote`: the type of an rclone remote, and the
+    settings that it `has`.
+    """
     rule = RULES.get(kind)
     options = {f"{OPTION}{option.name}": _field_of(option) for option in (rule.options if rule else ())}
     if rule and rule.is_any_remote:
@@ -213,7 +214,7 @@ class SettingsByKind(DeclaredPages):
 
 
 def _fetch(request: HttpRequest, typed: Any) -> tuple[str, str]:
-    """The host key to fill in, and what to do about it."""
+    """The host key to fill in, and advice about it."""
     address, port, before = typed.get("address", "").strip(), typed.get("port", ""), typed.get("host_key", "")
     try:
         TRIED.spend(str(request.user.pk))

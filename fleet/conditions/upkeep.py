@@ -56,7 +56,7 @@ def repository_modes(look: Look) -> Iterator[Case]:
     f"look at those backups; if they are meant so, `{PROGRAM} sources accept SOURCE`",
 )
 def held_back(look: Look) -> Iterator[Case]:
-    """Assignments whose backups an operator has to look at."""
+    """Assignments with backups that an operator has to look at."""
     return _cases("held_back", look)
 
 

@@ -1,10 +1,9 @@
-"""Fleet files are made true in one transaction.
+"""The application of fleet files, in one transaction.
 
-Rows are matched by name, so applying a file again changes only what the file changed; fields that a row does not name
-keep their values. Each section is read, checked and written by its service before the next one, which may refer to it,
-a thousand rows at a time.
-Everything that is wrong is found and reported at once, with row and field; then nothing is kept. The number of
-statements does not grow with the number of sources.
+Rows are matched by name, so applying a file again changes only the values that the file changed; fields that a row does
+not name keep their values. Each section is read, checked and written by its service before the next one, which may
+refer to it, a thousand rows at a time. All problems are found and reported at once, with row and field; then nothing is
+kept. The number of statements does not grow with the number of sources.
 """
 
 import os

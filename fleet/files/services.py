@@ -43,7 +43,7 @@ class SourcesOfFleet(edits.Sources):
         return Source.objects.all()
 
     def together(self, rows: list[Any]) -> list[Any]:
-        """With `under`: the name of each policy that a source is under → the id of the assignment."""
+        """Give each source `under`: the name of each policy that it is under → the id of the assignment."""
         policies = {pk: name for name, pk in self._policies().items()}
         under: dict[int, dict[str, int]] = {row.pk: {} for row in rows}
         found = Assignment.objects.filter(source__in=list(under)).values_list("source_id", "policy_id", "pk")

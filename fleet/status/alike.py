@@ -43,8 +43,8 @@ SELECT failing.source_id, left(split_part(record.last_error, E'\\n', 1), {LONGES
 
 
 def lines_of(sources: Collection[Source]) -> dict[int, str]:
-    """Source → the line, for those of these sources that have one. None is given for a source whose backups are also in
-    doubt, which has to be reported about it.
+    """Source → the line, for those of these sources that have one. A source whose backups are also in doubt has none,
+    since that doubt has to be shown.
     """
     if not sources:
         return {}

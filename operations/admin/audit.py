@@ -1,4 +1,4 @@
-"""The audit: who changed what, newest first. Each row's own history is on its page."""
+"""The audit: changes and the users who made them, newest first. Each row's own history is on its page."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ from operations.admin.breakers import link_to
 from operations.endpoint_tests import describe, send_test, wait_for_test
 
 WAITED_FOR = 3.0
-"""Seconds for which the page of an endpoint waits for what comes of a test event. A web server has few threads."""
+"""Seconds for which the page of an endpoint waits for the result of a test event. A web server has few threads."""
 
 ROTATE_MEANS = (
     f"A new secret signs from now on, beside those in use, which retire in {span(signing.KEEP_FOR)}. Give it to the "
@@ -84,7 +84,7 @@ class EndpointForm(DeclaredForm):
             self.add_error("authorization", "is given, and is to be removed: leave one of them out")
 
     def sent(self) -> dict[str, Any]:
-        """With the Authorization when it is set or removed."""
+        """The values to send, with the Authorization when it is set or removed."""
         text, removed = self.cleaned_data.get("authorization"), self.cleaned_data.get("remove_authorization")
         return super().sent() | ({"authorization": text} if text or removed else {})
 

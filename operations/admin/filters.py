@@ -111,7 +111,7 @@ class TriggerFilter(Linked):
 
 
 class DeadLetterFilter(Linked):
-    """Failed records that say the same."""
+    """A filter by a group of failed records with the same error."""
 
     title, parameter_name = "dead letter", "group"
 

@@ -87,7 +87,7 @@ WRAPPED = '<div style="max-width: 26rem; overflow-wrap: anywhere">{}</div>'
 
 
 class DeadLetterPage:
-    """A page beside the list of records, and the buttons that lead to it."""
+    """A page next to the list of records, and the buttons that lead to it."""
 
     actions_list = ("dead_letters",)
 

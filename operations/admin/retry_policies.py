@@ -91,7 +91,7 @@ class RetryPolicyAdmin(DeclaredAdmin, PreviewedForm):
     first_delays = column(_first_delays, "first delays")
 
     def preview_of_form(self, form: Any) -> str:
-        """The picture of what `form` says, saved or not; or what is wrong with the fields that decide it."""
+        """The picture of the values in `form`, saved or not; or the errors of the fields that decide it."""
         if wrong := problems_of(form, DECIDING):
             return render_to_string("operations/retry_policy_preview.html", {"wrong": wrong})
         return _preview_of(form.instance)

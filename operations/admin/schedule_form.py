@@ -112,7 +112,7 @@ def _words_of(kind: str) -> str:
 
 
 def preview_of_form(form: Any) -> SafeString:
-    """The plan of what `form` says, saved or not; or what is wrong with the fields that decide it."""
+    """The plan of the values in `form`, saved or not; or the errors of the fields that decide it."""
     wrong = problems_of(form, DECIDING)
     beside = problems_of(form, [name for name in BESIDE if form.is_bound and form.data.get(name)])
     return _shown(wrong + beside) if wrong else _preview_of(form.instance, beside)

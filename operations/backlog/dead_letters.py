@@ -1,7 +1,7 @@
-"""Dead letters: the failed records, grouped by what they say.
+"""Dead letters: the failed records, grouped by their errors.
 
-Two errors say the same when they are alike but for numbers, ids, instants, addresses, paths and the record's own name.
-The folded text decides; its digest names the group, so that it is the same in every process and on every day.
+Two errors are the same when they are alike except for numbers, ids, instants, addresses, paths and the record's own
+name. The folded text decides; its digest names the group, so that it is the same in every process and on every day.
 """
 
 import hashlib
@@ -93,7 +93,7 @@ def _folded(found: re.Match[str]) -> str:
 
 
 def group_id(folded: str) -> str:
-    """The name of the group of all that says `folded`: 12 hexadecimal digits."""
+    """The name of the group of all errors that fold to `folded`: 12 hexadecimal digits."""
     return hashlib.sha256(folded.encode("utf-8", "replace")).hexdigest()[:12]
 
 

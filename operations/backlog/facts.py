@@ -1,6 +1,6 @@
-"""Records, attempts and summaries by name: labels for statuses, durations in seconds; and how long an attempt took.
+"""Records, attempts and summaries by name: labels for statuses, durations in seconds; and the duration of an attempt.
 
-An event has more than any record: where it goes, when it was to start, and what its receiver answered.
+An event has more than any record: its endpoint, its launch instant, and the answer of its receiver.
 """
 
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def attempt_facts(attempt: Attempt | AttemptEntry) -> dict[str, Any]:
 
 
 def summary_facts(summary: Summary) -> dict[str, Any]:
-    """A summary by name, with what needs attention."""
+    """A summary by name, with its problems."""
     facts = asdict(summary) | {"attention": attention(summary)}
     for queue in facts["queues"]:
         queue["at_least"] = sorted(queue["at_least"])

@@ -59,7 +59,7 @@ def unserved(record: BacklogRecord, around: Surroundings) -> Reason | None:
 
 
 def _held(record: BacklogRecord, around: Surroundings) -> Iterator[Reason]:
-    """Its throttles that let no more records through now."""
+    """The reasons why its throttles let no more records through now."""
     lane = around.lanes.get(record.lane)
     if lane and not is_asked_at_once(record):
         for each in around.throttles:
@@ -130,7 +130,9 @@ def _no_unit(record: BacklogRecord, around: Surroundings) -> Reason | None:
 
 
 def behind(line: Line, around: Surroundings) -> Iterator[Reason]:
-    """The throttles of the record whose room those before it take; without one that has no room at all."""
+    """The throttles of the record whose room the records before it take; a throttle without any room is
+    not among them.
+    """
     if line.let_through() or line.room(line.record.lane) == 0:
         return
     found = list(line.too_many()) or line.lanes[line.record.lane]

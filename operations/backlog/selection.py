@@ -136,8 +136,9 @@ def _answered(rows: Rows, answer: str) -> Rows:
 
 
 def _undelivered() -> RawSQL:
-    """The ids of events that were tried and were not delivered, by the partial indexes, status by status; as an array,
-    or the planner would walk through all records in the order of the list, in which it hopes to meet them soon."""
+    """The ids of events that were tried and were not delivered, by the partial indexes, status by status. They are an
+    array, or the planner would walk through all records in the order of the list, in which it hopes to meet them soon.
+    """
     ended = Q(status=Status.FAILED, finished_at__isnull=False) | Q(status=Status.CANCELLED, finished_at__isnull=False)
     either = reduce(or_, (Q(status=status) for status in UNFINISHED), ended)
     tried = _events(BacklogRecord.objects.filter(either, attempt__gt=0).order_by())

@@ -1,7 +1,7 @@
-"""When records of a queue start, by running its claims forward from a state: units that end, records that come, and
+"""The starts of records of a queue, by running its claims forward from a state: units that end, records that come, and
 throttles. Pure; a property test plays the same on real claims.
 
-A unit that is free claims by the claim order what the throttles let through (`operations/backlog/throttling.py`).
+A free unit claims by the claim order the records that the throttles let through (`operations/backlog/throttling.py`).
 Rates are not followed: a throttle with one has no estimate.
 """
 

@@ -112,9 +112,9 @@ class BreakerSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """The backlog at the instant `at`. `unknown_kinds`: of unfinished records, but not registered here.
-    `held`: a sentence if everything is on hold, `held_since` then; else empty. `in_need`: what other apps know that an
-    operator has to see.
+    """The backlog at the instant `at`. `unknown_kinds`: kinds of unfinished records that are not registered here.
+    `held`: a sentence if everything is on hold, `held_since` then; else empty. `in_need`: problems for an operator from
+    other apps.
     """
 
     at: datetime
@@ -129,8 +129,10 @@ class Summary:
 
 
 def summary(now: datetime | None = None, *, bound: int = BOUND, without: Collection[str] = ()) -> Summary:
-    """Look at the whole backlog, in 50 to 150 ms with a million records. `now` (aware) is for tests. `without`: names
-    of `IN_NEED` that are not asked, since the caller does not want to know or knows already."""
+    """Look at the whole backlog, in 50 to 150 ms with a million records. `now` (aware) is for tests.
+
+    `without`: names of `IN_NEED` that are not asked, since the caller does not need the answer or has it already.
+    """
     with transaction.atomic():
         execute(statements.BY_INDEX, {})
         instant = now or database_clock()
@@ -159,8 +161,9 @@ def summary(now: datetime | None = None, *, bound: int = BOUND, without: Collect
 
 
 class Queues(dict[str, QueueSummary]):
-    """Queues of the settings in their order, then what else has ready or running records or is paused; another one as
-    soon as it is asked for."""
+    """Queues of the settings in their order, then others that have ready or running records or are paused; any other
+    queue is added as soon as it is asked for.
+    """
 
     def __init__(self, running: list[tuple[Any, ...]]) -> None:
         paused = {queue.name: queue for queue in PausedQueue.objects.all()}
@@ -239,7 +242,7 @@ def workers_of(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSumm
 
 
 def open_breakers(now: datetime, most: int | None = None) -> list[BreakerSummary]:
-    """The longest open ones first, at most so many."""
+    """The breakers that have been open longest, up to a bound."""
     found = Breaker.objects.filter(opened_at__isnull=False).order_by("opened_at", "pk")[:most]
     waiting = BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.BREAKER, breaker__in=[*found])
     held = dict(waiting.order_by().values_list("breaker").annotate(Count("pk"))) if found else {}

@@ -1,7 +1,7 @@
-"""The questions behind `operations.backlog.summary`, each with a bound, so that none reads a whole backlog.
+"""The queries behind `operations.backlog.summary`, each with a bound, so that none reads a whole backlog.
 
 An exact `count(*) … GROUP BY queue, status` took 150 to 220 ms with a million ready records, and grows with the history
-that is kept. Each of these looks at 50,000 rows at the most, at 10 to 50 ms, and tells when there were more.
+that is kept. Each of these looks at 50,000 rows at the most, at 10 to 50 ms, and reports when there were more.
 """
 
 from jobs.states import UNFINISHED, Status, WaitingFor

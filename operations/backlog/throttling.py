@@ -33,10 +33,9 @@ Rooms = Mapping[int, int]
 def let_through(
     heads: Mapping[int, Sequence[Head]], lanes: Mapping[int, Sequence[int]], rooms: Rooms, *, spends: bool
 ) -> set[int]:
-    """The ids of the records that a claim of any number takes. Pure.
-
-    `heads`: lane → its first records, as many as it has room for; `lanes`: lane → its throttles; `spends`: whether what
-    is claimed takes room, as it does but in a queue that feeds another.
+    """The ids of the records that a claim of any number takes. Pure. `heads`: lane → its first records, as many as it
+    has room for; `lanes`: lane → its throttles; `spends`: True if claimed records take room, as they do except in a
+    queue that feeds another.
     """
     left, rooms, tried = {lane: sorted(found, key=claim_key) for lane, found in heads.items()}, dict(rooms), set[int]()
     through: set[int] = set()

@@ -22,8 +22,9 @@ WORDS = {
 def carried_out(
     verb: Verb, batches: Iterable[list[int]], progress: Callable[[int], None] = lambda done: None
 ) -> dict[str, Any]:
-    """Do it batch by batch; `progress` gets how many records that were so far. Returns the results as one: what was
-    found → ids of records (for `superseded`: id → id)."""
+    """Apply the verb batch by batch; `progress` gets the number of records so far. Returns the results as one: outcome
+    → ids of records (for `superseded`: id → id).
+    """
     result: dict[str, Any] = asdict(verb([]))
     done = 0
     for batch in batches:

@@ -55,7 +55,7 @@ class Study:
 
     @property
     def described_rule(self) -> str:
-        """The algorithm unless it is the name, its parameters, and what limits a wait, in one line."""
+        """The algorithm unless the study is named after it, its parameters, and the limits of a wait, in one line."""
         parts = [self.rule.algorithm] if self.name != self.rule.algorithm else []
         given = self.parameters.items()
         parts += [f"{key} {value if isinstance(value, str) else f'{value:g} s'}" for key, value in given]

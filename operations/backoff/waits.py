@@ -12,7 +12,7 @@ from operations.backoff.study import MOST_FAILURES, Study, giving_up
 
 SHOWN = 10
 RECORDS = 20_000
-"""Among so many successive ids there are phases within a ten-thousandth of 0 and of 1."""
+"""A number of successive ids among which there are phases within a ten-thousandth of 0 and of 1."""
 
 
 @dataclass(frozen=True)

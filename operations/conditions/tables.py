@@ -19,7 +19,7 @@ from operations.finding import (
 
 TABLE = "jobs_backlogrecord"
 WANTED = {"fillfactor": 80.0, "autovacuum_vacuum_scale_factor": 0.02, "autovacuum_vacuum_cost_delay": 0.0}
-"""Upper bounds: less room for updates, or a vacuum that comes later or slower, is what was measured to hurt."""
+"""Upper bounds: less room for updates, or a vacuum that comes later or slower, was measured to hurt."""
 
 OPTIONS = """
 SELECT split_part(option, '=', 1), split_part(option, '=', 2)

@@ -69,7 +69,7 @@ class Command(DeclaredCommand):
             self.stdout.write(f"signing secret #{secret['id']}: {secret['state']}, {span(secret['age'])} old{until}")
 
     def sent(self, options: dict[str, Any]) -> dict[str, Any]:
-        """With the Authorization, when it is set or removed."""
+        """The values to send, with the Authorization, when it is set or removed."""
         text = _authorization(options)
         return super().sent(options) | ({} if text is None else {"authorization": text})
 

@@ -105,7 +105,7 @@ class Command(DeclaredCommand):
         self.answer(asdict(plan_of(found)), lambda: Group(Text(f"The plan of {schedule}"), capacity_view(found)))
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
-        """With its capacity: whether each batch completes in its window."""
+        """Report an edit with the schedule's capacity: whether each batch completes in its window."""
         schedule, found = edit.row, check(edit.row, seconds=LONGEST_LOOK_SECONDS)
         changes = f"changed: {', '.join(sorted(edit.changed or ()))}" if edit.changed else "nothing to change"
         done = f"{schedule}: {'added' if edit.changed is None else changes}"
