@@ -130,8 +130,8 @@ def _no_unit(record: BacklogRecord, around: Surroundings) -> Reason | None:
 
 
 def behind(line: Line, around: Surroundings) -> Iterator[Reason]:
-    """The throttles of the record whose room the records before it take; a throttle without any room is
-    not among them.
+    """The reasons that the records before it take the room of its throttles; none if its throttles have
+    no room at all.
     """
     if line.let_through() or line.room(line.record.lane) == 0:
         return
