@@ -9,9 +9,9 @@ repository_orders   questions and orders to a repository, in processes that can 
 locations           a repository's row as storage sees it
 holdings            which repositories hold points of an assignment
 known_points        the points that are ours
-repository_state    what was learnt of a repository: it can be written, has room, is taken
+repository_state    facts about a repository: it can be written, has room, is taken
 specifications      a source as engines see it
 connection_check    *Test connection*
-progress            how far a record is
-trying_again        tries what failed, once a secret or a place is another one
+progress            the progress of a record
+trying_again        tries failed records again, once a secret or a place has changed
 """

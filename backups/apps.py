@@ -6,7 +6,7 @@ class BackupsConfig(AppConfig):
     verbose_name = "Backups"
 
     def ready(self) -> None:
-        """Register the kinds of records that work on repositories: their handlers, and what follows a settle."""
+        """Register the kinds of records that work on repositories: their handlers, and the work after their settles."""
         from jobs.handlers import Kind, later, later_async, registry
         from sources import planning
         from sources.planning import names
@@ -52,6 +52,6 @@ class BackupsConfig(AppConfig):
 
 
 def _load() -> None:
-    """Before the first record, whose source would wait for it."""
+    """Load the handlers before the first record, whose source would wait for that."""
     from backups.copying import handler, results  # noqa: F401
     from sources.availability import check  # noqa: F401

@@ -80,7 +80,7 @@ def give_up(assignment: Assignment, repository: Repository, there: Collection[st
 
 
 def forget_marks(assignment_id: int, repository_id: int) -> None:
-    """Forget the marks of runs before a point that is made: no later run takes over what they left."""
+    """Forget the marks of runs before a point that is made: no later run takes over the data that they left."""
     kept = ManifestDigest.objects.filter(assignment=assignment_id, repository=repository_id)
     kept.filter(point__endswith=OF_A_MARK).delete()
 

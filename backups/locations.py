@@ -32,7 +32,8 @@ def location_of(repository: Repository, new_key: str | None = None) -> Location:
 
 def check_tried(repository: Repository) -> None:
     """Raises: StorageFailed for a repository that was saved over the web and could not be tried so far: nothing goes
-    there, and nothing is concluded from what it holds."""
+    there, and nothing is concluded from its contents.
+    """
     if repository.untried:
         why = f": {repository.away_why}" if repository.away_why else ""
         raise StorageFailed(UNTRIED.format(repository, why))

@@ -33,7 +33,7 @@ from storage.points.store import Stopped, StorageFailed
 log = logging.getLogger(__name__)
 
 SILENT_SECONDS = 60.0
-"""A share whose disks spin up answers sooner."""
+"""The longest silence of an order: a share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
 """The limit of a single question, which a user or an execution unit waits for."""
 
@@ -157,9 +157,10 @@ def give(
     keep: Callable[[str, str], object] | None = None,
     secrets: Sequence[str] = (),
 ) -> Any:
-    """Give an order to a process that can be killed, which abides by the settings. `take` gets what it says on the way,
+    """Give an order to a process that can be killed, which abides by the settings. `take` gets its reports on the way,
     as JSON. `keep` keeps a point and its digest before the process continues, or raises. `secrets` stay out of the
-    texts of a failure. Returns the answer. Raises: what the process raised; NoAnswer; OSError."""
+    texts of a failure. Returns the answer. Raises: the errors of the process; NoAnswer; OSError.
+    """
     terms: dict[str, Any] = {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
     terms |= {"reserve_percent": settings.RESERVE_PERCENT, "loopback": settings.LOOPBACK}
     order = Order(program, do, facts, terms, take, secrets=secrets)
@@ -167,8 +168,9 @@ def give(
 
 
 def give_at(location: Location, program: Program, do: str, facts: Mapping[str, Any], *how: Any, **more: Any) -> Any:
-    """Give an order at a repository; the arguments are those of `give`. Returns the answer. Raises: what the process
-    raised, or StorageFailed without an answer; Stopped; OSError."""
+    """Give an order at a repository; the arguments are those of `give`. Returns the answer. Raises: the errors of the
+    process, or StorageFailed without an answer; Stopped; OSError.
+    """
     try:
         return give(program, do, facts, *how, **{"secrets": location.secrets} | more)
     except NoAnswer as error:
@@ -178,7 +180,7 @@ def give_at(location: Location, program: Program, do: str, facts: Mapping[str, A
 
 
 def progress_to(listener: Callable[[EngineProgress], None]) -> Callable[[dict[str, Any]], None]:
-    """Takes what a process says on the way, and lets `listener` have its progress."""
+    """A function that takes the reports of a process on the way, and lets `listener` have its progress."""
     guarded = GuardedProgress(listener)
 
     def take(line: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """The state of a repository as the records that work on it find it: free room, its first backup, whether it can be
-written to, and what a record does that finds it busy."""
+written to, and the outcome for a record that finds it busy.
+"""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -48,7 +49,7 @@ def note_made(repository: Repository) -> None:
 
 
 def not_writable(repository: Repository, stop: StopSignal | None = None) -> str | None:
-    """The reason why nothing can be written to a repository now; None if something can."""
+    """The reason why nothing can be written to a repository now. None if it can be written to."""
     try:
         location = locations.location_of(repository)
     except StorageFailed as error:
@@ -79,8 +80,9 @@ def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
 
 
 def of_directories(question: str, asked: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """Problems of directories, by their names in `asked`, which has the `location` of each and what else the question
-    takes. One on a dead share is such a problem, and holds up no other."""
+    """Problems of directories, by their names in `asked`, which has the `location` of each and the other arguments of
+    the question. One on a dead share is such a problem, and holds up no other.
+    """
     if not asked:
         return {}
     seconds = repository_orders.ANSWER_SECONDS
@@ -116,5 +118,5 @@ def _facts_of(repository: Repository) -> dict[str, Any]:
 
 
 def busy(why: str) -> Postponed:
-    """The outcome of a record that finds a repository, or what it needs there, taken by another one."""
+    """The outcome of a record that finds a repository, or a part of it that it needs, taken by another one."""
     return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{why}; looked at again at")

@@ -26,8 +26,9 @@ def specification_of(source: Source) -> SourceSpec:
 
 
 def specification_as(source: Source, user: str, secret: str) -> SourceSpec:
-    """The same as another account of its server reaches it, whose password `secret` refers to; the source's own where
-    no user is named. Raises: SecretNotFound, also for one that was forgotten since."""
+    """The same as another account of its server reaches it, whose password `secret` refers to; the source's account if
+    no user is named. Raises: SecretNotFound, also for one that was forgotten since.
+    """
     found = specification_of(source)
     if not user:
         return found

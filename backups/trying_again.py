@@ -1,4 +1,4 @@
-"""Tries at once what waits since it failed, when a user has changed what may have been wrong: a secret."""
+"""Tries failed records again at once, when a user has changed the possible cause: a secret."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ SECRETS = {"secret", "secrets", "key"}
 
 
 def after_secret(name: str) -> int:
-    """Try what failed and has the stored secret of that name. Returns how many records are ready."""
+    """Try the failed records of sources with the stored secret of that name. Returns how many records are ready."""
     reference = f"{PREFIX}{name}"
     sources = _having(Source.objects.exclude(secret="", secrets={}).values_list("pk", "secret", "secrets"), reference)
     homes = _having(Repository.objects.exclude(key="", secrets={}).values_list("pk", "key", "secrets"), reference)

@@ -13,7 +13,7 @@ class SourcesConfig(AppConfig):
     verbose_name = "Sources"
 
     def ready(self) -> None:
-        """Register what asks sources whether they are there, emits their backups, and keeps their days."""
+        """Register the handlers that ask sources whether they are there, emit their backups, and keep their days."""
         from django.conf import settings
         from django.db.models.signals import post_delete
 

@@ -2,10 +2,10 @@
 
 ask      whether the copy may begin now; a source that answered too long ago is handed back, which costs the unit
          milliseconds
-order    what the engine is to do (`order.py`)
+order    the task of the engine (`order.py`)
 run      the engine, with the policy's hook around it; a source that stops answering in mid-backup is let go after the
          grace of its policy
-judge    what came of it (`verdicts.py`)
+judge    its result (`verdicts.py`)
 """
 
 from datetime import timedelta
@@ -101,7 +101,9 @@ def _run(order: CopyOrder, run: Run, assignment: Assignment, monitor: LivenessMo
 
 
 def _seconds_to_close(assignment: Assignment, record: Claimed) -> float | None:
-    """How long the copy may run; None if for as long as it takes: a backup that a user asked for has no window."""
+    """The seconds for which the copy may run. None if it may take as long as it needs: a backup that a user asked for
+    has no window.
+    """
     if record.closes_at is None:
         return None
     now = database_clock()

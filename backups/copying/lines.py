@@ -8,6 +8,6 @@ from jobs.outcomes import Claimed
 
 
 def write_line(record: Claimed, what: str, text: str, now: datetime, **facts: Any) -> None:
-    """Write what was done with a record, in a sentence about its source, with the facts that it rests on."""
+    """Write the work on a record in the log, as a sentence about its source, with the facts that it rests on."""
     title = record.payload.get("title") or record.subject
     decisions.doing(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)

@@ -1,6 +1,6 @@
 """Outcomes of copies whose source answers *not for now*: a table is locked, a standby ends long queries.
 
-It is put off without a failure, since such a moment passes by itself. Three times in a row it does not: then it is a
+It is put off without a failure, since such a moment passes by itself. After three times in a row it counts as a
 failure, which its retry policy spaces out and users see.
 """
 

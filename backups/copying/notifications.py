@@ -18,11 +18,11 @@ from sources.planning.names import CALLBACKS as QUEUE
 from sources.planning.names import PING
 
 PINGED_FOR = timedelta(hours=1)
-"""After which a ping that did not arrive means nothing any more."""
+"""The time after which a ping that did not arrive means nothing any more."""
 
 
 def follow(assignment: Assignment, record: Claimed, now: datetime, body: dict[str, Any]) -> None:
-    """Put on the backlog what goes out about an attempt. `body["event"]`: backup.succeeded or backup.failed."""
+    """Put the notifications about an attempt on the backlog. `body["event"]`: backup.succeeded or backup.failed."""
     policy, name = assignment.policy, assignment.source.name
     number = f"{record.id}-{record.attempt}"
     if endpoint := policy.outcomes_endpoint:

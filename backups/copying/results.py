@@ -49,15 +49,15 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Released():
             write_line(record, "released", outcome.reason, now)
         case Held():
-            # the repository's failure and not the assignment's, whose failures and promises stay as they are
+            # the repository's failure and not the assignment's: its failures and promises stay as they are
             write_line(
                 record, "failed for its repository" if outcome.tried else "held", _first_line(outcome.reason), now
             )
             # an edit has closed it, perhaps to another repository: refused again, it waits again
             BacklogRecord.objects.filter(pk=record.id, closes_at__lte=now).update(run_after=now)
         case Cancelled():
-            # out of its trigger, so that a resume in the same period emits again, also one that has come already; what
-            # a user cancelled stays cancelled
+            # out of its trigger, so that a resume in the same period emits again, also one that has come already; a
+            # record that a user cancelled stays cancelled
             ended = BacklogRecord.objects.filter(pk=record.id)
             if assignments.active().exists():
                 ended = ended.filter(cancel_requested_at=None)

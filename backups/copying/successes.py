@@ -1,4 +1,6 @@
-"""The results of a successful backup: the dates of its assignment, the row of the backup, and what is planned next."""
+"""The results of a successful backup: the dates of its assignment, the row of the backup, and the
+records planned next.
+"""
 
 from contextlib import suppress
 from datetime import datetime
@@ -104,7 +106,9 @@ def _hold_back_what_looks_wrong(assignment: Assignment, record: Claimed, result:
 
 
 def _counted(result: EngineResult) -> str:
-    """As `7 files (1 new, 2 removed), 500 bytes (300 read), 1 warning`; what is unknown or nothing is left out."""
+    """The counts of a run, such as `7 files (1 new, 2 removed), 500 bytes (300 read), 1 warning`. Counts that are
+    unknown or 0 are left out.
+    """
     files, size = (
         ", ".join(f"{number:,} {name}" for name in names if (number := getattr(result, name)))
         for names in (("new", "changed", "removed"), ("read", "added"))

@@ -1,4 +1,6 @@
-"""The outcome of a record whose copy has ended, by the verdict of its engine, and what is learnt of the repository."""
+"""The outcome of a record whose copy has ended, by the verdict of its engine, and the new facts about
+the repository.
+"""
 
 import dataclasses
 
@@ -51,7 +53,8 @@ def outcome_of(result: EngineResult, assignment: Assignment, monitor: LivenessMo
 
 def _note_room(assignment: Assignment, result: EngineResult) -> None:
     """Store how much room a repository has, and how much was not enough: by then, a backup that has filled it has
-    removed what it had written."""
+    removed the data that it had written.
+    """
     if result.room:
         note_room(assignment.policy.repository, result.room)
         if result.verdict is Verdict.FILLED:

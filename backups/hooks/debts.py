@@ -38,7 +38,7 @@ class DebtUnpaid(Exception):
 
 
 class Debt:
-    """A note, by its file: `ASSIGNMENT.json`, with words in between for what has happened since."""
+    """A note, by its file: `ASSIGNMENT.json`, with words in between for the events since."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -58,7 +58,7 @@ class Debt:
                 log.warning("cannot note at %s that it is %s: %s", self.file, word, error.strerror)
 
     def note(self) -> dict[str, Any] | None:
-        """The note; None if it was cut off, so that no `before` has begun, or is paid. Raises: OSError."""
+        """The note. None if it was cut off, so that no `before` has begun, or is paid. Raises: OSError."""
         with suppress(FileNotFoundError, ValueError):
             found: dict[str, Any] = json.loads(self.file.read_text())
             return found
@@ -110,7 +110,7 @@ def _paid(debt: Debt, pay: Pay) -> bool:
 
 
 def _write(file: Path, note: dict[str, Any]) -> None:
-    """So that it is there after a power failure, too."""
+    """Write a note so that it is there after a power failure, too."""
     with open(file, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
         json.dump(note, opened)
         opened.flush()

@@ -1,8 +1,9 @@
 """Runs the command of a hook as a child, and ends all that it started when the worker is killed. Standard library only.
 
-Run as `python -I -S keeper.py PROGRAM ARGUMENT…`, by `external.processes.runner`, in a process group of its own. When
-a worker is killed the kernel kills the program that its runner started, and that alone: a script's children would go
-on. So this one asks for a signal instead, and kills its group. A polite signal to the group is left to the command.
+Run as `python -I -S keeper.py PROGRAM ARGUMENT…`, by `external.processes.runner`, in a separate process group. When a
+worker is killed the kernel kills the program that its runner started, and that alone: a script's children would
+continue. So this one asks for a signal instead, and kills its group. A polite signal to the group is left to the
+command.
 """
 
 import ctypes

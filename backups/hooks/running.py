@@ -3,14 +3,14 @@
     before       its exit code decides: 0 continues, 75 is a source that is not there, all else is a failure, unless
                  the hook says otherwise
     the copy     only then
-    after        always after a `before` that succeeded, whatever became of the copy: a snapshot has to be released;
+    after        always after a `before` that succeeded, also if the copy failed: a snapshot has to be released;
                  after one that was cut off, by a stop or its timeout, too; its failure is a warning
-    on_failure   once when the attempt has failed, by whatever
+    on_failure   once when the attempt has failed, for any reason
 
 A worker that is killed, or stopped before `after` has ended, owes it: `debts.py`.
 
 `before` ends with the copy's stop: a cancel, the close of the window, a source that vanished, the loss of the lease.
-`after` and `on_failure` have a moment of their own after that, shorter than what is left of the lease.
+`after` and `on_failure` have a separate moment after that, shorter than the rest of the lease.
 """
 
 import logging
@@ -131,7 +131,7 @@ def _before(
 
 
 def _stages_of(debt: debts.Debt) -> dict[str, str]:
-    """Variables for `after`, which begins now, about what was before it."""
+    """Variables for `after`, which begins now, about the stages before it."""
     seen = {
         "BEFORE": "succeeded" if debts.SUCCEEDED in debt.said else "cut off",
         "AFTER": "again" if debts.AGAIN in debt.said else "first",
@@ -148,7 +148,7 @@ def after_failure(run: Run, assignment: Assignment, outcome: Outcome) -> None:
     error = outcome.error if isinstance(outcome, Failed) else "it ran for too long"
     try:
         hook = hook_of(assignment.policy.hook)
-    except HookUnusable:  # the failure names it, where that is what failed
+    except HookUnusable:  # the failure names it, if that is the cause
         return
     grace = conf.ending_seconds()
     stop, facts = Later(run.stop, grace * 3 / 8), _facts(run, assignment)
@@ -213,7 +213,7 @@ def _run(
     text = f"hook {hook.name}, {what}: {how_ended}" + (f": {lines}" if lines else "")
     try:
         decisions.doing("hook", f"{text} ({took})", **about)
-    except Error:  # a database that is away must not keep `after` from releasing what `before` has made
+    except Error:  # a database that is away must not keep `after` from releasing the work of `before`
         log.exception("cannot write to the log of decisions: %s", text)
     return ended, "" if ended == Ended(Ending.EXITED, 0, ended.last_lines) else text
 

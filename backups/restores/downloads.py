@@ -26,7 +26,7 @@ from storage.points.trees import Tree
 from storage.restoring.base import Report, Wish
 
 LARGEST = 20 * 2**30
-"""Bytes of a download; what is larger is restored into a folder."""
+"""The most bytes of a download; more is restored into a folder."""
 BATCH_FILES, BATCH_BYTES = 500, 256 * 2**20
 CHUNK = 2**20
 BLOCK = tarfile.BLOCKSIZE
@@ -40,7 +40,7 @@ _places = BoundedSemaphore(AT_ONCE)
 
 
 class TooManyDownloads(Exception):
-    """No further download begins now. The message says what to do."""
+    """No further download begins now. The message names what to do."""
 
 
 class Download:

@@ -43,7 +43,9 @@ SHOWN = 3
 
 
 def plan(now: datetime | None = None) -> int:
-    """Put on the backlog what was not drilled for the time its policy names. Returns how many are new."""
+    """Put the assignments that were not drilled for the time their policy names on the backlog. Returns how many are
+    new.
+    """
     instant = now or database_clock()
     time = ExpressionWrapper(Value(timedelta(seconds=1)) * F("policy__drill_every"), DurationField())
     first = Q(drill_planned_at=None) & LessThanOrEqual(records.first_from("policy__drill_every"), instant)
@@ -103,7 +105,7 @@ def _scratch_for(assignment: Assignment) -> Scratch:
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Keep what a drill found with its assignment. Runs in the settle's transaction."""
+    """Store the result of a drill with its assignment. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     row = Assignment.objects.filter(pk=record.payload["assignment"])
     match outcome:

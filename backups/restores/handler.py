@@ -74,7 +74,7 @@ def run_restore(run: Run) -> Outcome:
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Note what a settled attempt means for its restore. Runs in the settle's transaction."""
+    """Store the result of a settled attempt with its restore. Runs in the settle's transaction."""
     Progress.objects.filter(record_id=record.id).delete()
     found: dict[str, Any] = {}
     title = record.payload.get("title") or record.subject

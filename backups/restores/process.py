@@ -208,7 +208,7 @@ def scratch_for(kind: str, *, needs_server: bool = True) -> Scratch:
 
 @contextmanager
 def _naming_others(repository: Repository, folder: str, point: str) -> Iterator[None]:
-    """A failure of `repository` in the block names the others; as `way_out`. Raises: StorageFailed."""
+    """Name the others in a failure of `repository` in the block, as `way_out` does. Raises: StorageFailed."""
     try:
         yield
     except TargetFailed:

@@ -254,7 +254,7 @@ def choose(
         if asked is None:
             raise
         point = at or ""
-        with suppress(ValueError):  # that it does not answer is what matters
+        with suppress(ValueError):  # the lack of an answer is the error to report
             point = moments.choose(sorted(holdings.recorded(assignment, asked), key=layout.order_of), at, now, zone)
         sentence = process.way_out(asked, assignment.directory, point)
         raise type(error)(process.added(str(error), sentence)) from error

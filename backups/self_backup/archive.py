@@ -24,7 +24,7 @@ KEY = "key.age"
 ENDING = ".tar.age"
 ABOUT, DATABASE, FILES = "about.json", "database.dump", "files"
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Without what looks alike on paper."""
+"""Letters and digits, without those that look alike on paper."""
 GROUPS, LETTERS = 6, 5
 TRIES = 50
 EXCESSIVE = "Excessive work parameter"
@@ -38,16 +38,18 @@ class WrongPassphrase(Exception):
 
 
 class TooSlow(Exception):
-    """This machine would take too long to open the key, whatever the passphrase. The message says what to do."""
+    """This machine would take too long to open the key, whatever the passphrase. The message names what to do."""
 
 
 class ArchiveDamaged(Exception):
-    """An archive cannot be read. The message says what is wrong with it."""
+    """An archive cannot be read. The message names what is wrong with it."""
 
 
 @dataclass(frozen=True)
 class ArchiveKey:
-    """`recipient`: what archives are sealed for. `age_identity`: what opens them, sealed by `passphrase`."""
+    """A key pair. `recipient`: the key that archives are sealed for. `age_identity`: the one that opens them, sealed by
+    `passphrase`.
+    """
 
     recipient: str
     age_identity: bytes = field(repr=False)

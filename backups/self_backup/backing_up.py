@@ -1,5 +1,5 @@
 """The day's record of the kind `self_backup`: dump the database, pack it with keys and settings, seal it, put it into
-the repository, remove what is older than the last fourteen.
+the repository, remove the archives that are older than the last fourteen.
 """
 
 import os
@@ -66,9 +66,10 @@ def plan_for_today(now: datetime | None = None) -> int:
 
 
 def chosen_repository() -> Repository | None:
-    """The one that `BACKUPSCHED_SELF_BACKUP_TO` names; by default the oldest one. Only one that a superuser, or who
-    runs commands on the host, has given its name and place: an account that edits repositories would get the
-    scheduler's backups, and could keep back the newest one."""
+    """The repository that `BACKUPSCHED_SELF_BACKUP_TO` names; by default the oldest one. Only one whose name and place
+    were given by a superuser, or by a user who runs commands on the host: an account that edits repositories would get
+    the scheduler's backups, and could keep back the newest one.
+    """
     name = settings.SELF_BACKUP_TO
     named = {"name": name} if name else {}
     return Repository.objects.filter(by_superuser=True, **named).order_by("id").first()
@@ -103,7 +104,7 @@ def self_backup(run: Run) -> Outcome:
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Note what a settled record has made. Runs in the settle's transaction."""
+    """Store the archive that a settled record has made. Runs in the settle's transaction."""
     match outcome:
         case Succeeded(result=DayArchive(file, size)):
             SelfBackup.objects.filter(day=record.subject).update(ended_at=now, file=file, size=size)

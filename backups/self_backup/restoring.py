@@ -31,7 +31,7 @@ ENVIRONMENT_FILE = "restored.env"
 
 
 class CannotRestore(Exception):
-    """It cannot be done here. The message says why, and what to do; nothing was changed."""
+    """The restore cannot be done here. The message names the reason, and what to do; nothing was changed."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Work on what is in repositories: retention, checks, copies, looks and removals."""
+"""Work on the contents of repositories: retention, checks, copies, looks and removals."""

@@ -39,7 +39,7 @@ from storage.points.store import Stopped, StorageFailed
 
 KIND = planning.CHECK
 EVERY = timedelta(hours=20)
-"""A day, less what a window may be later than the last one."""
+"""A day, less the time by which a window may be later than the last one."""
 DAY = 86_400
 ONLY = "repositories"
 """A key of the payload of a check that was asked for: the ids of the repositories to read, None for all."""
@@ -50,7 +50,9 @@ SLACK = 0.75
 
 
 def plan(now: datetime | None = None) -> int:
-    """Put on the backlog what was not checked for a day, the longest ago first. Returns how many are new."""
+    """Put the assignments that were not checked for a day on the backlog, the longest ago first. Returns how many are
+    new.
+    """
     instant = now or database_clock()
     first = Q(check_round=None) & LessThanOrEqual(records.first_from(EVERY.total_seconds()), instant)
     again = Q(check_round__planned_at__lt=instant - EVERY) | Q(check_round__planned_at__gt=instant + records.AHEAD)
@@ -98,8 +100,9 @@ def _enqueue(
     since: datetime | None = None,
     **how: Any,
 ) -> int:
-    """`only`: of the repositories, which puts off no turn of the others. One that is not restic's is read for each.
-    `since`: what was planned from then on is not planned again."""
+    """Put checks on the backlog. `only`: the repository to read, which puts off no turn of the others; one that is not
+    restic's is read for each. `since`: a restic repository that was planned from then on is not planned again.
+    """
     turns = restic_turns.turns_of(assignments, now, since)
     if only:
         whole = turns.whole if only.format == Format.RESTIC else assignments
@@ -145,8 +148,9 @@ class Read:
 
 
 def _check(work: records.Work) -> Read:
-    """Read on where the last run ended, or what was asked for; then what is known to be damaged elsewhere. A repository
-    of earlier days that fails is named, and the next one is read."""
+    """Read on where the last run ended, or what was asked for; then the data that is known to be damaged elsewhere. A
+    repository of earlier days that fails is named, and the next one is read.
+    """
     assignment, policy, only = work.assignment, work.assignment.policy, work.record.payload.get(ONLY)
     row = CheckRound.objects.filter(pk=assignment.pk).first() or CheckRound(assignment=assignment)
     holding, failed = holdings.holding(assignment), list[str]()
@@ -195,7 +199,8 @@ def _check(work: records.Work) -> Read:
 
 
 def _read(work: records.Work, row: CheckRound, repository: Repository, share: float) -> tuple[Checked, dict[str, Any]]:
-    """Read on in one; 0: only what is known to be damaged there. Returns also what is `unrecorded` and `lost`.
+    """Read on in one repository; with a share of 0 only the data that is known to be damaged there. Returns also the
+    points that are `unrecorded` and `lost`.
 
     Raises: StorageFailed, Stopped, Busy.
     """
@@ -241,7 +246,7 @@ def _read_again(work: records.Work, row: CheckRound, others: list[Repository], f
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Keep where the round is, and what was found. Runs in the settle's transaction."""
+    """Store the place of the round, and the findings. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     match outcome:
         case Succeeded(result=Read(done=done) as read):
@@ -273,7 +278,7 @@ def _move_on(row: CheckRound, read: Read, began_at: datetime, now: datetime) -> 
 
 
 def _note(row: CheckRound, repository_id: int, done: Checked, now: datetime) -> list[Damage]:
-    """Keep what is damaged in a repository; a copy brings it once more. Returns what was not known."""
+    """Store the damage in a repository; a copy brings the data once more. Returns the damage that was not known."""
     before = [(each.get("repository"), each["point"], each["path"]) for each in row.damage]
     row.damage = [each for each in row.damage if each.get("repository") != repository_id]
     row.damage += [asdict(each) for each in done.damaged]

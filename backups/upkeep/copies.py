@@ -52,7 +52,9 @@ YIELDED = "a backup of its source, or what needs one of its repositories alone, 
 
 
 def plan(now: datetime | None = None) -> int:
-    """Put on the backlog what has a point that is not in its copy, the longest ago first. Returns how many are new."""
+    """Put the assignments with a point that is not in its copy on the backlog, the longest ago first. Returns how many
+    are new.
+    """
     instant = now or database_clock()
     of_it = Copy.objects.filter(assignment=OuterRef("pk"), repository=OuterRef("policy__copy_to"))
     lately = (instant - AGAIN_AFTER, instant + records.AHEAD)
@@ -123,7 +125,7 @@ class AtCopy(records.Work):
 
 
 def copy_points(run: Run) -> Outcome:
-    """Copy what is not there yet, and remove what is not kept. Blocks for as long as that takes."""
+    """Copy the points that are not there yet, and remove those that are not kept. Blocks for as long as that takes."""
     return records.do(run, _copy, at_work=AtCopy)
 
 
@@ -203,7 +205,7 @@ def _again(assignment: Assignment, target: Repository) -> list[str]:
 
 
 def _thin(work: records.Work, target: Repository, found: Brought) -> None:
-    """Remove from the copy what the policy does not keep, unless a backup looked wrong."""
+    """Remove the points from the copy that the policy does not keep, unless a backup looked wrong."""
     if work.assignment.held_back_since:
         return
     try:
@@ -226,7 +228,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     rows = Assignment.objects.filter(pk=record.payload["assignment"])
     match outcome:
         case Succeeded(result=Brought() as found):
-            # locked first, as wherever an assignment and what hangs on it are written
+            # locked first, as everywhere that an assignment and its dependent rows are written
             if (assignment := rows.select_for_update(no_key=True).first()) is None:
                 return
             before = ""

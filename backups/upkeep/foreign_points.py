@@ -26,8 +26,9 @@ GRACE_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class ForeignPoint:
-    """A point of an assignment in a repository, and what its manifest says of itself (`runs.facts_of`), whatever that
-    is worth."""
+    """A point of an assignment in a repository, with the facts that its manifest gives (`runs.facts_of`), however
+    reliable they are.
+    """
 
     assignment: Assignment
     repository: Repository
@@ -39,7 +40,7 @@ class ForeignPoint:
 
     @property
     def at(self) -> datetime:
-        """When it began, by its name."""
+        """The instant at which it began, by its name."""
         return layout.instant_of(self.name)
 
 
@@ -112,7 +113,7 @@ def accept(point: ForeignPoint, *, by: str) -> None:
     assignment, repository, name = point.assignment, point.repository, point.name
     if layout.instant_of(name) > database_clock() + AHEAD:
         raise ValueError(f"point {name} is of the future: restore it with --foreign, or delete its manifest")
-    # locked first, as wherever an assignment and what hangs on it are written
+    # locked first, as everywhere that an assignment and its dependent rows are written
     Assignment.objects.select_for_update(no_key=True).filter(pk=assignment.pk).first()
     known_points.replace(assignment.pk, repository.pk, {name: point.facts["digest"]}, accepted=True)
     copy = assignment.copies.filter(repository=repository).first()

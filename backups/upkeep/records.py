@@ -54,7 +54,9 @@ PRIORITY = -10
 PASSED_OVER = (WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SWEEP, WaitingFor.RECHECK)
 """The waits that a record does not have to end if it is asked for now."""
 AHEAD = timedelta(hours=1)
-"""Further in the future nothing was planned but by a clock that was ahead: it counts as not planned."""
+"""The limit of dates in the future: only a clock that was ahead can have planned later ones, so they count as not
+planned.
+"""
 ASKED_FOR = {"asked_for": True}
 """A part of the payload of a record that was asked for."""
 LEFT_OUT = "something was left out of it; what, is not known, since the result of its run was lost"
@@ -66,8 +68,9 @@ CLOSED = "its window closed; it goes on in the next opening"
 
 
 def first_from(seconds: float | str) -> Combinable:
-    """When an assignment has its first turn of what comes round in so many seconds (or in those of a column): the
-    first ones of a fleet that was made in one day do not come together."""
+    """The first turn of an assignment in work that is repeated after so many seconds (or after those in a column): the
+    first turns of a fleet that was made in one day do not come together.
+    """
     period = Value(float(seconds)) if isinstance(seconds, float) else F(seconds)
     return ExpressionWrapper(F("inserted_at") + PHASE * period, DateTimeField())
 
@@ -160,8 +163,9 @@ async def hand_on(run: Run) -> Outcome:
 
 
 class Work:
-    """A record at work in its execution unit: the stop signal and the progress of what it starts. `stops_at_close`: of
-    its window, whatever its policy says of backups."""
+    """A record at work in its execution unit: the stop signal and the progress of its programs. `stops_at_close`: it
+    stops when its window closes, whatever its policy's rule for backups.
+    """
 
     stops_at_close = False
 
@@ -192,9 +196,10 @@ class Work:
 
 
 def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False, at_work: type[Work] = Work) -> Outcome:
-    """Do the work of a record; what it returns is the outcome, or its result. Blocks for as long as that takes.
+    """Do the work of a record; the value that it returns is the outcome, or its result. Blocks for as long as that
+    takes.
 
-    `although_retired`: also if its source is.
+    `although_retired`: also if its source is retired.
     """
     try:
         assignment = assignment_of(run.record)
@@ -222,7 +227,7 @@ def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False,
 
 
 class Refused(Exception):
-    """It does not begin now: its record gets this outcome."""
+    """The work does not begin now: its record gets this outcome."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__()
@@ -230,8 +235,9 @@ class Refused(Exception):
 
 
 def record_points(assignment_id: int, repository_id: int, found: Iterable[dict[str, Any]]) -> None:
-    """Write the rows of backups whose result was lost, as when the database went away in between: without one, a point
-    is never removed. `found`: as `runs.unrecorded` says."""
+    """Write the rows of backups whose result was lost, such as when the database went away in between: without one, a
+    point is never removed. `found`: the result of `runs.unrecorded`.
+    """
     written = Backup.objects.filter(assignment=assignment_id, repository=repository_id)
     known = {layout.point_of(each) for each in written.values_list("snapshot", flat=True)}
     rows = []
@@ -276,7 +282,7 @@ def _instant(written: str) -> datetime | None:
 
 
 def log_outcome(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """The line of the log for what did not succeed. Runs in the settle's transaction."""
+    """Write the line of the log for an outcome that is not a success. Runs in the settle's transaction."""
     if record.queue != planning.BACKUPS:
         return
     Progress.objects.filter(record_id=record.id).delete()

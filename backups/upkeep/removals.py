@@ -106,7 +106,7 @@ def _of(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def under_way() -> frozenset[str]:
-    """The subjects of what is being deleted, for `obstacle` of many rows."""
+    """The subjects of the rows that are being deleted, for `obstacle` of many rows."""
     return frozenset(BacklogRecord.objects.unfinished().filter(kind=KIND).values_list("subject", flat=True))
 
 
@@ -238,7 +238,7 @@ def _places(row: Row) -> list[tuple[Assignment, Repository]]:
 
 
 def _forget_what_goes(assignment: Assignment, repository: Repository) -> None:
-    """An assignment is neither protected nor damaged by what goes."""
+    """Take the points that go out of the damage and the last success of an assignment."""
     for checked in CheckRound.objects.filter(assignment=assignment):
         checked.damage = [each for each in checked.damage if each.get("repository") != repository.pk]
         checked.save(update_fields=["damage"])

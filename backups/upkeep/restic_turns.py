@@ -89,7 +89,9 @@ def read_for(assignment: Assignment) -> QuerySet[Assignment]:
 
 
 def recorded_of_others(assignment: Assignment, repository: Repository) -> dict[str, list[str]]:
-    """Folder → points that a restic repository has by our rows, of those for whom this one reads it."""
+    """Folder → points that a restic repository has by our rows, for the other assignments for which this
+    one reads it.
+    """
     if assignment.policy.repository.format != Format.RESTIC or repository.format != Format.RESTIC:
         return {}
     found, there = defaultdict[str, list[str]](list), {"repository": repository, "assignment__in": read_for(assignment)}

@@ -38,7 +38,7 @@ from storage.points.store import Stopped, StorageFailed
 KIND = planning.RETENTION
 MINUTES = 24 * 60
 PRUNE_EVERY = timedelta(hours=20)
-"""A prune reads what all snapshots hold: not for each source that forgets one."""
+"""The least time between two prunes: each reads the data of all snapshots, so not for each source that forgets one."""
 UNREADABLE = "its manifest cannot be read, so the point cannot be restored, and the one after it is not removed"
 
 
@@ -63,14 +63,14 @@ class Removal:
     manifests: dict[int, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
     def count(self, repository: Repository, answer: dict[str, Any]) -> None:
-        """Keep what was removed of backups."""
+        """Add the removed points of backups to the result."""
         self.points += answer["points"]
         self.kept += len(answer["present"])
         self.freed += answer["freed"]
         self.unrecorded[repository.pk] = answer["unrecorded"]
 
     def note_manifests(self, repository: Repository, decided: list[KeptPoint], answer: dict[str, Any]) -> None:
-        """Keep which points are not there, and whose manifests cannot be read."""
+        """Add the points that are not there, and those whose manifests cannot be read, to the result."""
         absent = [each for each in decided if each.reasons and each.point.name not in answer["present"]]
         self.lost += [each.point.name for each in absent if MISSING not in each.reasons]
         self.there[repository.pk] = answer["present"]
@@ -93,7 +93,7 @@ def plan_retired(now: datetime | None = None) -> int:
 
 
 def plan(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
-    """Put on the backlog those of which something is to be removed. Returns how many are new.
+    """Put the records of assignments with points to remove on the backlog. Returns how many are new.
 
     Not those that are held back, whose source is paused, or whose policy is disabled.
     """
@@ -103,7 +103,7 @@ def plan(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
 
 
 def remove_points(run: Run) -> Outcome:
-    """Remove what the policy does not keep. Blocks for as long as that takes."""
+    """Remove the points that the policy does not keep. Blocks for as long as that takes."""
     return records.do(run, _remove, although_retired=True)
 
 
@@ -168,7 +168,7 @@ def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -
         which["is_chained"] = known_points.are_chained(work.assignment, repository)
         answer = repository_orders.work("remove_points", repository, work, **_at(work), **which)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))
-    # what came without a row is there, so it is not given up; nor is what has one and is lost
+    # a point that came without a row is there, so it is not given up; nor is one that has a row and is lost
     known_points.give_up(work.assignment, repository, answer["present"])
     return answer
 
@@ -201,8 +201,10 @@ def _at(work: records.Work) -> dict[str, Any]:
 
 @transaction.atomic
 def _note_gone(assignment: Assignment, repository: Repository, gone: set[str]) -> None:
-    """No settle is waited for, which may come after hours, or never: these names do not come again."""
-    # locked first, as wherever an assignment and what hangs on it are written
+    """Note the removed points without waiting for a settle, which may come after hours, or never: these names do not
+    come again.
+    """
+    # locked first, as everywhere that an assignment and its dependent rows are written
     Assignment.objects.select_for_update(no_key=True).filter(pk=assignment.pk).first()
     rows = assignment.backups.filter(repository=repository).order_by().values_list("pk", "snapshot")
     if pks := [pk for pk, place in rows if layout.point_of(place) in gone]:
@@ -228,12 +230,12 @@ def _thin_copies(work: records.Work, done: Removal) -> None:
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Keep what was found out about the points that are left. Runs in the settle's transaction."""
+    """Store the findings about the points that are left. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     match outcome:
         case Succeeded(result=Removal() as done):
             assignment_id = record.payload["assignment"]
-            # locked first, as wherever an assignment and what hangs on it are written
+            # locked first, as everywhere that an assignment and its dependent rows are written
             locked = Assignment.objects.select_for_update(no_key=True).filter(pk=assignment_id)
             if (assignment := locked.first()) is None:
                 return
@@ -252,8 +254,9 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
 def note_manifests(
     assignment_id: int, repository_id: int, wrong: Mapping[str, str], there: Iterable[str], now: datetime
 ) -> None:
-    """Keep which points of an assignment in a repository have manifests that cannot be read, or none, and why. Of those
-    that are `there`, what was known stays: not all manifests were read."""
+    """Store which points of an assignment in a repository have manifests that cannot be read, or none, and why. For
+    points that are `there`, earlier findings stay: not all manifests were read.
+    """
     rows = CheckRound.objects.filter(pk=assignment_id).select_for_update(no_key=True)  # a check may note, too
     row = rows.first() or CheckRound(pk=assignment_id, planned_at=now)
     found = [asdict(of_manifest(point, why, repository_id)) for point, why in wrong.items()]

@@ -108,7 +108,7 @@ def known_to_be_lost(assignment: Assignment) -> set[tuple[int | None, str]]:
 
 
 def _not_restorable(assignment: Assignment) -> dict[tuple[int | None, str], str]:
-    """These, and those whose manifest or dump is damaged, with which it is."""
+    """The lost points, and those whose manifest or dump is damaged, each with the reason."""
     damage = CheckRound.objects.filter(pk=assignment.pk).values_list("damage", flat=True).first() or []
     of_points = [each for each in damage if each["place"] == layout.MANIFESTS or each.get("is_all")]
     damaged = {(each.get("repository"), each["point"]): DAMAGED for each in of_points}

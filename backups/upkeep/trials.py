@@ -59,8 +59,10 @@ WORKS = "it was written, read and deleted there"
 
 @dataclass
 class Trial:
-    """A repository that was tried, `as_it_was` then. `problem`: why it cannot be used, empty if it can; `is_new`: the
-    place does not say whose it is; `lacks`: what it lacks and is used all the same; `notices`: sentences for users."""
+    """A repository that was tried, `as_it_was` then. `problem`: the reason why it cannot be used, empty if it can;
+    `is_new`: the place does not name its owner; `lacks`: its missing contents, with which it is used all the same;
+    `notices`: sentences for users.
+    """
 
     repository: int
     as_it_was: tuple[Any, ...]
@@ -81,7 +83,7 @@ def look(run: Run) -> Outcome:
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Keep what a look has found. Runs in the settle's transaction."""
+    """Store the result of a look. Runs in the settle's transaction."""
     match outcome:
         case Succeeded(result=Trial() as found):
             row = Repository.objects.select_for_update(no_key=True).filter(pk=found.repository).first()
@@ -155,8 +157,9 @@ def holds(row: Repository, found: Sequence[str]) -> str:
 
 
 def make(row: Repository, stop: StopSignal | None = None) -> tuple[str, str]:
-    """Make a repository of restic, which cuts files into pieces as the first one does, if that answers. Returns why it
-    cannot be made, and what users are to know besides; each may be empty. Raises: Stopped, where there is a `stop`."""
+    """Make a repository of restic, which cuts files into pieces as the first one does, if that answers. Returns the
+    reason why it cannot be made, and a notice for users; each may be empty. Raises: Stopped, if there is a `stop`.
+    """
     first = _first_beside(row)
     like, unlike = None, ""
     try:

@@ -1,7 +1,8 @@
-"""An agent says "I am here": what it reports is stored in one statement, then the records of its source are moved.
+"""Check-ins of agents: the facts that one reports are stored in one statement, then the records of its source are
+moved.
 
-`sources/planning/arrivals.py` says what happens when its source is found silent at the same moment. Most check-ins move
-nothing, and are that one statement. Where one is cut off in between, its agent's next one moves the records.
+`sources/planning/arrivals.py` explains the case in which its source is found silent at the same moment. Most check-ins
+move nothing, and are that one statement. If one is cut off in between, its agent's next one moves the records.
 """
 
 import ipaddress
@@ -26,7 +27,7 @@ from sources.planning.standings import STANDINGS
 MAX_ADDRESSES = 20
 
 LARGEST_SKEW_SECONDS = 1e9
-"""Some thirty years: enough to say that a clock is wrong."""
+"""Some thirty years: enough to show that a clock is wrong."""
 
 NO_ADDRESS = ipaddress.IPv4Network("0.0.0.0/8")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -247,7 +248,9 @@ def _address(text: str) -> Address:
 
 
 def clock_skew(sent_at: datetime | None, now: datetime) -> float | None:
-    """Seconds by which the sender's clock is ahead, bounded; None when it did not say. Nothing is decided by it."""
+    """Seconds by which the sender's clock is ahead, bounded. None if it did not send its time. Nothing is decided by
+    it.
+    """
     if sent_at is None:
         return None
     ahead = (sent_at - now).total_seconds()

@@ -27,13 +27,15 @@ PREFIX = "bsa_"
 """A prefix by which a token that turns up in a log or a repository is recognised."""
 
 USED_AT_PRECISION = timedelta(hours=1)
-"""`used_at` is written at most this often: agents come every few minutes, and a write is half of what one costs."""
+"""The least time between two writes of `used_at`: agents come every few minutes, and a write is half the
+cost of one.
+"""
 
 KEPT_FOR = timedelta(days=90)
-"""After its end the row of a token says until when it could have been used."""
+"""The time for which the row of a token is kept after its end, to show until when it could have been used."""
 
 CODE_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Digits and letters without I, L, O and U, so that what is read aloud or copied by hand arrives."""
+"""Digits and letters without I, L, O and U, so that a code that is read aloud or copied by hand arrives."""
 
 CODE_LENGTH = 16
 """The number of letters, out of 32: 80 bits."""
@@ -168,7 +170,9 @@ def enrol_command(url: str, code: str) -> str:
 
 
 def expires_at(valid_for: float, now: datetime) -> datetime:
-    """When a code expires that was made at `now` for `valid_for` seconds. It is not accepted from then on."""
+    """The instant at which a code that was made at `now` for `valid_for` seconds expires. It is not accepted from then
+    on.
+    """
     return now + timedelta(seconds=valid_for)
 
 

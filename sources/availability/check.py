@@ -3,8 +3,8 @@
 answers  → handed to the execution units
 silent   → woken, if allowed, and first in line three minutes later; else asked again later, demoted
 
-In `arrivals`, where a source has just checked in, it is given some seconds only, so what is there does not wait for
-what is not; what needs longer goes back to `availability` and has its policy's time.
+In `arrivals`, where a source has just checked in, it is given some seconds only, so a source that is there does not
+wait for one that is not; a source that needs longer goes back to `availability` and has its policy's time.
 """
 
 import asyncio
@@ -120,7 +120,7 @@ class _Lookups:
         self._loading: asyncio.Task[None] | None = None
 
     async def find(self, record: Claimed) -> Assignment | Outcome:
-        """Raises: what the database does."""
+        """Find the assignment of a record, or its outcome. Raises: the errors of the database."""
         _, answer = self._wanted.setdefault(record.id, (record, asyncio.get_running_loop().create_future()))
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._load_all())
@@ -145,7 +145,7 @@ _lookups: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Lookups]]" = 
 
 
 async def _assignment_or_outcome(record: Claimed) -> Assignment | Outcome:
-    """The assignment of a record, or what to do instead of asking it."""
+    """The assignment of a record, or the outcome to give instead of asking its source."""
     of_loop = _lookups.setdefault(asyncio.get_running_loop(), {})
     if record.queue not in of_loop:
         of_loop[record.queue] = _Lookups(record.queue)

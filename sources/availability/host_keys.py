@@ -18,8 +18,8 @@ HOW_TO_GET_ONE = (
 
 
 def check_host_key(text: str) -> None:
-    """Check one or more lines of `TYPE BASE64`. Raises: ValueError saying what is wrong and what to do."""
-    from cryptography.exceptions import UnsupportedAlgorithm  # late: what only follows addresses does without
+    """Check one or more lines of `TYPE BASE64`. Raises: ValueError naming what is wrong and what to do."""
+    from cryptography.exceptions import UnsupportedAlgorithm  # late: code that only follows addresses does without
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
     lines = [line for line in text.splitlines() if line.strip()]
@@ -66,7 +66,7 @@ async def _fetch(address: str, port: int) -> ShownKey:
     except TimeoutError:
         raise OSError(f"{address}:{port} showed no host key within {FETCH_SECONDS:g} s") from None
     except (asyncssh.Error, OSError) as error:
-        # not what it sent: an account that may change an address would read the banners of a whole network
+        # without the text that it sent: an account that may change an address would read the banners of a whole network
         why = "it is no SSH host that shows one"
         if isinstance(error, guarded.Guarded) or (isinstance(error, OSError) and error.strerror):
             why = contact.reason(error)
@@ -80,7 +80,7 @@ async def shown_key(address: str, port: int, algorithms: Collection[str]) -> Any
     """The key of one of these algorithms that the SSH host at an IP address proves to have, by a key exchange without a
     login, as asyncssh has it. None if it shows none. Raises: OSError, asyncssh.Error.
     """
-    import asyncssh  # a third of a second, which only those pay who ask
+    import asyncssh  # a third of a second, which only callers that ask pay
 
     asyncssh.set_log_level(logging.WARNING)
     # nothing of the account's own: no configuration, keys or agent

@@ -1,6 +1,7 @@
-"""Does a PostgreSQL server answer? A real connection and `SELECT 1`, with the source's own user and secret.
+"""The question whether a PostgreSQL server answers: a real connection and `SELECT 1`, with the source's user and
+secret.
 
-A server that refuses us (wrong password, no such database) is there: pg_dump will say what is wrong, and that is a
+A server that refuses us (wrong password, no such database) is there: pg_dump will report what is wrong, and that is a
 failure. One that starts up, shuts down or has no connection left is not there for now.
 """
 
@@ -49,7 +50,7 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
         queue = planning.ARRIVALS if contact.is_arrival.get() else planning.AVAILABILITY
         secret = await read_secret_in_queue(source.secret, queue)
     except SecretNotFound:
-        secret = None  # the backup will say so
+        secret = None  # the backup will report that
     try:
         await _look_at_certificates(source.options.get("sslrootcert", SYSTEM))
     except SecretNotFound as error:

@@ -59,7 +59,9 @@ speaks first).
 HUNG_UP = "it hung up without a word"
 
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Takes any certificate: nothing is sent to whom it greets, and the engine looks at it."""
+"""A context that takes any certificate: no data is sent to the greeted server, and the engine looks at
+its certificate.
+"""
 TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -76,7 +78,7 @@ class Answer:
 
 
 async def ask(source: Source, timeout: float) -> Answer:
-    """Contact `source`, for at most `timeout` seconds. Never raises for what the source or the network does.
+    """Contact `source`, for at most `timeout` seconds. Never raises because of the source or the network.
 
     Raises: OSError when this process has no file descriptor left.
     """

@@ -1,8 +1,8 @@
-"""The circuit breaker of a repository: what opens it, and how the handlers of backups ask it.
+"""The circuit breaker of a repository: the failures that open it, and how the handlers of backups ask it.
 
-Only what is wrong for every source counts: no directory, no space, a disk that is read-only or broken. An engine also
-says *repository failed* when it could not write in the directory of one assignment; so the repository is tried before
-it is blamed.
+Only failures that concern every source count: no directory, no space, a disk that is read-only or broken. An engine
+also reports *repository failed* when it could not write in the directory of one assignment; so the repository is tried
+before it is blamed.
 """
 
 from django.db.models import CharField, OuterRef, Subquery, Value

@@ -33,7 +33,9 @@ LOOKUP_SECONDS = 5.0
 
 
 LATE_SECONDS = 30.0
-"""After the time of a re-check. A computer that was woken by a packet may fall asleep again two minutes later."""
+"""Seconds after the time of a re-check. A computer that was woken by a packet may fall asleep again two
+minutes later.
+"""
 
 SETTLED_WITHIN_SECONDS = 10.0
 """Seconds from a packet to the settle of its record. Until then the source counts by its row, from then on by its
@@ -103,7 +105,7 @@ def without_a_packet(record: Claimed, assignment: Assignment, reason: str, now: 
 
 
 def not_foreseen(policy: Policy, reason: str) -> Unavailable:
-    """The outcome of a silence while no unit is foreseen for who wakes."""
+    """The outcome of a silence while no unit is foreseen for a source that wakes."""
     reason = f"{reason}; no magic packet was sent: no execution unit is foreseen for it"
     return Unavailable(reason, min(policy.recheck_after, policy.wake_wait))
 

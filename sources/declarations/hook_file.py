@@ -41,7 +41,7 @@ WORDS = 'a list of words, of which the first is the absolute path of a program, 
 
 
 class HookUnusable(Exception):
-    """A hook cannot be run on this host. The message says why, where, and what to do."""
+    """A hook cannot be run on this host. The message names the reason, the place, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,13 @@ def _check_owners(path: Path, file: os.stat_result) -> None:
     for each, found in ((path, file), *((parent, parent.lstat()) for parent in path.parents)):
         if found.st_uid not in (0, os.geteuid()):
             raise ValueError(f"{each} belongs to another account than root: chown root {each}")
-        # in a sticky directory, as /tmp, no account replaces what is another's
+        # in a sticky directory, such as /tmp, no account replaces the files of another
         if found.st_mode & 0o022 and not (found.st_mode & stat.S_ISVTX and stat.S_ISDIR(found.st_mode)):
             raise ValueError(f"other accounts can write {each}: chmod go-w {each}")
 
 
 def _hook(name: str, table: Any) -> Hook:
-    """Raises: ValueError saying what is wrong with which key."""
+    """The hook of a table. Raises: ValueError naming what is wrong with which key."""
     if not isinstance(table, dict) or not any(key in table for key in COMMANDS):
         raise ValueError(f"it is a table with {', '.join(COMMANDS)}, or one of them")
     if unknown := sorted(set(table) - set(KEYS)):

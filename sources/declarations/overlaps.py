@@ -58,7 +58,7 @@ def check_source(source: Source, repositories: Iterable[Repository], ours: OurPl
 
 
 def check_repository(repository: Repository) -> None:
-    """Raises: ValidationError on `location`, when it overlaps what it must not."""
+    """Raises: ValidationError on `location`, when it overlaps a folder that it must not."""
     forms = _forms(repository.location, not repository.remote)
     if not repository.remote and (own := _first_overlap(forms, OurPlaces.now().inside)):
         _refuse("location", repository.location, own, OURS_IS_THERE)

@@ -158,8 +158,9 @@ def keep_place(row: Source) -> None:
 
 
 def check_folder(account: Any, field: str, folder: str, roots: Collection[Path], real: Path | None = None) -> None:
-    """Raises: ValidationError for a folder that is in none of `roots`, where `account` may name no other. `real`: where
-    links lead, if that was looked at already."""
+    """Raises: ValidationError for a folder that is in none of `roots`, if `account` may name no other. `real`: where
+    its links lead, if that was looked at already.
+    """
     if account.has_perm(ANY_FOLDER):
         return
     for path in (Path(os.path.normpath(folder)), real or Path(folder).resolve()):  # where links lead as well

@@ -23,7 +23,7 @@ from storage.places.remotes import REST_SERVER
 HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")
 MAC_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}")
 LONGEST_DATABASE_NAME = 63
-"""Bytes: PostgreSQL cuts what is longer."""
+"""Bytes: PostgreSQL cuts a longer name."""
 ELSEWHERE = re.compile(r"(?P<kind>[A-Za-z][\w+.-]*):|[\w.-]+@[\w.-]+:(?P<path>)")
 """A URL, a remote of rclone, a drive, a host of scp."""
 HIGHEST_PORT = 65_535
@@ -240,7 +240,7 @@ def _check_rest_server(remote: dict[str, Any], format: str) -> None:
     if not isinstance(remote.get("user", ""), str):
         raise ValueError("user must be text")
     check_url(str(remote.get("url", "")))
-    if text := cleartext.refusal_of_remote(remote, remote.keys() & {"user"}):  # who has one has a password
+    if text := cleartext.refusal_of_remote(remote, remote.keys() & {"user"}):  # a user has a password
         raise ValueError(text)
 
 

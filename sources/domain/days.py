@@ -37,7 +37,7 @@ class Day(StrEnum):
     """The window of the policy had no opening in it."""
     RETIRED = "retired"
     NONE = "nothing was due"
-    """It had not begun, or the source was under no policy yet."""
+    """The day had not begun, or the source was under no policy yet."""
 
 
 SIGNS = {

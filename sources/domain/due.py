@@ -1,4 +1,4 @@
-"""When an assignment is due again, and on which day that is. Pure: `now` is always an argument."""
+"""The next-backup date of an assignment, and the day of that date. Pure: `now` is always an argument."""
 
 from datetime import date, datetime
 

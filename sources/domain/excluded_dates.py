@@ -19,7 +19,9 @@ FORMS = 'write 2026-12-24, 12-25 (each year), 2026-12-27..2026-12-31 or {"holida
 
 @dataclass(frozen=True)
 class ExcludedDates:
-    """`spans` are first and last date, both excluded; `yearly` are (month, day); `places` are whose holidays are."""
+    """Excluded dates: `spans` are first and last date, both excluded; `yearly` are (month, day); `places` are those
+    whose public holidays are excluded.
+    """
 
     spans: tuple[tuple[date, date], ...] = ()
     yearly: frozenset[tuple[int, int]] = frozenset()
@@ -29,7 +31,7 @@ class ExcludedDates:
     def parse(cls, entries: Any) -> "ExcludedDates":
         """Build from JSON entries "2026-12-24", "12-25" (each year), "2026-12-27..2026-12-31" and {"holidays": "DE"}.
 
-        Raises: ValueError saying which entry is wrong, and what is right.
+        Raises: ValueError naming the entry that is wrong, and what is right.
         """
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             raise ValueError(f"excluded dates are a list; {FORMS}")

@@ -28,7 +28,8 @@ SMALLEST_STEP = timedelta(microseconds=1)
 @dataclass(frozen=True)
 class Thresholds:
     """Overdue when it counts from before `raise_before`, until it counts from after `clear_after`. `chance_over_at`:
-    when the last period ended in which there could be a backup; None with `alert_after`."""
+    the end of the last period in which there could be a backup, None with `alert_after`.
+    """
 
     raise_before: datetime
     clear_after: datetime

@@ -34,10 +34,10 @@ class PreviewedPeriod:
 def coming_periods(
     period: Period, window: Window, start: datetime, count: int, go_on: GoOn = for_ever
 ) -> list[PreviewedPeriod]:
-    """The first `count` periods that begin at or after `start` (aware). `go_on` is called before each and for each
-    of its openings: some take a search over two years, and some have hundreds of thousands.
+    """The first `count` periods that begin at or after `start` (aware). `go_on` is called before each and for each of
+    its openings: some take a search over two years, and some have hundreds of thousands.
 
-    Raises: ValueError for more openings than are shown; what `go_on` raises.
+    Raises: ValueError for more openings than are shown; the errors of `go_on`.
     """
     found, left = list[PreviewedPeriod](), MOST_OPENINGS
     for begins_at, ends_at in _periods(period, start, count):
@@ -55,7 +55,7 @@ def coming_periods(
 
 
 def check_period_meets_window(period: Period, window: Window, now: datetime) -> list[str]:
-    """Warnings about those of the coming ten periods that have no opening; empty if each has one.
+    """Warnings about periods without an opening, among the coming ten. Empty if each has one.
 
     A backup that is due waits for the next opening, however many periods that takes; so only a window that does not
     open at all is wrong. Raises: ValueError when it has no opening within two years.
@@ -81,7 +81,7 @@ def local(instant: datetime, zone: str) -> str:
 
 
 def _periods(period: Period, start: datetime, count: int) -> Iterator[tuple[datetime, datetime]]:
-    """When the first `count` that begin at or after `start` begin and end."""
+    """The beginnings and ends of the first `count` periods that begin at or after `start`."""
     return pairwise(islice(period.after(start - timedelta(microseconds=1)), count + 1))
 
 

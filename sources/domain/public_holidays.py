@@ -18,7 +18,7 @@ whole country).
 
 
 def parse_place(entry: Mapping[str, Any], where: str) -> Place:
-    """Read `{"holidays": "DE", "subdivision": "BY"}`. Raises: ValueError saying what is wrong in `where`."""
+    """Read `{"holidays": "DE", "subdivision": "BY"}`. Raises: ValueError naming what is wrong in `where`."""
     country, subdivision = entry.get("holidays"), entry.get("subdivision", "")
     if set(entry) - {"holidays", "subdivision"} or not isinstance(country, str) or not isinstance(subdivision, str):
         raise ValueError(f"{where}: holidays are written as {EXAMPLE}")

@@ -62,8 +62,8 @@ class Window:
     def parse(cls, rows: Any, zone: str, excluded: Any = ()) -> "Window":
         """Build from JSON rows `{"days": "mon-fri", "start": "22:00", "end": "06:00"}`.
 
-        `excluded` are local dates, as "2026-12-24", "12-25" (each year), "2026-12-27..2026-12-31".
-        Raises: ValueError saying which row and field, which excluded date, or that the zone, is wrong.
+        `excluded` are local dates, such as "2026-12-24", "12-25" (each year), "2026-12-27..2026-12-31". Raises:
+        ValueError naming the row and field, the excluded date, or the zone that is wrong.
         """
         check_zone(zone)
         if not isinstance(rows, list):
@@ -165,7 +165,7 @@ def _openings_from(window: Window, today: date) -> tuple[Opening, ...]:
 
 
 def _joined(window: Window, first: date, today: date) -> Iterator[Opening]:
-    """The openings of what begins from `first` on, up to the first that begins after `today`."""
+    """The openings of the ranges that begin from `first` on, up to the first that begins after `today`."""
     tomorrow = instant_of(datetime.combine(today + DAY, time(0)), ZoneInfo(window.zone))
     current: Opening | None = None
     for offset in range((today - first).days + SEARCHED_DAYS + 1):

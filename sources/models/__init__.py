@@ -1,4 +1,4 @@
-"""The tables of what is backed up. docs/glossary.md has the words."""
+"""The tables of sources and their backups. docs/glossary.md has the words."""
 
 from sources.models.assignment import Assignment, Pause
 from sources.models.backup import (

@@ -26,9 +26,9 @@ class AssignmentQuerySet(models.QuerySet["Assignment"]):
 
 
 class Assignment(models.Model):
-    """A source under a policy: what the next decision about it needs to know.
+    """A source under a policy: the facts that the next decision about it needs.
 
-    Written by machines, except which source is under which policy. `last_backup_*` speak of the last success only.
+    Written by machines, except which source is under which policy. `last_backup_*` are facts of the last success only.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="assignments")
@@ -116,9 +116,9 @@ class Assignment(models.Model):
         indexes = [
             # the emitter: the due assignments of a policy
             models.Index("policy", "next_backup_at", name="assignment_due"),
-            # each minute: what is to be copied? What is not is not in it
+            # each minute: the assignments to copy; it has no others
             models.Index("to_copy_since", name="assignment_to_copy", condition=Q(to_copy_since__isnull=False)),
-            # each minute: for what is there too little room? All else is not in it
+            # each minute: the assignments for which there is too little room; it has no others
             models.Index("policy", name="assignment_lacks_room", condition=Q(room_lacked__isnull=False)),
             # pages: assignments that need an operator by themselves; it has none of those that are protected
             models.Index("source", "policy", name="assignment_in_trouble", condition=IN_TROUBLE),
@@ -134,7 +134,7 @@ class Assignment(models.Model):
 
     @property
     def wake_hours(self) -> int:
-        """Hours of the day in which its source was ever there; 0: none is known, or none is to count."""
+        """Hours of the day in which its source was ever there. 0 if none is known, or if hours are not to count."""
         return self.seen_hours | self.source.seen_hours if order_parts.in_force().hours else 0
 
     @property

@@ -11,7 +11,7 @@ from sources.models.repository import Repository
 
 
 class Backup(models.Model):
-    """One completed run: what was copied, where to, how long it took."""
+    """One completed run: the files it copied, where to, and how long it took."""
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="backups")
     repository = models.ForeignKey(Repository, on_delete=models.PROTECT, related_name="backups")
@@ -51,7 +51,7 @@ class Backup(models.Model):
             readable("every_instant_of_a_backup_is_readable", "started_at", "ended_at"),
         ]
         indexes = [
-            # the list of the admin, and what a day added
+            # the list of the admin, and the growth of a day
             models.Index("ended_at", name="backup_ended"),
             # the search for a point
             models.Index(fields=["snapshot"], opclasses=["varchar_pattern_ops"], name="backup_snapshot"),

@@ -16,7 +16,7 @@ from sources.models.repository import Repository
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_AFTER = timedelta(hours=1)
-"""When to look again at a window that cannot be read."""
+"""The time after which a window that cannot be read is looked at again."""
 
 Opening = tuple[datetime, datetime | None]
 

@@ -33,7 +33,7 @@ FIRST_BYTES_PER_SECOND = 20_000_000.0
 """The guessed rate of a first backup: its place among others does not depend on it."""
 
 ON_THIS_HOST = (SourceKind.LOCAL, SourceKind.SQLITE)
-"""Kinds whose path is one of the worker's host."""
+"""Kinds whose path is on the worker's host."""
 
 
 class SourceQuerySet(models.QuerySet["Source"]):
@@ -151,7 +151,7 @@ class Source(models.Model):
             ("use_any_folder", "Can name any folder of the workers, to back up or to write to"),
         ]
         indexes = [
-            # who was woken a moment ago?
+            # the sources that were woken a moment ago
             models.Index("last_woken_at", name="source_woken", condition=Q(last_woken_at__isnull=False)),
             # sources that are in no count of statuses but their own
             models.Index(

@@ -96,7 +96,7 @@ def _arrive(record: BacklogRecord, loss: Loss, zone: str, recheck_after: float, 
 
 
 def _asked_lately(record: BacklogRecord) -> datetime | None:
-    """When it was last asked for the sake of a check-in. One such question makes three attempts at most."""
+    """The instant at which it was last asked because of a check-in. One such question makes three attempts at most."""
     attempts = Attempt.objects.filter(record=record.pk).order_by("-number").values_list("queue", "started_at")[:3]
     return next((started_at for queue, started_at in attempts if queue == ARRIVALS), None)
 

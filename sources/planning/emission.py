@@ -91,7 +91,7 @@ SELECT origin_id, count(*) FROM emitted GROUP BY origin_id
 """
 
 
-# A look at what is due, in one statement: usually nothing, and no policy has to be read.
+# A look at the due assignments, in one statement: usually there are none, and no policy has to be read.
 HAVE_DUE = f"""
 SELECT DISTINCT a.policy_id
   FROM sources_assignment a
@@ -125,8 +125,8 @@ def emit_batches(triggers: Sequence[tuple[Schedule, datetime]], now: datetime) -
 def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None = None) -> int:
     """Put those of `assignment_ids` that are due on the backlog. Returns how many records.
 
-    A period's start does this by itself; this is for what becomes due in mid-period: a new source, one resumed, one
-    whose backup ran across a trigger.
+    A period's start does this by itself; this is for assignments that become due in mid-period: those of a new source,
+    of one resumed, of one whose backup ran across a trigger.
     """
     instant = now or database_clock()
     if assignment_ids is None:
@@ -142,8 +142,9 @@ def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None =
 
 
 def catch_up(now: datetime | None = None, seconds: float = CATCH_UP_SECONDS) -> int:
-    """Put whatever is due and not on the backlog there, policy after policy, for some `seconds`. Returns how many
-    records. A policy that cannot be read is set aside, and holds up no other."""
+    """Put all due assignments that are not on the backlog there, policy after policy, for some `seconds`. Returns how
+    many records. A policy that cannot be read is set aside, and holds up no other.
+    """
     global _first
     instant, until = now or database_clock(), time.monotonic() + seconds
     ids = sorted(row[0] for row in execute(HAVE_DUE, {"now": instant}).fetchall())

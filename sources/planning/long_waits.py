@@ -1,8 +1,8 @@
 """Waits for a window, and pauses by users, that a database clock which was ahead has made too long.
 
-A window says until when its records may wait at the longest, whatever clock computed the wait: what waits for longer is
-closed again, by the tick, which asks the window. A pause by a user was begun in the future, and lasts from now on.
-`jobs.long_waits` has the waits that follow from attempts.
+A window decides until when its records may wait at the longest, whatever clock computed the wait: a record that waits
+for longer is closed again, by the tick, which asks the window. A pause by a user that begins in the future lasts from
+now on. `jobs.long_waits` has the waits that follow from attempts.
 """
 
 import time
@@ -77,8 +77,9 @@ def _close_again(now: datetime) -> int:
 
 
 def _latest_opening(policy: Policy, now: datetime, *, is_copy: bool) -> datetime:
-    """Until when a record of the policy may wait for its window: the next opening; the one after the present one where
-    what does not fit is left out."""
+    """The latest instant until which a record of the policy may wait for its window: the next opening; or the one after
+    the present one, if backups that do not fit are left out.
+    """
     opens_at, closes_at = policy.copy_opening(now) if is_copy else policy.opening(now)
     if opens_at <= now and closes_at and policy.only_if_it_fits and not is_copy:
         return policy.opening(closes_at)[0]

@@ -54,6 +54,6 @@ def assignment_of(subject: str) -> int:
 
 
 def assignment_in(payload: dict[str, Any]) -> int:
-    """The id of the assignment that a backup record's payload names; 0: another program put it there, without one."""
+    """The id of the assignment that a backup record's payload names. 0 if another program put it there, without one."""
     named = payload.get("assignment")
     return named if type(named) is int else 0

@@ -34,7 +34,7 @@ from sources.planning.names import (
 def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, *, asked_by: str = "a person") -> int:
     """Put assignments at the head of the backlog, out of their period and window. Returns how many were moved.
 
-    What is copied already is left alone, and so are paused sources and disabled policies; what is being asked comes
+    Copies under way are left alone, and so are paused sources and disabled policies; a record that is being asked comes
     ahead when that is settled. The extra priority lasts for one attempt.
     """
     instant = now or database_clock()
@@ -124,7 +124,8 @@ def pause(
     by: str = "a person",
     by_user: bool = False,
 ) -> int:
-    """No more backups of these sources until `resume`, by itself at `until`. Running ones continue, unless `stop`.
+    """Stop planning backups of these sources until `resume`, or until the instant `until`. Running ones continue,
+    unless `stop`.
 
     Their records are taken off the backlog, and out of their trigger, so that a resume in the same period emits again.
     Pausing again keeps the first instant, and replaces reason and end if new ones are given; a pause `by_user` changes

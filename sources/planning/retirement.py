@@ -25,7 +25,9 @@ ENDED = (planning.KIND, planning.CHECK, planning.COPY, planning.DRILL)
 
 @transaction.atomic
 def retire(sources: Iterable[Source], *, by: str = "a person", now: datetime | None = None) -> int:
-    """No more backups, checks and drills of these sources; what runs is stopped. Returns how many were not retired."""
+    """Stop all backups, checks and drills of these sources; running ones are stopped. Returns how many were not
+    retired.
+    """
     instant = now or database_clock()
     ids = list(
         Source.objects.filter(pk__in=[each.pk for each in sources], retired_at=None).values_list("pk", flat=True)
@@ -40,7 +42,7 @@ def retire(sources: Iterable[Source], *, by: str = "a person", now: datetime | N
 
 @transaction.atomic
 def unretire(sources: Iterable[Source], *, by: str = "a person", now: datetime | None = None) -> int:
-    """Back these sources up again, at once if they are due, but not what is being deleted. Returns how many."""
+    """Back these sources up again, at once if they are due, except those that are being deleted. Returns how many."""
     instant = now or database_clock()
     found = Source.objects.filter(pk__in=[each.pk for each in sources], retired_at__isnull=False)
     list(found.select_for_update(no_key=True).order_by("pk"))  # a removal begins before, and is seen, or after
@@ -66,7 +68,7 @@ def end_after_deletion(instance: Assignment, **_: Any) -> None:
 
 @transaction.atomic
 def _end(assignments: Collection[int], kinds: Collection[str], why: str, now: datetime) -> None:
-    """Cancel their records of these kinds; what runs is stopped."""
+    """Cancel their records of these kinds; running ones are stopped."""
     subjects = [planning.subject_of(each) for each in assignments]
     records = BacklogRecord.objects.filter(kind__in=kinds, subject__in=subjects).unfinished()
     locked = list(records.order_by("pk").select_for_update())

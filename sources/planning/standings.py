@@ -39,7 +39,7 @@ SELECT a.id, origin.name, origin.zone, schedule.enabled, s.paused_at IS NOT NULL
 
 
 class Standing(NamedTuple):
-    """An assignment, what its policy says of agents, and where its unfinished record is, if it has one."""
+    """An assignment, its policy's rules for agents, and where its unfinished record is, if it has one."""
 
     id: int
     policy: str
@@ -69,7 +69,7 @@ class Standing(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Its source is neither paused nor retired, and its policy is enabled."""
+        """True if its source is neither paused nor retired, and its policy is enabled."""
         return self.enabled and not self.paused and not self.retired
 
     @property

@@ -92,9 +92,9 @@ def latest_date(assignments: Sequence[Assignment], now: datetime) -> date:
 
 
 def days_of(assignments: Sequence[Assignment], dates: Sequence[date], now: datetime) -> dict[int, list[Day]]:
-    """Assignment id → what became of each of `dates` (consecutive), in three statements.
+    """Assignment id → the outcomes of `dates` (consecutive), in three statements.
 
-    Needs their `source` and `policy__schedule`. Of a policy that cannot be read nothing was due.
+    Needs their `source` and `policy__schedule`. If a policy cannot be read, nothing was due.
     """
     by_policy = {each.policy_id: stretches_of(each, dates[0], dates[-1]) for each in assignments}
     found = _found(assignments, by_policy, now)
