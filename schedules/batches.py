@@ -1,4 +1,4 @@
-"""Batches that are under way: how far they are, when they have ended, and what comes too late.
+"""Batches that are under way: how far they are, when they have ended, and records that are late.
 
 No count goes down while events are delivered: that would cost every settle something. A batch has ended once none of
 its records is unfinished; to see that it has not, one unfinished record is enough, and the last one found is asked
@@ -102,9 +102,10 @@ def _without_witness(ids: list[int]) -> list[int]:
 
 
 def drop_late(now: datetime, seconds: float = DROP_SECONDS) -> int:
-    """Fail what still waits, as in a backoff, although its window has closed and its schedule drops what is late.
+    """Fail records that still wait, such as in a backoff, although their window has closed and their schedule drops
+    late ones.
 
-    For some `seconds`; the next round does the rest. Returns how many records.
+    Works for some `seconds`; the next round does the rest. Returns how many records.
     """
     until = time.monotonic() + seconds
     closed = Trigger.objects.filter(late=Late.DROP, finished_at=None, closes_at__lte=now).select_related("schedule")
@@ -128,7 +129,7 @@ def _dropped(trigger: Trigger, count: int) -> decisions.Line:
 
 
 def keep(now: datetime | None = None) -> int:
-    """Once a minute: drop what is late, note which batches have ended. Returns how many rows it changed."""
+    """Drop late records and note which batches have ended, once a minute. Returns how many rows it changed."""
     instant = now or database_clock()
     return drop_late(instant) + finish_ended(instant)
 

@@ -77,7 +77,7 @@ class Demand(NamedTuple):
 
     @property
     def window(self) -> float:
-        """Seconds in which a batch is to complete; 0: any time."""
+        """Seconds in which a batch is to complete. 0 if it may take any time."""
         return self.schedule.window_for or self.open_for
 
 
@@ -90,7 +90,7 @@ class Limits(NamedTuple):
     workers: int = 0
 
     def pace(self, seconds_each: float) -> tuple[float, str]:
-        """Events a second when each is in flight for so long, and what limits them to that."""
+        """Events a second when each is in flight for so long, and the limit that holds them to that."""
         each, throttle = max(seconds_each, 1e-9), self.throttle
         found = [(WORKER_PACE * max(1, self.workers), "the speed of the workers")]
         if self.places:
@@ -144,11 +144,11 @@ def check(schedule: Schedule, now: datetime | None = None, seconds: float = LONG
 
 
 def assess(demands: Sequence[Demand], limits: Limits, now: datetime, go_on: GoOn = for_ever) -> Capacity:
-    """The capacity of the schedule of the first of `demands`, the others being what shares its throttle. Pure.
+    """The capacity of the schedule of the first of `demands`; the others are those that share its throttle. Pure.
 
-    Schedules of a lower priority than its own do not delay it; those of a higher or the same one are taken to go first
-    where they come first. Batches under way at the start are left out: an edit does not change them.
-    `go_on` is called before each of the others, and may raise.
+    Schedules of a lower priority do not delay it; those of a higher or the same one are assumed to go first if they
+    come first. Batches under way at the start are left out: an edit does not change them. `go_on` is called before each
+    of the others, and may raise.
     """
     demand, schedule = demands[0], demands[0].schedule
     upcoming = list(islice(Period(schedule.cron, schedule.zone).after(now), 10))
@@ -235,12 +235,12 @@ def _add(to: list[float], arriving: Iterable[tuple[tuple[int, ...], Sequence[tup
 
 
 def _levels(steps: Iterable[float]) -> list[float]:
-    """The sums of steps, minute by minute, without what is only rounding."""
+    """The sums of steps, minute by minute, without rounding errors."""
     return [max(0.0, round(level, 5)) for level in accumulate(steps)]
 
 
 def limits_of(schedule: Schedule, now: datetime) -> Limits:
-    """Its throttle, and the workers that live at `now` and serve the queue in which its records do their work."""
+    """Its throttle, and the workers that are alive at `now` and serve the queue in which its records do their work."""
     rules, home_queue = conf.queue_rules(), registry.kind(schedule.kind).home_queue
     queue = (home_queue in rules and rules[home_queue].feeds) or home_queue
     places = [worker.queues[queue] for worker in Worker.alive(now) if worker.queues.get(queue)]

@@ -14,7 +14,7 @@ GOOD, WARNING, BAD = "good", "warning", "bad"
 
 @dataclass(frozen=True)
 class PlanMessage:
-    """A sentence about a plan. `level`: good, warning, bad, or empty for what is only to be known."""
+    """A sentence about a plan. `level`: good, warning, bad, or empty for mere information."""
 
     level: str
     text: str
@@ -45,7 +45,8 @@ class PlanCurve:
 
 @dataclass(frozen=True)
 class Plan:
-    """The load of the next seven days, beside what shares its throttle, and whether batches complete in their window.
+    """The load of the next seven days, with the schedules that share its throttle, and whether batches complete in
+    their window.
 
     `pace`: events a second that get through. `verdict` null: its throttle is paused.
     """
@@ -64,7 +65,7 @@ class Plan:
 
 
 def messages(found: Capacity) -> list[PlanMessage]:
-    """The verdict first, whether each batch completes in its window; then what to look out for."""
+    """The messages: the verdict first, whether each batch completes in its window; then warnings."""
     schedule, throttle = found.demand.schedule, found.limits.throttle
     report = _verdict(found)
     if throttle and found.others:

@@ -1,9 +1,9 @@
 """Cron expressions in a time zone: when a period begins. Pure.
 
-The calendar is cronsim's, asked by the wall clock alone; what a wall clock time means as an instant is decided here,
-since cronsim drops triggers in some gaps (`*/15 2 * * *` in Berlin) and doubles some in folds (`0 */2 * * *`):
+The calendar is cronsim's, asked by the wall clock alone; the instant of a wall clock time is decided here, since
+cronsim drops triggers in some gaps (`*/15 2 * * *` in Berlin) and doubles some in folds (`0 */2 * * *`):
 
-* a local time that does not exist (a gap) fires at the first instant after the gap, together with what is due there;
+* a local time that does not exist (a gap) fires at the first instant after the gap, together with those due there;
 * a local time that exists twice (a fold) fires the first time only, unless the expression names all 24 hours: then an
   hour that comes twice fires twice, so that an hourly period has 23 and 25 triggers on the days of a change.
 
@@ -74,7 +74,7 @@ def check_zone(zone: str) -> None:
 
 
 def _alike(zone: str) -> str:
-    """The known zone that `zone` most resembles in its whole name or its last part; empty when none is close."""
+    """The known zone that `zone` most resembles in its whole name or its last part. Empty if none is close."""
     by_whole = {name.lower(): name for name in sorted(_zones())}
     by_city = {name.lower().rpartition("/")[2]: name for name in sorted(_zones()) if "/" in name}
     asked = zone.lower().strip().replace(" ", "_")
@@ -123,11 +123,11 @@ def from_fields(
     month: str | int | None = None,
     day_of_week: str | int | None = None,
 ) -> str:
-    """The expression of five fields, each as in an expression; None, empty and `*`: left out.
+    """The expression of five fields, each as in an expression; a field that is None, empty or `*` is left out.
 
-    A minute that is left out beside hours that are not means on the hour: hours of `3,6,9` fire three times a day, as
-    in the batch scheduler that this one follows. In an expression that would be 180 times; here that is `0-59`.
-    Raises: ValueError naming the field.
+    A minute that is left out while hours are not means on the hour: hours of `3,6,9` fire three times a day, as in the
+    batch scheduler that this one follows. In an expression that would be 180 times; here that is `0-59`. Raises:
+    ValueError naming the field.
     """
     given = (minute, hour, day_of_month, month, day_of_week)
     parts = {name: "*" if part is None else str(part).strip() or "*" for name, part in zip(FIELDS, given, strict=True)}
@@ -203,7 +203,7 @@ class Period:
         previous = instant
         try:
             local = instant.astimezone(self.tzinfo)
-            # in an hour that comes twice, what was due earlier in it comes again
+            # in an hour that comes twice, times that were due earlier in it come again
             for found in self._triggers(_wall(local) - max(_overlap(local), _NONE)):
                 if found > previous:
                     previous = found
@@ -246,7 +246,7 @@ class Period:
                 break
         else:
             raise ValueError(f"cron {self.expression!r} never fired before {instant.isoformat()}")
-        # in an hour that comes twice, what the wall clock shows later may have been there already
+        # in an hour that comes twice, times that the wall clock shows later may have been there already
         for following in self.after(began):
             if following > instant:
                 break

@@ -19,8 +19,9 @@ LONGEST = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31
 
 
 def check_steps(expression: str) -> None:
-    """Raises: ValueError for a step that is not smaller than its field, or than the range that it is of: it fires at
-    the first value alone, which is not what it says."""
+    """Raises: ValueError for a step that is not smaller than its field, or than its range: it fires at the first value
+    alone, which is not what it suggests.
+    """
     for name, field in zip(FIELDS, expression.split(), strict=True):
         for part in field.split(","):
             if (found := STEP.fullmatch(part)) and int(found["step"]) >= (size := _size(name, found["range"])):
@@ -43,7 +44,7 @@ def _more_rarely(name: str) -> str:
 
 
 def doubts(expression: str) -> list[str]:
-    """Sentences without full stop, of an expression that can be read; none: it says what it does."""
+    """Sentences without full stop about a readable expression. Empty if it does what it suggests."""
     try:
         read = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError:

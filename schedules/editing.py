@@ -27,7 +27,7 @@ class Schedules(Service[Schedule]):
     model, declaration = Schedule, declarations.Schedule
 
     def rows(self) -> QuerySet[Any]:
-        """With what each is a part of, which an edit asks for."""
+        """The rows, each with the row that it is a part of, which an edit asks for."""
         return super().rows().select_related(*owners())
 
     def declared_rows(self) -> QuerySet[Any]:
@@ -60,7 +60,7 @@ class Schedules(Service[Schedule]):
         return found
 
     def write(self, row: Schedule, changed: set[str] | None) -> list[str]:
-        """Its watermark follows, and the retry policy of what it has emitted."""
+        """Save a row. Its watermark follows, and the retry policy of the records that it has emitted."""
         super().write(row, changed)
         verbs.saved(row, changed)
         if changed and "retry_policy" in changed:
@@ -72,7 +72,7 @@ class Schedules(Service[Schedule]):
         return [found] if found else []
 
     def _taken(self, names: Collection[str]) -> Collection[str]:
-        """Also by the schedules of policies, and whatever else emits records."""
+        """The names that are taken, also by the schedules of policies, and by any other origin of records."""
         return Origin.objects.filter(name__in=names).values_list("name", flat=True)
 
 

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 Put = Callable[[Sequence[UnemittedTrigger], dict[int, Schedule], datetime], Emission]
 
 A_MOMENT = timedelta(seconds=5)
-"""The time between a look at the clock and what another process has done by it since."""
+"""The time between a look at the clock and the work of another process by that clock."""
 
 # The heads of `schedule_due` and `trigger_unfinished`.
 COLUMNS = (
@@ -60,7 +60,9 @@ COLUMNS = (
 
 
 def _found(now: datetime, row: tuple[Any, ...]) -> StepDue:
-    """`has_begun`: some trigger is in the middle of its batch; None if no trigger is unemitted."""
+    """The due work of a row. `has_begun`: some trigger is in the middle of its batch, None if no trigger
+    is unemitted.
+    """
     is_new, next_trigger_at, has_begun = row
     has_come = bool(is_new or (next_trigger_at and next_trigger_at <= now))
     return StepDue(has_come or has_begun is not None, next_trigger_at, has_come or bool(has_begun))
@@ -75,10 +77,10 @@ def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
 
 
 def emit(now: datetime, only: Sequence[int] | None = None, seconds: float = float("inf")) -> int:
-    """Put what is unemitted on the backlog, of all triggers or of `only` these, for some `seconds`. Returns the number
-    of records.
+    """Put unemitted triggers on the backlog, all of them or `only` these, for some `seconds`. Returns the number of
+    records.
 
-    The next call, here or elsewhere, resumes what is left when the time is up.
+    The next call, here or elsewhere, resumes with the rest when the time is up.
     """
     until = time.monotonic() + seconds
     records = 0
@@ -127,7 +129,7 @@ def end_waits(now: datetime, schedule_ids: Sequence[int]) -> None:
     batches.finish_ended(now, schedule_ids)
     values = {"schedule_ids": list(schedule_ids), "now": now, "on_time_for": ON_TIME_FOR}
     with transaction.atomic():
-        # what is being emitted is locked
+        # triggers that are being emitted are locked
         expired = [UnemittedTrigger(*row) for row in execute(EXPIRED_IN_QUEUE, values).fetchall()]
         schedules = schedules_of(expired)
         reasons = {
@@ -161,7 +163,7 @@ def correct_watermarks(now: datetime | None = None) -> int:
 
 @transaction.atomic
 def _correct(schedules: QuerySet[Schedule], trigger_at: datetime) -> int:
-    # what an emitter or an edit holds locked is being moved just now
+    # triggers that an emitter or an edit holds locked are being moved just now
     locked = list(schedules.select_for_update(skip_locked=True, no_key=True).order_by("pk"))
     for schedule in locked:
         emitted_up_to = schedule.next_trigger_at

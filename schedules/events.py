@@ -1,13 +1,14 @@
-"""The events of a batch: what each carries, and when it starts. Nothing here reads the database.
+"""The events of a batch: the content of each, and when it starts. Nothing here reads the database.
 
-An event carries all that its delivery needs; an edit of its schedule does not touch what is on the backlog.
+An event carries all that its delivery needs; an edit of its schedule does not touch events on the backlog.
 
-A frozen configuration is what a batch was begun with. While its chunks follow each other, an edit of its schedule does
-not reach it. The first chunk writes it to the trigger, unless it is the whole batch; the last one clears it. The
-schedule's retry policy is no part of it: an edit of that is given to the events that are out as well
-(`rescheduling.follow`), so those to come take what the schedule names now, and the batch is one again. What is out and
-what is to come name the same endpoint and throttle, though nothing keeps these from being deleted once the schedule
-names others: without its endpoint an event fails, without its throttle it is not capped, whichever chunk it came with.
+A frozen configuration is the one with which a batch was begun. While its chunks follow each other, an edit of its
+schedule does not reach it. The first chunk writes it to the trigger, unless it is the whole batch; the last one clears
+it. The schedule's retry policy is not a part of it: an edit of that is given to the events that are out as well
+(`rescheduling.follow`), so those to come take the one that the schedule names now, and the batch is uniform again. The
+events that are out and those to come name the same endpoint and throttle, though nothing keeps these from being deleted
+once the schedule names others: without its endpoint an event fails, without its throttle it is not capped, whichever
+chunk it came with.
 """
 
 import json
@@ -107,7 +108,7 @@ def part_of(
     first, last = trigger.events + 1, max(trigger.events, min(batch.count, trigger.events + fitting))
     milliseconds = batch.milliseconds(first, last)
     complete = last >= batch.count
-    # the first of several parts writes down what the rest of the batch is made of
+    # the first of several parts writes down the configuration for the rest of the batch
     frozen_config = frozen_config_of(schedule) if first == 1 and not complete else None
     step = TriggerStep(
         trigger.id, last, batch.closes_at, seen_at, batch.begins_at, schedule.stagger, schedule.late, frozen_config,

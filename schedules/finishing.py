@@ -66,7 +66,7 @@ UPDATE schedules_trigger
 def finish(trigger_ids: Sequence[int], now: datetime) -> int:
     """Note that these batches have ended, of which no record was unfinished a moment ago. Returns how many have.
 
-    What others hold is left to the next round, and so is what a retry has put under way since.
+    Batches that others hold locked are left to the next round, and so are those that a retry has put under way since.
     """
     with transaction.atomic(savepoint=False):
         locked = [row[0] for row in execute(LOCK_ENDED, {"ids": list(trigger_ids)}).fetchall()]

@@ -9,7 +9,7 @@ from schedules.cron import Period
 
 
 class Stagger(models.TextChoices):
-    """When the events of a batch may start."""
+    """The times at which the events of a batch may start."""
 
     NONE = "none", "all at the trigger"
     EVEN = "even", "spread evenly over the window"

@@ -1,4 +1,4 @@
-"""Obstacles to editing, triggering and deleting a schedule, and to deleting what schedules need."""
+"""Obstacles to editing, triggering and deleting a schedule, and to deleting the rows that schedules need."""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ def owners() -> list[str]:
 
 
 def owner_of(schedule: Schedule) -> Any:
-    """The row that a schedule is a part of, such as a policy; None if it is a schedule alone."""
+    """The row that a schedule is a part of, such as a policy. None if it is a schedule alone."""
     return next((owner for name in owners() if (owner := getattr(schedule, name, None))), None)
 
 
 def obstacle_to_editing(schedule: Schedule) -> str:
-    """The reason why a schedule is not edited by itself: the row that it belongs to; empty if it is."""
+    """The reason why a schedule is not edited by itself: the row that it belongs to. Empty if it is."""
     owner = owner_of(schedule)
     if owner is None:
         return ""
@@ -33,7 +33,7 @@ def obstacle_to_editing(schedule: Schedule) -> str:
 
 
 def obstacle_to_triggering(schedule: Schedule) -> str:
-    """The reason why a schedule is not triggered by itself, with what to do instead; empty if it is."""
+    """The reason why a schedule is not triggered by itself, with what to do instead. Empty if it is."""
     owner = owner_of(schedule)
     return f"{_describe_owner(schedule, owner)}: use *back up now*" if owner else ""
 
@@ -43,7 +43,7 @@ def _describe_owner(schedule: Schedule, owner: Any) -> str:
 
 
 def obstacle_to_deleting(schedule: Schedule) -> str:
-    """The reason why a schedule cannot be deleted now, with what to do about it; empty if it can."""
+    """The reason why a schedule cannot be deleted now, with what to do about it. Empty if it can."""
     if obstacle := obstacle_to_editing(schedule):
         return obstacle
     if Trigger.objects.filter(schedule=schedule, emitted_at=None, finished_at=None).exists():

@@ -1,9 +1,9 @@
-"""When the events of a staggered batch start: evenly over the window, each by its number alone. Pure.
+"""Starts of the events of a staggered batch: evenly over the window, each by its number alone. Pure.
 
 The window, less a margin for the last delivery, is cut into the minutes from its start. A *turn* gives each minute one
 event, in golden-ratio order, and all at the same second; the seconds of the turns again follow the golden ratio. So any
 60 s, wherever they begin, get one event of each turn. The last minute is mostly a part of one: it takes part in as many
-turns as it has of the 60 seconds, which is what keeps the end of a window as even as the rest.
+turns as it has of the 60 seconds, which keeps the end of a window as even as the rest.
 
 `frac(offset + n · 0.618…)` over the whole window is nearly as good, and no more: 89 events over a quarter of an hour
 then have a minute with the mean and 2.5 more; here it is the mean and 1.5.
@@ -24,8 +24,9 @@ next.
 """
 
 LAST_DELIVERY_FOR = 30.0
-"""Seconds before the close of the window in which no event starts, so that the last one can still be delivered: what
-an endpoint gets for an answer by default."""
+"""Seconds before the close of the window in which no event starts, so that the last one can still be delivered: the
+default time for the answer of an endpoint.
+"""
 MARGIN = 1 / 20
 """The most of a window that is left for that: the rest is fuller by it."""
 

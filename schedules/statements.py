@@ -1,5 +1,5 @@
-"""The statements of the emitter, beside each other since they share one order of locks: schedules, then triggers, then
-records. What is locked is skipped, and looked at again at the next tick.
+"""The statements of the emitter, together since they share one order of locks: schedules, then triggers, then records.
+Rows that are locked are skipped, and looked at again at the next tick.
 """
 
 from jobs.states import UNFINISHED, Status, WaitingFor
@@ -54,7 +54,7 @@ WAITS = """
           AND (other.emitted_at IS NOT NULL OR other.events > 0 OR other.trigger_at < t.trigger_at))
 """
 
-# The least emitted first: a huge batch takes turns with the small ones. What is on time comes before what is caught up.
+# The least emitted first: a huge batch takes turns with the small ones. Triggers on time come before those caught up.
 UNEMITTED = f"""
 SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events, t.frozen_config
   FROM schedules_trigger t
@@ -68,7 +68,7 @@ SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events, t.frozen_config
    FOR NO KEY UPDATE OF t, s SKIP LOCKED
 """
 
-# Asked again once the schedules are locked: what began between the first question and the locks is seen now.
+# Asked again once the schedules are locked: a batch that began between the first question and the locks is seen now.
 WAITING = f"""
 SELECT t.id
   FROM schedules_trigger t

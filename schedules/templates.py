@@ -23,7 +23,9 @@ Value = str | int
 
 
 def check(template: Any) -> None:
-    """`template` is JSON that the database holds. Raises: ValueError saying what does not render, and where."""
+    """Check `template`, which is JSON that the database can hold. Raises: ValueError naming what does not render, and
+    where.
+    """
     if (length := len(json.dumps(template))) > LARGEST:
         raise ValueError(f"the payload template has {length:,} characters, more than {LARGEST:,}")
     _walk(template, lambda text, where: _render_text(text, dict.fromkeys(NAMES, ""), where), "")
@@ -57,7 +59,7 @@ def compiled(template: Any, values: Mapping[str, Value]) -> CompiledTemplate:
         return alone[name] if name in alone else _render_text(text, {**values, **inside}, where)
 
     written = json.dumps(_walk(template, text_of, ""), ensure_ascii=False)
-    written = written.replace(f'"{mark}=', f"{mark}=")  # the quotes of what stands alone come with it
+    written = written.replace(f'"{mark}=', f"{mark}=")  # the quotes of a fact that is a text by itself come with it
     for name in OF_THE_EVENT:
         written = written.replace(f'={name}{mark}"', f"={name}{mark}")
     pieces = written.split(mark)

@@ -1,7 +1,7 @@
 """First step of an emission: triggers that are due are written down, and the watermarks moved, in one transaction.
 
 The row of a trigger is the intent: once it is there, an emitter will put its batch on the backlog (`emitter`), however
-often emitters are killed. Killed before the commit, nothing has happened and the watermark is what it was.
+often emitters are killed. If one is killed before the commit, nothing has happened and the watermark is unchanged.
 """
 
 import time
@@ -25,7 +25,9 @@ SCHEDULES_A_TRANSACTION = 100
 """The most schedules of a transaction: some 30 ms, for which an edit of one of them waits."""
 INTENTS_A_TRANSACTION = 1000
 INTENTS_AT_ONCE = 2000
-"""Triggers that a tick writes down: no more than it can emit, or what is unemitted grows while it catches up."""
+"""Triggers that a tick writes down: no more than it can emit, or the number of unemitted ones grows while it catches
+up.
+"""
 
 LONGEST_QUEUE = 100
 """The most triggers of one schedule that wait for its batches to end. 10,080 of them cost each tick 30 ms."""
@@ -38,7 +40,7 @@ STILL_UNDER_WAY = "an earlier batch of this schedule had not ended"
 
 
 class Intent(NamedTuple):
-    """A trigger to write down. `skipped_for`: the reason why it emits nothing; empty if it is to be emitted."""
+    """A trigger to write down. `skipped_for`: the reason why it emits nothing, empty if it is to be emitted."""
 
     schedule: Schedule
     trigger_at: datetime
@@ -68,7 +70,7 @@ def _see_some(now: datetime, until: float) -> tuple[int, int]:
     with transaction.atomic():
         # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block this one
         locked = is_due.exclude(pk__in=unreadable(now)).select_for_update(skip_locked=True, no_key=True)
-        # the latest first: what is on time does not wait until others have caught up
+        # the latest first: a trigger on time does not wait until others have caught up
         locked = locked.order_by(F("next_trigger_at").desc(nulls_first=True), "pk")
         schedules = list(locked[:SCHEDULES_A_TRANSACTION])
         if not schedules:
@@ -100,7 +102,7 @@ def _due(schedules: list[Schedule], now: datetime, until: float) -> list[tuple[S
             break
         try:
             each = due(schedule, now)
-        except Exception as error:  # no database is asked: it cannot be read, or its cron yields what no calendar has
+        except Exception as error:  # not of the database: its cron cannot be read, or yields a time that does not exist
             _set_aside(schedule, error, now)
         else:
             found.append((schedule, each))
@@ -109,7 +111,7 @@ def _due(schedules: list[Schedule], now: datetime, until: float) -> list[tuple[S
 
 
 def _set_aside(schedule: Schedule, error: Exception, now: datetime) -> None:
-    """A ValueError says what cannot be read; of anything else code may be guilty."""
+    """Set a schedule aside. A ValueError names what cannot be read; any other error may be the fault of code."""
     if isinstance(error, ValueError):
         name_once(f"schedule {schedule} emits nothing: {error}")
     else:
@@ -135,7 +137,7 @@ def busy_ones(schedules: Iterable[Schedule], now: datetime) -> set[int]:
 
 
 def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:
-    """The reason why a trigger of a schedule emits nothing; empty if it does."""
+    """The reason why a trigger of a schedule emits nothing. Empty if it does."""
     if schedule.provider and schedule.provider not in providers.known:
         return f"there is no provider {schedule.provider!r} here: is its app installed?"
     return STILL_UNDER_WAY if schedule.pk in busy else ""

@@ -1,4 +1,4 @@
-"""The verbs of a schedule, for users. Each is one transaction, but for long cancels."""
+"""The verbs of a schedule, for users. Each is one transaction, except long cancels."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from schedules.triggers import busy_ones, reason_to_skip
 from schedules.watermarks import can_emit
 
 WATERMARK_FOLLOWS = {"cron", "zone", "enabled"}
-"""Fields whose change begins a new count of triggers."""
+"""Fields that begin a new count of triggers when they change."""
 
 PAUSED = "the schedule was paused before it could be emitted"
 CANCELLED = "it was cancelled before it could be emitted"
@@ -61,12 +61,12 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
 
 
 def pause(schedule: Schedule, now: datetime | None = None, *, until: datetime | None = None, reason: str = "") -> bool:
-    """No triggers from now on, until it is resumed, by itself at `until`. Those that wait in its queue emit nothing;
-    batches that have begun continue.
+    """Stop the triggers of a schedule until it is resumed, or until the instant `until`. Those that wait in its queue
+    emit nothing; batches that have begun continue.
 
     Pausing again replaces reason and end, if new ones are given. Returns whether that changed anything. Raises:
     ValueError for a reason of more than 200 characters, or an `until` that is over. A policy's backups stay on the
-    backlog: `sources.planning` has what else pausing one means.
+    backlog: `sources.planning` has the other effects of pausing one.
     """
     instant = now or database_clock()
     given = {"paused_until": checked_end(until, instant), "paused_why": checked_reason(reason)}
@@ -170,6 +170,6 @@ def _set_watermark(schedule: Schedule, now: datetime) -> None:
 
 @contextmanager
 def _locked(schedule: Schedule) -> Iterator[Schedule]:
-    """The row of `schedule` as it is now, locked as emitters lock it, who pass it by or have ended before."""
+    """The row of `schedule` as it is now, locked as emitters lock it, which pass it by or have ended before."""
     with transaction.atomic():
         yield Schedule.objects.select_for_update(no_key=True).get(pk=schedule.pk)

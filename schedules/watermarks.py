@@ -1,11 +1,11 @@
 """The due triggers of a schedule, and how far its watermark moves. Pure.
 
-The watermark (`Schedule.next_trigger_at`) is the first trigger that has not been dealt with. Whatever is between it and
-the present is due, whether the emitter slept for a second or was down for three days:
+The watermark (`Schedule.next_trigger_at`) is the first trigger that has not been dealt with. Every trigger between it
+and the present is due, whether the emitter slept for a second or was down for three days:
 
 * a schedule that catches up within N seconds gets every trigger not older than that, the oldest first;
 * one without such a limit gets only the last;
-* what is skipped is named by its first and last instant, in one line of the log of decisions. Counting it took
+* skipped triggers are named by the first and last instant, in one line of the log of decisions. Counting them took
   15 ms a thousand: 3,000 schedules of `*/5` that were off for a week held up their worker for 45 s.
 
 A schedule without a watermark is new: a policy begins with the period that runs, an event schedule with the next.
@@ -33,7 +33,7 @@ _INSTANT = timedelta(microseconds=1)
 class DueTriggers:
     """The triggers that a schedule has to emit, the oldest first. `next_trigger_at`: its watermark after that.
 
-    `skipped`: the first and the last of the older triggers that are not caught up; None if there are none.
+    `skipped`: the first and the last of the older triggers that are not caught up, None if there are none.
     """
 
     triggers: tuple[datetime, ...]

@@ -1,8 +1,8 @@
-"""The accuracy of what is foreseen, measured on simulated fleets: at some hours of the second week the queue is run
-forward from what would be known then, and compared with what the simulation did afterwards.
+"""The accuracy of the forecast, measured on simulated fleets: at some hours of the second week the queue is run forward
+from the facts known then, and compared with the rest of the simulation.
 
-`python -m simulation.accuracy NAME SEED …` prints a table; NAME is a fleet of `simulation/fleets.py`. Known are the
-presence of earlier days, as agents report it, and when a source was last seen awake today.
+`python -m simulation.accuracy NAME SEED …` prints a table; NAME is a fleet of `simulation/fleets.py`. The known facts
+are the presence of earlier days, as agents report it, and when a source was last seen awake today.
 """
 
 import random
@@ -173,7 +173,7 @@ class Score:
 
 
 def score(observer: Observer) -> dict[int, Score]:
-    """Hour → how well it was foreseen who is protected in his period."""
+    """Hour → the quality of the forecast of which sources are protected in their period."""
     ledger = observer.ledger
     _, protected = ledger.pairs()
     found: dict[int, Score] = defaultdict(Score)

@@ -6,7 +6,7 @@ class SimulationConfig(AppConfig):
     verbose_name = "Simulation"
 
     def ready(self) -> None:
-        """Register what saving a policy would change for the fleet."""
+        """Register the forecast of the effects that saving a policy would have on the fleet."""
         from fleet.dry_runs import DRY_RUNS
         from jobs.handlers import later
 

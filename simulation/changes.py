@@ -24,7 +24,9 @@ class Changes:
     added: Sequence[tuple[int, str]] = ()
 
     def made_to(self, fleet: SimulatedFleet) -> SimulatedFleet:
-        """The fleet with them. Raises: ValueError for what is not in it, and for a value that cannot be."""
+        """The fleet with the changes. Raises: ValueError for a name that is not in it, and for a value that is
+        impossible.
+        """
         policies = {each.name: each for each in fleet.policies}
         for name, values in self.policies:
             if name not in policies:

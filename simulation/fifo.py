@@ -14,7 +14,7 @@ ANSWER = 0.05
 
 
 def simulate(ledger: Ledger) -> None:
-    """Let the fleet's time pass and write down what was done."""
+    """Let the fleet's time pass and write down the scheduler's work."""
     machines = ledger.machines
     due = [(0.0, machine.number) for machine in machines]
     heapq.heapify(due)
@@ -54,7 +54,7 @@ def simulate(ledger: Ledger) -> None:
 
 
 def _first_in_window(ledger: Ledger, queue: deque[int], now: float) -> int | None:
-    """Take the first of the queue whose window is open, out of it."""
+    """Take the first source whose window is open out of the queue."""
     for _ in range(len(queue)):
         number = queue.popleft()
         if any(each.begins <= now < each.ends for each in ledger.calendars[number].openings):

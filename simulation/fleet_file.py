@@ -1,4 +1,4 @@
-"""The file that describes a fleet to simulate: who is there when, and how long its backups take.
+"""The file that describes a fleet to simulate: which source is there when, and how long its backups take.
 
 `fixtures/simulated_fleet.schema.json` is its JSON Schema (`python -m simulation.fleet_file` prints it). All durations
 are in seconds; presence is counted from `start`.
@@ -138,7 +138,7 @@ def read(path: Path) -> SimulatedFleet:
 
 
 def parse(facts: Any) -> SimulatedFleet:
-    """The same of what JSON holds. Raises: FleetFileError."""
+    """The fleet in a parsed JSON value. Raises: FleetFileError."""
     try:
         fleet = SimulatedFleet.model_validate(facts)
     except ValidationError as error:

@@ -1,4 +1,5 @@
-"""The fleets that we measure by, each from a seed: laptops that come, sleep and go, and what else an office has.
+"""The fleets that we measure by, each from a seed: laptops that come, sleep and go, and the other machines of an
+office.
 
 `python -m simulation.fleets laptops > fixtures/fleet_700_laptops.json` writes one; without a name it lists them.
 """

@@ -25,7 +25,7 @@ SECONDS = 8.0
 ASKED = LimitOfOneProcess("what-if", 6, 60)
 """Per account."""
 BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7
-"""The limit of what is shown before an edit is saved, and the days that are looked at."""
+"""The limit for the forecast before an edit is saved, and the number of days that are looked at."""
 MOST_SOURCES = 150
 """A larger fleet is simulated there as a sample of about so many."""
 SHOWN = 10
@@ -33,7 +33,7 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class Answer:
-    """The difference, and sentences about what is not known of the fleet."""
+    """The difference, and sentences about facts of the fleet that are not known."""
 
     found: Comparison
     lacks: list[str]

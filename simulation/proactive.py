@@ -1,7 +1,7 @@
 """ProactiveAI as it was published (Retrospect): each free unit takes the first of the order and asks it itself.
 
 A silent one is asked for a minute, sent a magic packet, given three minutes and asked for another one; the unit is held
-for all of that. Known to be absent, it comes behind what has not been tried on its day.
+for all of that. If it is known to be absent, it comes behind the sources that have not been tried on its day.
 
     never backed up, then the day of the next-backup date → least recently tried → shortest last duration → prior order
 """
@@ -16,7 +16,7 @@ from simulation.results import Ledger
 
 WAITS_AFTER_A_PACKET = 180.0
 RETRIED_AFTER = 60.0
-"""Seconds from the end of what did not succeed to the next try of the same source, at least."""
+"""Seconds from the end of an unsuccessful try to the next try of the same source, at least."""
 
 
 class PlaceInOrder(NamedTuple):
@@ -29,7 +29,7 @@ class PlaceInOrder(NamedTuple):
 
 
 class ProactiveModel:
-    """The fleet's time passes in `run`, and what is done goes into the ledger."""
+    """The scheduler: the fleet's time passes in `run`, and its work goes into the ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._machines = ledger, ledger.machines
@@ -115,5 +115,5 @@ class ProactiveModel:
 
 
 def simulate(ledger: Ledger) -> None:
-    """Let the fleet's time pass and write down what was done."""
+    """Let the fleet's time pass and write down the scheduler's work."""
     ProactiveModel(ledger).run()

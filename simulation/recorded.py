@@ -44,7 +44,7 @@ SELECT b.assignment_id, extract(epoch FROM b.ended_at - b.started_at)::float8,
 
 
 class HistoryTooShort(ValueError):
-    """A fleet cannot be made of what was recorded, and why."""
+    """A fleet cannot be made of the recorded facts. The message names the reason."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class _Known:
 
 
 def recorded_fleet(now: datetime, days: int, units: int | None = None) -> Recorded:
-    """The last `days` days. `units`: where no worker is alive, whose units would count.
+    """The fleet of the last `days` days. `units`: their number if no worker is alive, whose units would count.
 
-    Raises: HistoryTooShort with what is missing; ValueError for a number of days that is not 1 to 90.
+    Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90.
     """
     if not 1 <= days <= LONGEST_DAYS:
         raise ValueError(f"{days} days: simulate the last 1 to {LONGEST_DAYS}")
@@ -118,7 +118,7 @@ def _rows(sql: str, since: datetime) -> list[tuple[Any, ...]]:
 
 
 def _known(assignments: Sequence[Assignment], since: datetime, begins: datetime) -> dict[int, _Known]:
-    """Assignment → what was recorded; of two of one source, each knows what the other saw."""
+    """Assignment → the recorded sightings; if two have the same source, each has those of the other, too."""
     shift = (begins - since).total_seconds()
     source_of = {each.pk: each.source_id for each in assignments}
     seen = sightings_since(since, source_of, shift)
@@ -175,7 +175,7 @@ class _Fleet:
         return name
 
     def lacks(self, of: int) -> list[str]:
-        """Sentences about what is not known, none where all is."""
+        """Sentences about facts that are not known. Empty if all are."""
         found = []
         for names, what in (
             (self._never, "was never seen there, or nothing is known of how long it takes: left out"),

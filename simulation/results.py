@@ -18,7 +18,7 @@ class Calendar:
     start."""
 
     begins: list[float]
-    """When each period begins; the first one before the start, or at it."""
+    """The beginning of each period; the first one is before the start, or at it."""
     openings: list[Stay]
 
     @classmethod
@@ -47,7 +47,7 @@ class Chance:
     period: int
     begins: float
     ends: float
-    """Until when a backup may begin."""
+    """The instant until which a backup may begin."""
     leaves_at: float
 
 

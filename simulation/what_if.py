@@ -124,7 +124,7 @@ def _simulated(fleet: SimulatedFleet, days: int, until: float, progress: Progres
 
 
 def cut(ledger: Ledger, days: int) -> Ledger:
-    """Its first days. What runs when they end is not known any more."""
+    """The first days of a ledger. The end of work that runs then is not known any more."""
     if days == ledger.days:
         return ledger
     runs = [run for run in ledger.runs if run.begins < days * DAY]
@@ -135,7 +135,7 @@ def compare(
     fleet: SimulatedFleet, changed: SimulatedFleet, days: int, seconds: float | None = None,
     progress: Progress = lambda share: None,
 ) -> Comparison:  # fmt: skip
-    """The same days of both, of as many as `seconds` are enough for. Raises: NotComputed if not one is."""
+    """The same days of both, as many as `seconds` are enough for. Raises: NotComputed if not one is."""
     began = time.monotonic()
     patience = float("inf") if seconds is None else seconds
     now = _simulated(fleet, days, began + patience / 2, lambda share: progress(share / 2))

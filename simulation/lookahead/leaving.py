@@ -1,12 +1,12 @@
-"""The part *leaving*: who is about to leave comes first, among later backups of one day in the order.
+"""The part *leaving*: a source that is about to leave comes first, among later backups of one day in the order.
 
-The largest value of w · [P(stays p) - 0.9 · P(stays p + 90 min)] / p comes first: what is lost by waiting, for each
-second of work. p: the last duration; w: 1, and a quarter more for each day overdue. A source stays as a logistic
-distribution about its mean departure says, given that it is there now. Its width is that of the latest error of the
-same guess: when the habit was wrong, the width grows and the order falls back to the shortest first, so what was learnt
+The largest value of w · [P(stays p) - 0.9 · P(stays p + 90 min)] / p comes first: the loss by waiting, for each second
+of work. p: the last duration; w: 1, and a quarter more for each day overdue. The time for which a source stays has a
+logistic distribution about its mean departure, given that it is there now. Its width is that of the latest error of the
+same guess: when the habit was wrong, the width grows and the order falls back to the shortest first, so a learnt habit
 never holds on to a mistake. First backups keep their order.
 
-Known are the departures of earlier days, as agents report them.
+The known facts are the departures of earlier days, as agents report them.
 """
 
 import heapq

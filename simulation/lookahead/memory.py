@@ -1,4 +1,4 @@
-"""The backlog of a fleet in memory: what the product's statements do, by the pure functions that they share.
+"""The backlog of a fleet in memory: the work of the product's statements, by the pure functions that they share.
 
 emission     `sources/planning/emission.py`, EMIT
 tick         `jobs/tick.py`: promotion; `jobs/closing.py`: windows
@@ -94,7 +94,7 @@ class MemoryWorld:
         for number, woken_at in self._woken_at(self._waking):
             if woken_at <= since:
                 del self._waking[number]
-        # a unit that finds its answer too old hands a record back: who was woken may be waking up once more
+        # a unit that finds its answer too old hands a record back: a source that was woken may be waking up once more
         return sum(
             woken_at > settled_since or self._wakes_up(number)
             for number, woken_at in self._woken_at(self._waking)

@@ -1,12 +1,12 @@
-"""Parts of the order that can be turned on and off, each by itself, to see what it brings to a fleet.
+"""Parts of the order that can be turned on and off, each by itself, to measure the effect of each on a fleet.
 
-resume   a first backup that is cut continues where it was, and is demoted like what breaks off twice
+resume   a first backup that is cut continues where it was, and is demoted like one that breaks off twice
 sizes    the size of a first backup is known to a factor of e^±0.5, and the shortest comes first
 hours    no magic packet more than an hour outside the hours in which a source was ever there, but one each 12 h
 share    at most half of the units make first backups while later ones are there
-leaving  among later backups of one day, who is about to leave comes first
+leaving  among later backups of one day, a source that is about to leave comes first
 
-The first three are the product's own, and on unless its settings turn them off; the others are tried here alone.
+The first three are parts of the product, and on unless its settings turn them off; the others are only tried here.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,9 @@ class Parts:
         return OrderParts(self.resume, self.sizes, self.hours)
 
     def changed(self, changes: Sequence[str]) -> "Parts":
-        """The same, but for `changes`: names with a plus or a minus before each. Raises: ValueError for a part that
-        there is not."""
+        """The same parts with `changes`: names with a plus or a minus before each. Raises: ValueError for a part that
+        does not exist.
+        """
         names = [each[1:] for each in changes]
         known = [field.name for field in fields(self)]
         for name in names:

@@ -15,7 +15,7 @@ from sources.planning.names import KIND
 
 @dataclass(slots=True, eq=False)
 class MemoryRecord:
-    """A record with the fields of `Claimed`, so that what decides about that decides about it."""
+    """A record with the fields of `Claimed`, so that the same functions decide about both."""
 
     id: int
     number: int
@@ -63,7 +63,7 @@ class ReadyQueue:
         self._counts(record, 1)
 
     def left(self, record: MemoryRecord) -> None:
-        """It is not ready any more: to be called before its `moves` change."""
+        """Uncount a record that is not ready any more: to be called before its `moves` change."""
         self._counts(record, -1)
 
     def first(self) -> tuple[Any, int, MemoryRecord] | None:

@@ -1,4 +1,4 @@
-"""A backlog of backups in virtual time, as `worker` uses it, and the rows of a fleet, which both worlds are given."""
+"""A backlog of backups in virtual time, as `worker` uses it, and the rows of a fleet, which both worlds get."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -22,13 +22,13 @@ class BacklogWorld(Protocol):
     """Decisions about records. `now` never goes back; an assignment has the number of its machine as its id."""
 
     def begin(self, now: datetime) -> None:
-        """Put what is due on the backlog, as when sources are added."""
+        """Put the due assignments on the backlog, as when sources are added."""
 
     def next_at(self) -> datetime | None:
         """The next instant at which time alone moves a record. None if there is none."""
 
     def tick(self, now: datetime) -> None:
-        """Emit what a trigger has made due, promote what waits, close windows."""
+        """Emit the assignments that a trigger has made due, promote waiting records, close windows."""
 
     def shortage(self, feeder: str, now: datetime) -> Shortage: ...
     def claim(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]: ...
