@@ -200,7 +200,7 @@ def _is_kept(keep: Callable[[str, str], object], facts: dict[str, str]) -> bool:
 
 
 def why_unanswered(error: NoAnswer, location: str, silent_for: float) -> str:
-    """The reason, in words, why a process that was not stopped gave no answer."""
+    """The reason, as text, why a process that was not stopped gave no answer."""
     if error.is_silent:
         return silent(location, silent_for)
     if str(error).startswith("MemoryError"):

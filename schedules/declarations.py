@@ -31,8 +31,10 @@ def _with_published_names(schema: dict[str, Any]) -> None:
 
 
 class CronFields(BaseModel):
-    """When, by fields. What is left out is any. A minute that is left out beside hours is on the hour. Each is also
-    taken by its published name: `Minute`, `Hour`, `DayOfMonth`, `Month`, `DayOfWeek`."""
+    """The times of triggers, by fields. A field that is left out takes any value. A minute that is left out while hours
+    are given is on the hour. Each is also taken by its published name: `Minute`, `Hour`, `DayOfMonth`, `Month`,
+    `DayOfWeek`.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -73,7 +75,8 @@ Word = Annotated[str, Field(max_length=50), PRINTABLE]
 
 class Schedule(BaseModel):
     """A cron expression in a time zone, each trigger of which puts a batch of records on the backlog. Durations are
-    seconds, or as `15m`."""
+    seconds, or text such as `15m`.
+    """
 
     model_config = STRICT
 

@@ -54,7 +54,7 @@ async def ping(run: Run) -> Outcome:
 
     policy = await ask_database(QUEUE, Policy.objects.filter(pk=run.record.payload["policy"]).first)
     if policy is None or not policy.ping_url:
-        return Succeeded()  # a person took it away
+        return Succeeded()  # a user took it away
     try:
         url = await read_secret_in_queue(policy.ping_url, QUEUE)
     except SecretNotFound as error:
