@@ -64,11 +64,29 @@ class _Gate:
 
     async def serve(self, listening: socket.socket) -> None:
         """Let the program pass until this is cancelled."""
+        loop = asyncio.get_running_loop()
         with suppress(asyncio.CancelledError):
             async with asyncio.TaskGroup() as passing:
-                while True:
-                    near, _ = await asyncio.get_running_loop().sock_accept(listening)
-                    passing.create_task(self._pass(near))
+                failed = loop.create_future()
+                loop.add_reader(listening, self._admit, listening, passing, failed)
+                try:
+                    await failed
+                finally:
+                    loop.remove_reader(listening)
+
+    def _admit(self, listening: socket.socket, passing: asyncio.TaskGroup, failed: asyncio.Future[None]) -> None:
+        """Accept a connection at once: `sock_accept` loses the one that it has accepted as it is cancelled."""
+        try:
+            near, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if not failed.done():
+                failed.set_exception(error)
+            return
+        near.setblocking(False)
+        task = passing.create_task(self._pass(near))
+        task.add_done_callback(lambda _: near.close())  # also where it was cancelled before it began
 
     async def _pass(self, near: socket.socket) -> None:
         with near, suppress(OSError, ValueError):
