@@ -66,10 +66,13 @@ class ResumeQuery(Schema):
     max_in_flight: int | None = Field(None, ge=1, le=MOST_IN_FLIGHT)
 
 
-@resource.verb("pause", PAUSING, "Pause a throttle")
+@resource.verb("pause", PAUSING, "Pause a throttle", has=["conflict"])
 def pause(request: HttpRequest, throttle: models.Throttle, query: Query[PauseRequest]) -> None:
     """None of its records begins until it is resumed, by itself at `until`. What runs goes on."""
-    throttle_pauses.pause(throttle, **query.checked())
+    try:
+        throttle_pauses.pause(throttle, **query.checked())
+    except ValueError as error:
+        raise ApiError(409, str(error), "resume it with max_in_flight first") from error
 
 
 @resource.verb("resume", PAUSING, "Resume a throttle", has=["conflict"])

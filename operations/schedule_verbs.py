@@ -15,7 +15,9 @@ def pause(schedule: Schedule, *, until: datetime | None = None, reason: str = ""
     stands_alone(schedule)
     if not verbs.pause(schedule, until=until, reason=reason):
         return False, "it was paused before"
-    return True, f"it triggers nothing until {f'{moment(until)} UTC' if until else 'it is resumed'}"
+    schedule.refresh_from_db()
+    end = schedule.paused_until
+    return True, f"it triggers nothing until {f'{moment(end)} UTC' if end else 'it is resumed'}"
 
 
 def resume(schedule: Schedule) -> tuple[bool, str]:

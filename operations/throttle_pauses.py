@@ -10,16 +10,20 @@ from jobs.clock import database_clock
 from jobs.models import Throttle
 from operations.declarations import Throttles
 
+UNKNOWN = "how many of its records ran at once before its pause is not known"
+
 
 @transaction.atomic
 def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = "") -> Edit:
     """Let none of its records begin until it is resumed, by itself at `until`; running records continue.
 
     Pausing again replaces reason and end, if new ones are given. Raises: ValueError for a reason of more than 200
-    characters, or an `until` that is over.
+    characters, an `until` that is over, or one for a throttle whose number before its pause is not known.
     """
     given = {"paused_until": checked_end(until, database_clock()), "paused_why": checked_reason(reason)}
     edit = Throttles().edit(throttle, {"max_in_flight": 0})
+    if until and Throttle.objects.filter(pk=throttle.pk, in_flight_before=None).exists():
+        raise ValueError(f"{throttle.name}: it was paused before, and {UNKNOWN}, so it cannot resume by itself")
     if given := {name: value for name, value in given.items() if value}:
         Throttle.objects.filter(pk=throttle.pk).update(**given)
     return edit
@@ -31,7 +35,7 @@ def resume(throttle: Throttle, most: int | None = None) -> Edit:
     """
     most = throttle.in_flight_before if most is None else most
     if most is None:
-        why = "it is paused from the beginning" if not throttle.max_in_flight else "it is not paused"
+        why = UNKNOWN if not throttle.max_in_flight else "it is not paused"
         raise ValueError(f"{throttle.name}: {why}: say how many of it may run at once")
     return Throttles().edit(throttle, {"max_in_flight": most})
 

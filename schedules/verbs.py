@@ -14,7 +14,6 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from schedules import batches, emitter
 from schedules.models import Schedule, Trigger
-from schedules.obstacles import obstacle_to_triggering
 from schedules.triggers import busy_ones, reason_to_skip
 from schedules.watermarks import can_emit
 
@@ -33,6 +32,8 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
 
     Raises: ValueError when it has a trigger in this very second, or belongs to something that is triggered as a whole.
     """
+    from schedules.obstacles import obstacle_to_triggering  # pydantic comes with it
+
     if obstacle := obstacle_to_triggering(schedule):
         raise ValueError(obstacle)
     instant = now or database_clock()

@@ -47,7 +47,9 @@ class SimulatedPolicy(BaseModel):
     recheck_after: Seconds = Field(900, description="How long until a silent source is asked again.")
     wake_every: float = Field(14_400, ge=0, le=30 * 86_400, description="Between two magic packets to a source.")
     wake_wait: Seconds = Field(180, description="From a magic packet to the next question.")
-    vanish_grace: Seconds = Field(120, description="How long a source that left in mid-backup is waited for.")
+    vanish_grace: float = Field(
+        120, ge=0, le=30 * 86_400, description="How long a source that left in mid-backup is waited for."
+    )
 
     @field_validator("period")
     @classmethod

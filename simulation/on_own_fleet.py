@@ -16,7 +16,7 @@ from schedules.models import Schedule
 from simulation.changes import SECONDS as SETTINGS
 from simulation.changes import Changes, thinned
 from simulation.chart import chart_of
-from simulation.recorded import recorded_fleet
+from simulation.recorded import Recorded, recorded_fleet
 from simulation.what_if import Comparison, NotComputed, compare, in_words
 from sources.models import Policy
 
@@ -50,11 +50,7 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     Raises: HistoryTooShort; NotComputed; ValueError for a change that is impossible.
     """
     began = time.monotonic()
-    try:
-        with at_most(seconds):
-            recorded = recorded_fleet(now, days, changes.units)
-    except TookTooLong as error:
-        raise NotComputed(f"reading the history took more than {seconds:g} s") from error
+    recorded = _recorded(now, days, seconds, changes.units)
     changed = changes.made_to(recorded.fleet)
     left = max(0.0, seconds - (time.monotonic() - began))
     found = compare(recorded.fleet, changed, recorded.days, left)
@@ -62,6 +58,20 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     if found.days < recorded.days:
         lacks = [*lacks, f"the time was enough for the first {found.days} of {recorded.days} days"]
     return Answer(found, lacks)
+
+
+def _recorded(now: datetime, days: int, seconds: float, units: int | None = None) -> Recorded:
+    until = time.monotonic() + seconds
+
+    def go_on() -> None:
+        if time.monotonic() > until:
+            raise NotComputed(f"reading the history takes more than {seconds:g} s")
+
+    try:
+        with at_most(seconds):
+            return recorded_fleet(now, days, units, go_on)
+    except TookTooLong as error:
+        raise NotComputed(f"reading the history took more than {seconds:g} s") from error
 
 
 def effect_of(policy: Policy) -> Effect:
@@ -75,12 +85,11 @@ def effect_of(policy: Policy) -> Effect:
     began = time.monotonic()
     with transaction.atomic():
         try:
-            with at_most(BEFORE_SAVING_SECONDS):
-                recorded = recorded_fleet(database_clock(), BEFORE_SAVING_DAYS)
-        except TookTooLong as error:
-            raise NotComputed(f"reading the history took more than {BEFORE_SAVING_SECONDS:g} s") from error
+            recorded = _recorded(database_clock(), BEFORE_SAVING_DAYS, BEFORE_SAVING_SECONDS)
         finally:
             transaction.set_rollback(True)  # the limit of a statement, which would hold until the edit is saved
+    if all(each.name != name for each in recorded.fleet.policies):  # it is paused, or could not be read before
+        return Effect()
     fleet, one_in = thinned(recorded.fleet, MOST_SOURCES)
     left = max(0.0, BEFORE_SAVING_SECONDS - (time.monotonic() - began))
     found = compare(fleet, changes.made_to(fleet), recorded.days, left)

@@ -21,6 +21,7 @@ from fleet.foreseeing.sightings import first_attempt_at, sightings_since
 from jobs.conf import PROGRAM
 from jobs.zones import in_zone, zone_of
 from operations.backlog.surroundings import Surroundings
+from schedules.time_limits import GoOn, for_ever
 from simulation.fleet_file import Presence, SimulatedFleet, SimulatedPolicy, SimulatedSource
 from simulation.machines import DAY
 from sources.models import Assignment, Policy
@@ -65,10 +66,11 @@ class _Known:
     later: list[float] = field(default_factory=list)
 
 
-def recorded_fleet(now: datetime, days: int, units: int | None = None) -> Recorded:
+def recorded_fleet(now: datetime, days: int, units: int | None = None, go_on: GoOn = for_ever) -> Recorded:
     """The fleet of the last `days` days. `units`: their number if no worker is alive, whose units would count.
 
-    Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90.
+    Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90; what `go_on`
+    raises.
     """
     if not 1 <= days <= LONGEST_DAYS:
         raise ValueError(f"{days} days: simulate the last 1 to {LONGEST_DAYS}")
@@ -94,11 +96,15 @@ def recorded_fleet(now: datetime, days: int, units: int | None = None) -> Record
         raise HistoryTooShort(
             f"history begins at {begins:%Y-%m-%d %H:%M} UTC: one whole day is needed, and it is not over"
         )
+    go_on()
     known = _known(assignments, since, begins)
     lacks = [f"history is too short for {several(days, 'day')}: it begins on {begins:%Y-%m-%d}"] if whole < days else []
     policies = {each.policy_id: each.policy for each in assignments}
     made = _Fleet(known, begins, whole)
-    sources = [made.source(each) for each in assignments]
+    sources = []
+    for each in assignments:
+        go_on()
+        sources.append(made.source(each))
     fleet = SimulatedFleet.model_construct(
         units=here, seed=1, start=begins, policies=[_policy(each) for each in policies.values()],
         sources=[each for each in sources if each],

@@ -72,7 +72,7 @@ def test_an_emission_of_events() -> None:
 
 
 def test_an_emission_of_backups() -> None:
-    for modules in (FIRST, 22):
+    for modules in (FIRST, 23):
         now = database_clock()
         make_assignment(make_policy(next_trigger_at=now))
         with at_most(modules, "emission of backups"):

@@ -66,8 +66,12 @@ ENDED_BY_REPLAY = (
     "the standby ended the query of the dump, in whose way it was: set hot_standby_feedback, or raise "
     "max_standby_streaming_delay there, or back up the primary server"
 )
-NOT_LOCKED = re.compile(r"^(?!.*permission denied).*query was: LOCK TABLE", re.IGNORECASE)
-"""pg_dump shows no SQLSTATE. This much it prints itself, whatever the language of its server."""
+NOT_LOCKED = re.compile(
+    r"^(?!.*(?:permission denied|out of shared memory|max_locks_per_transaction)).*query was: LOCK TABLE", re.IGNORECASE
+)
+"""pg_dump shows no SQLSTATE. This much it prints itself, whatever the language of its server; the setting's name is in
+the hint in each language, too.
+"""
 NO_LOCK = f"{STAYS_LOCKED}; or it was dropped in the meantime"
 # as the server writes them in English (`Catalogue.in_english`); in another language such a server counts as present
 NOT_FOR_NOW = re.compile(

@@ -8,7 +8,7 @@ the folders are listed afterwards, and a file that is not there as it was asked 
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import IO
 
@@ -178,8 +178,11 @@ def is_as_wanted(found: Arrived, entry: Entry) -> bool:
     the listed content again by now.
     """
     size, modified = found
-    is_other = bool(entry.modified and modified) and not is_time_of(entry, nanoseconds(modified))
-    return size == entry.size and not is_other
+    if size != entry.size or not (entry.modified and modified):
+        return size == entry.size
+    with suppress(ValueError, OverflowError):  # a time that no calendar has
+        return is_time_of(entry, nanoseconds(modified))
+    return False
 
 
 def with_arrived(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[Item, Arrived | None]]:

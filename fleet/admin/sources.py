@@ -34,14 +34,14 @@ from fleet import edits, pauses
 from fleet.admin.agents import AGENT_FIELDS, Agents
 from fleet.admin.browsing import BrowsesBackups
 from fleet.admin.deletion import RemovesInBackground
-from fleet.admin.protection import IN_NEED, ErrorFilter, PolicyOfSourceFilter, StatusOfSourceFilter, proved
+from fleet.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusOfSourceFilter, proved
 from fleet.admin.source_form import SettingsByKind
 from fleet.admin.source_page import SourcePage
 from fleet.status import with_assignment_status, with_status
 from fleet.status.ordering import FEW, worst_first
 from operations.admin.decisions import log_url
 from sources import planning
-from sources.domain.status import COLOURS
+from sources.domain.status import COLOURS, Status
 from sources.models import Assignment, Source
 
 MORNING = time(9, tzinfo=UTC)
@@ -133,7 +133,7 @@ class WorstFirst(ByIds):
         if ORDER_VAR in self.params or (self.show_all and self.can_show_all):
             return super().ids_of_page()
         first = (self.page_num - 1) * self.list_per_page
-        if self.get_filters_params().get(StatusOfSourceFilter.parameter_name, IN_NEED) != IN_NEED:  # all are in one
+        if self.params.get(StatusOfSourceFilter.parameter_name) in set(Status):  # all are in one
             by_name = self.queryset.prefetch_related(None).order_by("name").values_list("pk", flat=True)
             return list(by_name[first : first + self.list_per_page])
         few, now = self.result_count <= FEW, timezone.now()

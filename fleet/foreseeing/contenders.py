@@ -46,7 +46,7 @@ def queue_state(now: datetime) -> State | None:
         return None
     lanes = dict(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
     running = [
-        Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds)
+        Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds if each.due_day else None)
         for each in BacklogRecord.objects.running().filter(queue=BACKUPS).defer("payload", "last_error")
     ]
     return State(

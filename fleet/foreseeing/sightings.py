@@ -15,7 +15,7 @@ from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 
 # Served by the index of ended attempts, which is small; for each the assignment, and its start and end.
 ATTEMPTS = f"""
-SELECT split_part(r.subject, ':', 2)::bigint, t.queue, t.outcome,
+SELECT substring(r.subject FROM '^assignment:([0-9]{{1,18}})$')::bigint, t.queue, t.outcome,
        extract(epoch FROM t.started_at - %(since)s)::float8, extract(epoch FROM t.ended_at - %(since)s)::float8
   FROM jobs_attempt t
   JOIN jobs_backlogrecord r ON r.id = t.record_id AND r.kind = '{KIND}'
@@ -23,7 +23,7 @@ SELECT split_part(r.subject, ':', 2)::bigint, t.queue, t.outcome,
 """
 
 CHECK_INS = f"""
-SELECT split_part(subject, ':', 2)::bigint, extract(epoch FROM at - %(since)s)::float8
+SELECT substring(subject FROM '^source:([0-9]{{1,18}})$')::bigint, extract(epoch FROM at - %(since)s)::float8
   FROM jobs_decision
  WHERE kind = '{KIND}' AND what = 'checked in' AND subject LIKE 'source:%%' AND at > %(since)s
  UNION ALL

@@ -79,7 +79,7 @@ def hold(reason: str, *, by: str, until: datetime | None = None, now: datetime |
     if not created:
         found.reason, found.until = reason, until or found.until
         found.save(update_fields=["reason", "until"])
-    end = f", until {until:%Y-%m-%d %H:%M} UTC" if until else ""
+    end = f", until {found.until:%Y-%m-%d %H:%M} UTC" if found.until else ""
     decisions.doing("held", f"{by} held everything: {reason}{end}", now=now)
     notify_held()
     return True

@@ -129,7 +129,7 @@ class Claimer:
             return 0
         limit, woken = self._worth_asking(queue, rule.feeds) if rule.feeds else (room, 0)
         asked = self._claim_woken(queue, min(room, woken)) if woken else 0
-        if limit and limit <= asked:
+        if limit and min(room, limit) <= asked:
             self._hints.again(queue, PATIENCE_SECONDS)
         limit = min(room, limit) - asked  # they are first in line among all that are asked
         if limit <= 0:

@@ -73,7 +73,7 @@ class ThrottleAdmin(Completing, DeclaredAdmin):
     @admin.action(description="Pause until…", permissions=["change"])
     def pause_until(self, request: HttpRequest, rows: QuerySet[Throttle]) -> HttpResponse | None:
         def pause(*, by: str, **asked: Any) -> int:
-            return sum(bool(throttle_pauses.pause(row, **asked).changed) for row in rows)
+            return len([throttle_pauses.pause(row, **asked) for row in rows])
 
         return pause_until(self, request, rows, pause, PAUSE_MEANS)
 

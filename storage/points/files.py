@@ -20,6 +20,8 @@ from storage.points.manifests import Entry
 
 COARSE = 2 * 10**9
 """Nanoseconds: some protocols and file systems have times of whole seconds, or of two."""
+GRAINS = (100, 1_000, 10**6, 10**7)
+"""Nanoseconds to which file systems cut a time: CIFS and NTFS, UDF, others, exFAT."""
 READ_BYTES = 2**20
 PERMISSIONS = 0o777
 """The bits of a mode that are restored where owners are not: a setuid program would otherwise run as the account of the
@@ -102,7 +104,8 @@ def digest_of(path: bytes, alive: Callable[[], None] = lambda: None, folder: int
 def is_same_time(found: int, wanted: int) -> bool:
     """True if two times since 1970, in nanoseconds, are the same, as far as the coarser one shows."""
     is_whole = not found % 10**9 or not wanted % 10**9
-    return found == wanted or (is_whole and abs(found - wanted) < COARSE)
+    is_cut = any(found == wanted - wanted % grain for grain in GRAINS)
+    return found == wanted or is_cut or (is_whole and abs(found - wanted) < COARSE)
 
 
 def is_time_of(entry: Entry, found: int) -> bool:

@@ -224,6 +224,12 @@ def test_a_table_that_stays_locked_is_let_go_and_an_application_waits_no_longer_
             "No space left on device",
             Verdict.SOURCE_FAILED,
         ),
+        (
+            "pg_dump: error: query failed: ERROR:  out of shared memory\n"
+            'HINT:  You might need to increase "max_locks_per_transaction".\n'
+            "pg_dump: detail: Query was: LOCK TABLE public.t IN ACCESS SHARE MODE",
+            Verdict.SOURCE_FAILED,
+        ),
     ],
 )
 def test_a_server_whose_own_disk_is_full_is_not_the_repository(message: str, verdict: Verdict, tmp_path: Path) -> None:

@@ -69,6 +69,9 @@ def test_a_page_has_its_rows_in_order_and_with_their_status(admin_client: Client
     assert [(row.name, row.status == "failing") for row in rows] == [("c", False), ("b", True), ("a", False)]
     by_status = admin_client.get(SOURCES, {"status": "failing"}).context["cl"]
     assert ([row.name for row in by_status.result_list], by_status.result_count) == (["b"], 1)
+    make_source(name="a lone one")
+    in_need = admin_client.get(SOURCES, {"status": "needs you"}).context["cl"].result_list
+    assert [row.name for row in in_need] == ["b", "a lone one"]  # the worst first, not by name
 
 
 def test_a_search_finds_old_records_by_what_is_indexed_and_others_among_the_latest(

@@ -207,6 +207,8 @@ class TestOfEvents:
         assert (throttle.max_in_flight, throttle.paused_until, throttle.paused_why) == (7, None, "")
         other = Throttle.objects.create(name="from the beginning", max_in_flight=0)
         assert "say how many" in refused("resume", other.name)
+        assert "cannot resume by itself" in refused("pause", other.name, "--until", "2h")
+        assert Throttle.objects.get(pk=other.pk).paused_until is None
         assert "is not paused" in refused("resume", throttle.name)
         run("resume", other.name, "--max-in-flight", "3")
         run("pause", other.name, throttle.name)

@@ -178,7 +178,7 @@ class TestTheFrozenConfig:
     def test_names_every_field_of_the_schedule_that_makes_a_difference(self) -> None:
         makes_none = {
             "id", "origin_id", "cron", "provider", "overlap", "catch_up_for", "enabled", "next_trigger_at",
-            "retry_policy_id",
+            "retry_policy_id", "paused_until", "paused_why",
         }  # fmt: skip
         assert set(events.FROZEN_FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
 

@@ -7,17 +7,21 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from fleet.dry_runs import Effect
 from fleet.foreseeing.presence import Sighting, Stay, presence_of
-from simulation import changes, what_if
+from jobs.models import Attempt, BacklogRecord
+from jobs.states import AttemptOutcome, Status
+from schedules.models import Schedule
+from simulation import changes, on_own_fleet, what_if
 from simulation.fleet_file import Presence
 from simulation.recorded import HistoryTooShort, recorded_fleet
 from sources.models import Assignment, Policy
 from tests.commands import command
-from tests.factories import make_worker
+from tests.factories import make_record, make_worker
 from tests.forms import Inputs, sent, shown
 from tests.simulation.histories import answered, silent
 from tests.simulation.small_fleets import DAY, HOUR, fleet, source
-from tests.sources.factories import MONDAY, backed_up, make_policy, make_source
+from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy, make_source
 
 DAYS = 10
 NOW = MONDAY + timedelta(days=DAYS)
@@ -225,6 +229,25 @@ class TestFromHistory:
         with connection.cursor() as cursor:
             cursor.execute("SHOW statement_timeout")
             assert cursor.fetchone() != ("1ms",)  # which was the limit of what is shown before
+
+    def test_a_policy_is_looked_at_whatever_it_may_hold_and_not_while_it_is_paused(
+        self, recorded, admin_client, monkeypatch
+    ):
+        monkeypatch.setattr("simulation.on_own_fleet.database_clock", lambda: NOW)
+        policy = Policy.objects.get(pk=recorded.policy_id)
+        Policy.objects.update(vanish_grace=0)
+        make_record(Status.READY, kind="backup", queue="backups", subject="of another program")
+        Attempt.objects.create(
+            record=BacklogRecord.objects.get(subject="of another program"), number=1, queue="backups",
+            started_at=NOW - timedelta(hours=1), ended_at=NOW, outcome=AttemptOutcome.SUCCEEDED,
+        )  # fmt: skip
+        policy.refresh_from_db()
+        policy.schedule.cron = "0 1 * * *"
+        assert on_own_fleet.effect_of(policy).lines
+        Schedule.objects.update(enabled=False)
+        other = make_assignment(make_policy(), make_source(name="of another policy"))
+        assert other.policy.schedule.enabled
+        assert on_own_fleet.effect_of(policy) == Effect()
 
 
 def test_of_a_large_fleet_a_sample_with_its_share_of_the_units_is_looked_at():

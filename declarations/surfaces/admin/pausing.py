@@ -27,8 +27,9 @@ def pause_until(
         except ValueError as error:
             admin.message_user(request, str(error), messages.ERROR)
         else:
-            end = f"until {moment(asked['until'])} UTC" if asked["until"] else "until resumed"
-            admin.message_user(request, f"{changed} paused {end}. What runs already goes on.")
+            end = f" until {moment(asked['until'])} UTC" if asked["until"] else ""
+            kept = "" if end else " An end that was given before stays."
+            admin.message_user(request, f"{changed} paused{end}. What runs already goes on.{kept}")
             return None
     fields = pausing.fields(" ".join(INPUT_CLASSES))
     return question(request, "Pause", means, rows[:SHOWN], asks=f"Pause {rows.count():,}?", fields=fields)

@@ -44,9 +44,10 @@ def codec_of(encoding: str) -> str:
     """Python's name for an encoding of PostgreSQL; that of UTF-8 for an unknown one."""
     name = re.sub(r"^WIN(?=\d)", "cp", encoding).replace("KOI8", "KOI8_")
     try:
-        return codecs.lookup(name).name
-    except LookupError:
+        b"".decode(found := codecs.lookup(name).name)
+    except (LookupError, UnicodeError):  # unknown, or no encoding of texts, such as hex
         return "utf-8"
+    return found
 
 
 def read(loader: Loader, dump: int) -> Contents:
