@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from external.formatting import several
 from simulation.fleet_file import SimulatedFleet
 from simulation.machines import DAY, machines_of
 from simulation.results import HOUR, Ledger
@@ -181,5 +182,5 @@ def in_words(found: Comparison) -> list[str]:
         f"protected: {now.share:.1%} of {now.possible:,} periods now, {then.share:.1%} of {then.possible:,} then",
         f"busiest hour: {now.peak:.1f} of {now.units} units now, {then.peak:.1f} of {then.units} then",
         f"least load: {hours(at)} with {busy:.1f} units now, {hours(after_at)} with {after_busy:.1f} then",
-        f"would miss more periods: {len(found.worse):,} sources; fewer: {len(found.better):,}",
+        f"would miss more periods: {several(len(found.worse), 'source')}; fewer: {len(found.better):,}",
     ]
