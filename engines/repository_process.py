@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from engines import engine_for
+from engines.at_repositories.confining import confine
 from engines.at_repositories.work import FAILURES, Stop, say_progress
 from engines.base import BackupTask, EngineResult, SourceSpec, Verdict
 from engines.limits import room_of
@@ -61,4 +62,4 @@ PROGRAM = Program(
 
 def main() -> None:
     Stop.listen()
-    serve(PROGRAM)
+    serve(PROGRAM, prepare=confine)

@@ -53,14 +53,8 @@ def confine(readable: list[str]) -> None:
     """Let this process open nothing but these files, wherever a link leads it. Open files stay open. A kernel without
     Landlock changes nothing.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = libc.syscall(CREATE_RULESET, None, 0, 1)
-    if version < 1:
-        return
-    handled = ctypes.c_uint64((1 << RIGHTS.get(version, RIGHTS_SINCE_5)) - 1)
-    rules = libc.syscall(CREATE_RULESET, ctypes.byref(handled), 8, 0)
-    if rules < 0:
-        return
+    handled = (1 << RIGHTS.get(version(), RIGHTS_SINCE_5)) - 1
+    rules: list[tuple[int, int]] = []
     for line in readable:
         path = line.removeprefix("+")
         try:
@@ -68,14 +62,36 @@ def confine(readable: list[str]) -> None:
         except OSError:  # this system does not have it
             continue
         rights = OF_FOLDERS if os.path.isdir(path) else DEVICES if path.startswith("/dev/") else OF_FILES
-        rights = handled.value if line.startswith("+") else rights
+        rules.append((opened, handled if line.startswith("+") else rights))
+    restrict(handled, rules)
+
+
+def version() -> int:
+    """The version of Landlock in this kernel; less than 1 if it has none."""
+    return int(ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, 1)) if sys.platform == "linux" else 0
+
+
+def restrict(handled: int, rules: list[tuple[int, int]], *, is_optional: bool = False) -> bool:
+    """Take the `handled` rights from this process and all that it starts, except below the opened files and folders of
+    `rules`, with the rights that each has there. Closes these. Returns False, and takes nothing, if the kernel lacks
+    Landlock, or if it `is_optional` and a rule, or all of it, is refused.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    ruleset = libc.syscall(CREATE_RULESET, ctypes.byref(ctypes.c_uint64(handled)), 8, 0) if version() >= 1 else -1
+    is_refused = ruleset < 0
+    for opened, rights in rules:
         rule = rights.to_bytes(8, sys.byteorder) + opened.to_bytes(4, sys.byteorder)
-        libc.syscall(ADD_RULE, rules, 1, rule, 0)
+        is_refused |= ruleset >= 0 and bool(libc.syscall(ADD_RULE, ruleset, 1, rule, 0)) and is_optional
         os.close(opened)
-    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    if libc.syscall(RESTRICT_SELF, rules, 0):
-        sys.exit(CANNOT_START)
-    os.close(rules)
+    if not is_refused:
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        if libc.syscall(RESTRICT_SELF, ruleset, 0):
+            is_refused = True
+            if not is_optional:
+                sys.exit(CANNOT_START)
+    if ruleset >= 0:
+        os.close(ruleset)
+    return not is_refused
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ ANSWER, RAISED, ARGUMENTS, UNKNOWN, KEEP = "answer", "raised", "with", "unknown"
 KEPT, NOT_KEPT = b"+", b"-"
 OF_A_CALL = re.compile(r"\) (got an unexpected keyword argument|missing \d+ required)")
 """Errors about a term, a fact, or one of their fields that only the other side knows."""
+Prepare = Callable[[str, Mapping[str, Any]], object]
 KEEP_SECONDS = 30.0
 """The time limit for the answer that something was kept. A database that is away does not end a backup."""
 
@@ -36,20 +37,29 @@ class Program:
     raises: Mapping[str, type[Exception]] = field(default_factory=dict)
 
 
-def serve(program: Program) -> None:
-    """Carry out the order on standard input, and answer. Raises: exceptions that `program` has no word for."""
+def serve(program: Program, prepare: Prepare = lambda do, facts: None) -> None:
+    """Carry out the order on standard input, and answer. `prepare`: as in `done`. Raises: exceptions without a word."""
     order = json.load(sys.stdin)
-    say(done(program, order["do"], order["facts"], order["terms"]))
+    say(done(program, order["do"], order["facts"], order["terms"], prepare))
 
 
-def done(program: Program, do: str, facts: Mapping[str, Any], terms: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Carry out an order. Returns the line with its result. Raises: exceptions that `program` has no word for."""
+def done(
+    program: Program,
+    do: str,
+    facts: Mapping[str, Any],
+    terms: Mapping[str, Any] | None = None,
+    prepare: Prepare = lambda do, facts: None,
+) -> dict[str, Any]:
+    """Carry out an order; `prepare` gets its name and facts before. Returns the line with its result. Raises:
+    exceptions that `program` has no word for.
+    """
     if do not in program.orders:
         return {UNKNOWN: f"no order {do!r}"}
     work: Callable[..., Any] = getattr(import_module(program.orders[do]), do)
     try:
         if terms is not None:
             _abide_by(**terms)
+        prepare(do, facts)
         return {ANSWER: work(**facts)}
     except tuple(program.raises.values()) as error:
         word = next(word for word, kind in program.raises.items() if isinstance(error, kind))

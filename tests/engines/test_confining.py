@@ -1,0 +1,120 @@
+"""A folder in a repository on this host becomes a link while an order works there, as the process of a worker."""
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from engines.base import SourceSpec
+from engines.repository_process import PROGRAM
+from external.processes import launcher
+from external.processes.confinement import WITH_MOVES
+from external.processes.orders import Order, give
+from storage.places.identity import Identity
+from storage.places.location import Location, of_directory
+from storage.points.known import OF_A_MARK
+from storage.points.store import Store
+from tests.engines.peers import local_folder, task_for, write_files
+from tests.storage.played_runs import ASSIGNMENT
+from tests.storage.repositories import encrypted
+from tests.waiting import PATIENCE
+
+pytestmark = [
+    pytest.mark.skipif(launcher.version() < WITH_MOVES, reason="this kernel has no Landlock, or its first version"),
+    pytest.mark.usefixtures("elsewhere"),
+]
+OURS = asdict(Identity("ours", "office"))
+SECRET = "* * * * * root touch /tmp/x"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary files have a place of their own: else they would be next to all of this."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> SourceSpec:
+    return local_folder(write_files(tmp_path / "in", job=SECRET, **{"deep/er": SECRET, "odd:name": SECRET}))
+
+
+def ordered(do: str, kept: Callable[[Any], object] = lambda facts: True, **facts: Any) -> dict[str, Any]:
+    return dict(give(Order(PROGRAM, do, facts), Event(), silent_for=PATIENCE, grace=8.0, kept=kept))
+
+
+def backed_up(
+    source: SourceSpec, place: Location, kept: Callable[[Any], object] = lambda facts: True
+) -> dict[str, Any]:
+    task = asdict(task_for(source, Path(ASSIGNMENT), location=place, folder=ASSIGNMENT, known={}))
+    return ordered("back_up", kept, task=task | {"location": place.as_json()}, ours=OURS)
+
+
+class Swapped:
+    """A folder of an assignment, made and exchanged for a link to the folder `behind`, as soon as the mark of a run
+    names that run. `path`: below the folder of the assignment; `RUN` is its name."""
+
+    def __init__(self, place: Location, path: str, behind: Path) -> None:
+        self.store, self.path, self.behind, self.link = Store(place, Event()), path, behind, Path()
+        behind.mkdir()
+
+    def __call__(self, facts: dict[str, str]) -> bool:
+        if facts["point"].endswith(OF_A_MARK) and not self.link.is_symlink():
+            before = self._folders()
+            path = self.path.replace("RUN", facts["point"].removesuffix(OF_A_MARK))
+            self.store.run("mkdir", self.store.location.at(f"{ASSIGNMENT}/{path}"))
+            self.link = max(self._folders() - before)  # its names are encrypted, too
+            self.link.rmdir()
+            self.link.symlink_to(self.behind)
+        return True
+
+    def _folders(self) -> set[Path]:
+        top = str(self.store.location.directory)
+        return {Path(above, each) for above, names, _ in os.walk(top) for each in names}
+
+
+KINDS = [
+    pytest.param(of_directory, id="plain"),
+    pytest.param(lambda path: encrypted(of_directory(path)), id="encrypted", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("path", ["files/RUN", "files", "manifests"])
+@pytest.mark.parametrize("as_it_is", KINDS)
+def test_a_folder_that_becomes_a_link_during_a_backup_leads_it_nowhere(
+    as_it_is: Callable[[Path], Location], path: str, source: SourceSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "copy").mkdir()
+    swapped = Swapped(as_it_is(tmp_path / "copy"), path, tmp_path / "victim")
+    result = backed_up(source, swapped.store.location, swapped)
+    assert swapped.link.is_symlink()
+    assert os.listdir(tmp_path / "victim") == []
+    assert "succeeded" not in result["verdict"], result
+    swapped.link.unlink()
+    assert backed_up(source, swapped.store.location)["verdict"] == "succeeded", "once it is put right"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("as_it_is", KINDS)
+def test_a_copy_writes_behind_no_link_that_appears_in_its_target(
+    as_it_is: Callable[[Path], Location], source: SourceSpec, tmp_path: Path
+) -> None:
+    for each in ("office", "offsite"):
+        (tmp_path / each).mkdir()
+    first, second = encrypted(of_directory(tmp_path / "office")), as_it_is(tmp_path / "offsite")
+    point = backed_up(source, first)
+    assert point["verdict"] == "succeeded"
+    swapped = Swapped(second, "files/RUN", tmp_path / "victim")
+    facts = {"newest": "", "again": [], "damaged": {}, "bandwidth": "", "zone": "UTC", "reserve": 0.0, "made": False}
+    facts |= {"known": {point["snapshot"]: [point["manifest"]]}, "known_there": {}, "folder": ASSIGNMENT, "ours": OURS}
+    places = {"location": first.as_json(), "target": second.as_json()}
+    result = ordered("copy_points", swapped, **facts, **places)
+    assert swapped.link.is_symlink()
+    assert os.listdir(tmp_path / "victim") == []
+    assert "permission denied" in result["problem"], result
+    swapped.link.unlink()
+    assert ordered("copy_points", **facts, **places)["new"] == [point["snapshot"]]
