@@ -189,7 +189,7 @@ def test_no_process_of_a_backup_reaches_one(listener: socket.socket, tmp_path: P
     share = specification("webdav", f"http://{NAME}:{port}", path="", secret=None)
     by_pip = (each for each in sources(NAME, port) if each.kind in ("sftp", "rclone", "imap"))
     for source in (share, *by_pip):
-        task = task_for(source, tmp_path / "copy")
+        task = task_for(source, tmp_path / "copy", staging=str(tmp_path / "staging"))
         result = repository_orders.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
         assert (result.verdict, was_called(listener)) == (Verdict.UNAVAILABLE, False), result
 
