@@ -66,11 +66,16 @@ def sentence(found: dict[str, Any]) -> str:
 
 
 def kind_of(label: str) -> str:
-    """The kind of a row as text, such as `policy`, by its label."""
+    """The kind of a row as text, such as `policy`, by its label. A part of a row has the kind of the whole: the origin
+    of a schedule is a schedule.
+    """
     try:
-        return str(apps.get_model(label)._meta.verbose_name).replace("_", " ")
+        model = apps.get_model(label)
     except (LookupError, ValueError):
         return label
+    wholes = [each.related_model for each in model._meta.related_objects if getattr(each, "parent_link", False)]
+    shown = wholes[0] if len(wholes) == 1 else model
+    return str(shown._meta.verbose_name).replace("_", " ")
 
 
 def prune(_before: datetime) -> int:

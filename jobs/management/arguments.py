@@ -45,6 +45,9 @@ def _unknown(said: re.Match[str], options: Iterable[str]) -> str:
     name = option.partition("=")[0]
     if close := get_close_matches(name, [each for each in options if each.startswith("--")], n=2):
         return f"there is no option {name}; did you mean {' or '.join(close)}?"
+    here = sorted({each for each in options if each.startswith("--")} - OF_EVERY_COMMAND)
+    if 0 < len(here) <= MOST_NAMED:
+        return f"there is no option {name} here; there {'are' if here[1:] else 'is'} {', '.join(here)}"
     return f"there is no option {name} here; --help lists those that there are"
 
 
@@ -55,6 +58,11 @@ def _choice(said: re.Match[str], options: Iterable[str]) -> str:
     return f"{said[1]}: {said[2]} is none of what it takes; {there}"
 
 
+OF_EVERY_COMMAND = frozenset({
+    "--help", "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color",
+    "--skip-checks",
+})  # fmt: skip
+MOST_NAMED = 8
 NUMBERS = {"int": "a whole number", "float": "a number"}
 SAID: tuple[tuple[str, str | Callable[[re.Match[str], Iterable[str]], str]], ...] = (
     (r"unrecognized arguments: (.*)", _unknown),

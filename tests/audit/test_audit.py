@@ -125,6 +125,8 @@ class TestWhatIsSeen:
         page = admin_client.get(f"/admin/sources/policy/{policy.pk}/history/").content.decode()
         for words in ("cron 0 3 * * * → 0 4 * * *", "priority 0 → 9", "recheck after 900 → 60"):
             assert words in page
+        kinds = {each["about"] for each in entries.facts(list(AuditEntry.objects.all()))}
+        assert kinds == {"policy", "schedule"}, "an origin is a word of the queue's inside"
 
     def test_pauses_holds_rights_and_passwords(self) -> None:
         source, user, group = make_source(), make_user(), Group.objects.create(name="operators")

@@ -36,7 +36,7 @@ def test_each_command_and_verb_reads_whole_names() -> None:
 @pytest.mark.parametrize(
     ("typed", "text"),
     [
-        ("sources pause a --for 7d", "there is no option --for here; --help lists"),
+        ("sources pause a --for 7d", "there is no option --for here; there are --json, --reason, --until"),
         ("backlog list --stat failed", "there is no option --stat; did you mean --status?"),
         ("backlog list --status done", "--status: 'done' is none of what it takes; there are "),
         ("repositories lst", "VERB: 'lst' is none of what it takes; did you mean list or set?"),
