@@ -13,5 +13,6 @@ facts.py       tables, journals and deeds as plain values; collect.py reads them
 audit_tables.py, audit_runs.py   pure: facts in, discrepancies out
 report.py      what is printed
 
-storage/ is a storm over repositories, by a command of its own; protocol/ plays the lease protocol without processes.
+storage/ is a storm over repositories and hosts/ has faults between many hosts, each by a command of its own; protocol/
+plays the lease protocol without processes.
 """

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from django.db import connection
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import InterfaceError, InternalError, OperationalError
 
 from jobs import backlog, throttles
 from jobs.handlers import registry
@@ -45,6 +45,8 @@ PORTIONS = (
     Portion("unresponsive", 1, 0.03, tries=1),
     Portion("poison", 1, 0.03, tries=2),
 )
+LOST = (OperationalError, InterfaceError, InternalError)
+"""The database did not answer, or is a primary no more."""
 CAPS = {"two at once": 2, "three at once": 3}
 
 
@@ -55,6 +57,7 @@ class Filler:
     seed: int
     deeds: Deeds
     share: float = 1.0
+    portions: tuple[Portion, ...] = PORTIONS
     caps: dict[int, int] = field(default_factory=dict)
     _lanes: list[tuple[int, list[int]]] = field(default_factory=list)
     _policies: dict[int | None, int] = field(default_factory=dict)
@@ -66,14 +69,14 @@ class Filler:
         ids = [Throttle.objects.create(name=name, max_in_flight=cap).pk for name, cap in CAPS.items()]
         self.caps = dict(zip(ids, CAPS.values(), strict=True))
         self._lanes = [(0, [])] + [(throttles.lane_of(named), named) for named in ([ids[0]], [ids[1]], ids)]
-        for tries in {portion.tries for portion in PORTIONS}:
+        for tries in {portion.tries for portion in self.portions}:
             self._policies[tries] = RetryPolicy.objects.create(
                 name=f"up to {tries}", algorithm="constant", parameters={"base": 0.2}, max_failures=tries
             ).pk
 
     def top_up(self, seconds: float) -> None:
         """Put there what belongs there `seconds` after the start."""
-        for portion in PORTIONS:
+        for portion in self.portions:
             wanted = math.ceil(portion.at_first * self.share) + int(portion.a_second * seconds)
             made = self._made.get(portion.kind, 0)
             self._made[portion.kind] = max(made, wanted)
@@ -86,9 +89,9 @@ class Filler:
             try:
                 there = set(BacklogRecord.objects.filter(subject__in=list(items)).values_list("subject", flat=True))
                 missing = [(subject, payload) for subject, payload in items.items() if subject not in there]
-                portion = next(portion for portion in PORTIONS if portion.kind == kind)
+                portion = next(portion for portion in self.portions if portion.kind == kind)
                 backlog.enqueue(kind, missing, lane=lane, retry_policy_id=self._policies[portion.tries])
-            except (OperationalError, InterfaceError):
+            except LOST:
                 connection.close()
                 return False
             self.deeds.subjects.update(dict.fromkeys(items, kind))
@@ -113,7 +116,7 @@ class Filler:
         policy = self._policies[portion.tries]
         try:
             backlog.enqueue(portion.kind, items.items(), lane=lane, retry_policy_id=policy)
-        except (OperationalError, InterfaceError):
+        except LOST:
             connection.close()
             self._in_doubt.setdefault((portion.kind, lane), {}).update(items)
         else:

@@ -1,6 +1,7 @@
 """The workers: started, killed, stopped, replaced. Only processes that were started here are ever signalled."""
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -110,13 +111,20 @@ class Fleet:
             member.process.wait()
         self.bury()
 
+    def command(self, journal: Path) -> tuple[list[str], dict[str, str]]:
+        """The arguments and the environment of the next worker."""
+        argv = [sys.executable, "-m", "proving.chaos.worker", str(journal), str(self.seed), str(GRACE_SECONDS)]
+        return argv, dict(os.environ)
+
     def _start(self) -> None:
         number = len(self.gone) + len(self.members) + 1
         journal, log = self.directory / f"journal-{number}", self.directory / f"log-{number}"
+        argv, environment = self.command(journal)
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "proving.chaos.worker", str(journal), str(self.seed), str(GRACE_SECONDS)],
+                argv,
                 cwd=ROOT,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,0 +1,58 @@
+"""Web, qcluster, agent and PgBouncer: each a process of its host, ended by its id."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from proving.chaos.fleet import ROOT, die_with_parent
+from proving.chaos.hosts.lan import Host
+
+END_SECONDS = 15.0
+
+
+class Processes:
+    """Processes by name, with their logs in `directory`. `environment` is that of all that are started from now on."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environment: dict[str, str] = {}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, host: Host, *argv: str) -> None:
+        with (self.directory / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                host.command(*argv),
+                cwd=ROOT,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # with their children, they are a group that can be ended
+                preexec_fn=die_with_parent,
+            )
+
+    def python(self, name: str, host: Host, *arguments: str) -> None:
+        """The same for a program of Python's."""
+        self.start(name, host, sys.executable, *arguments)
+
+    def died(self) -> list[str]:
+        """Those that ended by themselves."""
+        return [name for name, process in self._running.items() if process.poll() is not None]
+
+    def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """End one, and what it has started."""
+        process = self._running.pop(name)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def end_all(self) -> None:
+        for name in list(self._running):
+            self.end(name)
