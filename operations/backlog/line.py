@@ -8,10 +8,10 @@ long the backlog is.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 from django.db import connection
@@ -191,26 +191,56 @@ class Line:
 
 def line_of(record: BacklogRecord, now: datetime) -> Line:
     """The line of a ready record whose window is open. Six statements."""
-    lanes, all_lanes = _lanes(record)
-    throttles = sorted({each for named in lanes.values() for each in named})
-    rooms = rooms_of(record.queue, throttles, now) if throttles else {}
-    if is_asked_at_once(record):
-        rooms |= dict.fromkeys(lanes.get(record.lane, ()), COUNTED)
-    values: dict[str, Any] = {"queue": record.queue, "now": now}
-    values |= {"lanes": [*lanes], "most": [_most_a_lane(len(lanes))] * len(lanes)}
+    return lines_of([record], now)[record.pk]
+
+
+def lines_of(records: Iterable[BacklogRecord], now: datetime) -> dict[int, Line]:
+    """Record id → its line. The facts of a queue are read once, however many of its records are asked about, so it
+    takes one more statement for each record.
+    """
+    every_lane, contest, found = _every_lane(), cache(partial(_contest, now=now)), {}
+    for record in records:
+        lanes = dict(_sharing(record.lane) if every_lane is None else every_lane)
+        lanes.setdefault(record.lane, ())
+        at_once = record.lane if is_asked_at_once(record) else None
+        rooms, heads, in_queue = contest(record.queue, tuple(lanes.items()), at_once)
+        ahead = _before(record, [*lanes], now)
+        found[record.pk] = Line(record, lanes, rooms, ahead, heads, in_queue, every_lane is not None)
+    return found
+
+
+def _contest(
+    queue: str, lanes: Sequence[tuple[int, Sequence[int]]], asked_at_once: int | None, now: datetime
+) -> tuple[Rooms, list[Head], int]:
+    """The room of the throttles of these lanes for records of a queue, the first records of each lane, and the number
+    of records in all of them. `asked_at_once`: a lane whose throttles hold no record back.
+    """
+    named_by = dict(lanes)
+    throttles = sorted({each for named in named_by.values() for each in named})
+    rooms = rooms_of(queue, throttles, now) if throttles else {}
+    if asked_at_once is not None:
+        rooms |= dict.fromkeys(named_by[asked_at_once], COUNTED)
+    shown = [max(SHOWN, min((rooms.get(each, 0) for each in named), default=0)) for named in named_by.values()]
+    values: dict[str, Any] = {"queue": queue, "now": now, "lanes": [*named_by], "most": _most_of_each(lanes)}
+    values["shown"] = [min(FOLLOWED, each) for each in shown]
+    with connection.cursor() as cursor:
+        cursor.execute(HEADS, values)
+        heads = [Head(*row) for row in cursor.fetchall()]
+        cursor.execute(IN_QUEUE, values)
+        [[in_queue]] = cursor.fetchall()
+    return rooms, heads, in_queue
+
+
+def _before(record: BacklogRecord, lanes: Sequence[int], now: datetime) -> dict[int, "Counter[str]"]:
+    """Lane → the number of records before the record, by the key that put them there."""
+    values: dict[str, Any] = {"queue": record.queue, "now": now, "lanes": [*lanes], "most": _most_of_each(lanes)}
     values |= {name: getattr(record, name) for name in order.KEYS}
-    values["shown"] = [max(SHOWN, min((rooms.get(each, 0) for each in named), default=0)) for named in lanes.values()]
-    values["shown"] = [min(FOLLOWED, each) for each in values["shown"]]
     found: dict[int, Counter[str]] = {lane: Counter() for lane in lanes}
     with connection.cursor() as cursor:
         cursor.execute(before(record), values)
         for lane, key, count in cursor.fetchall():
             found[lane][key] = count
-        cursor.execute(HEADS, values)
-        heads = [Head(*row) for row in cursor.fetchall()]
-        cursor.execute(IN_QUEUE, values)
-        [[in_queue]] = cursor.fetchall()
-    return Line(record, lanes, rooms, found, heads, in_queue, all_lanes)
+    return found
 
 
 def before(record: BacklogRecord) -> str:
@@ -228,18 +258,22 @@ def _most_a_lane(lanes: int) -> int:
     return max(LEAST_COUNTED, COUNTED // lanes) + 1
 
 
-def _lanes(record: BacklogRecord) -> tuple[dict[int, Sequence[int]], bool]:
-    """Lane → its throttles: lane 0, the lanes that share a throttle with its lane, and the others if they are not many.
-    The second value is True if those are all lanes.
-    """
+def _most_of_each(lanes: Sequence[Any]) -> list[int]:
+    return [_most_a_lane(len(lanes))] * len(lanes)
+
+
+def _every_lane() -> dict[int, Sequence[int]] | None:
+    """Lane → its throttles, lane 0 among them. None if they are too many to look at."""
     rows = list(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[: MOST_LANES + 1])
-    all_lanes = len(rows) <= MOST_LANES
-    if not all_lanes:
-        own = Lane.objects.filter(pk=record.lane).values_list("throttle_ids", flat=True).first()
-        sharing = Lane.objects.filter(throttle_ids__overlap=own or [])
-        rows = list(sharing.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
-        rows += [(record.lane, own)] if own and record.lane not in dict(rows) else []
-    return {0: (), **dict(rows), record.lane: dict(rows).get(record.lane, ())}, all_lanes
+    return {0: (), **{lane: tuple(named) for lane, named in rows}} if len(rows) <= MOST_LANES else None
+
+
+def _sharing(lane: int) -> dict[int, Sequence[int]]:
+    """Lane 0, the lane, and the lanes that share a throttle with it."""
+    own = Lane.objects.filter(pk=lane).values_list("throttle_ids", flat=True).first()
+    sharing = Lane.objects.filter(throttle_ids__overlap=own or [])
+    rows = dict(sharing.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
+    return {0: (), **{each: tuple(named) for each, named in rows.items()}, **({lane: tuple(own)} if own else {})}
 
 
 def _ranges(record: BacklogRecord) -> Iterator[str]:
