@@ -20,7 +20,7 @@ from backups.restores import drills
 from backups.upkeep import checks, copies, retention_decisions
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject
-from fleet import edits, repository_edits
+from fleet import repository_edits, source_edits
 from fleet.status import with_assignment_status
 from jobs.models import BacklogRecord
 from operations.backlog.facts import record_facts
@@ -117,7 +117,7 @@ class AssignmentEdits(Service[Assignment]):
 
     def write(self, row: Assignment, changed: set[str] | None) -> list[str]:
         row.save()
-        edits.emit_after_commit([row.pk])
+        source_edits.emit_after_commit([row.pk])
         return []
 
     def uses(self, row: Assignment) -> list[str]:

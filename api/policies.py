@@ -15,7 +15,7 @@ from api.fields import Instant, MovedAnswer, Name, Stored
 from api.models import Scope
 from api.pausing import PauseRequest
 from fleet import pauses
-from fleet.edits import Policies
+from fleet.policy_edits import Policies
 from jobs import rollouts
 from sources import models, planning
 from sources.declarations.policies import Policy

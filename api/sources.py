@@ -19,11 +19,11 @@ from api.fields import MovedAnswer, Name, Stored
 from api.models import Scope
 from api.pages import patiently
 from api.pausing import PauseRequest
-from fleet.edits import Sources, policies_of
 from fleet.explaining import expected_starts, explain_source
 from fleet.explaining.groups import explain_all
 from fleet.explaining.history import NotKept
 from fleet.foreseeing import at_risk
+from fleet.source_edits import Sources, policies_of
 from fleet.status import reasons_of, with_status
 from fleet.status.of_all import in_status
 from jobs.clock import database_clock

@@ -17,7 +17,7 @@ class BackupsConfig(AppConfig):
         handed_on, plain = later_async("backups.upkeep.records:hand_on"), planning.plain_openings
         for kind, module, does, opens in (
             (planning.RETENTION, "backups.upkeep.retention", "remove_points", plain),
-            (planning.CHECK, "backups.upkeep.checks", "check_files", plain),
+            (planning.CHECK, "backups.upkeep.check_runs", "check_files", plain),
             (planning.COPY, "backups.upkeep.copies", "copy_points", planning.copy_openings),
             (planning.DRILL, "backups.restores.drills", "run_drill", plain),
             (planning.REMOVAL, "backups.upkeep.removals", "remove", None),

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from fleet.edits import Policies
+from fleet.policy_edits import Policies
 from jobs.backlog.pausing import checked_end, checked_reason
 from jobs.clock import database_clock
 from sources import planning

@@ -146,7 +146,7 @@ def _doubt(assignment: Any, wrong: Sequence[AssignmentFinding]) -> str:
 
 def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
     """Sentences about damaged files, and about points that are gone as a whole."""
-    from backups.upkeep.checks import in_words  # loads the engines
+    from backups.upkeep.damage import in_words  # loads the engines
     from storage.points.checking import GONE, Damage
 
     all_of = [Damage(**each) for each in check.damage]

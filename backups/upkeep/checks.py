@@ -1,52 +1,34 @@
-"""Kind `check`: reads the data that an assignment has in its repository, some each day, and compares it with manifests.
+"""Plans kind `check`, which reads the data that an assignment has in its repository (`check_runs`).
 
-All of it is read within the `check_within` of its policy; each day's record reads its share, and the data that is known
-to be damaged, in each repository. A restic repository is read as a whole, by one of the assignments in it; the data
-that another one has elsewhere, that one reads by itself. The findings are kept in `CheckRound`, and named in the log.
-Repositories that its policy had before, and those with copies, are read in turn, as long as there are points in them.
+All of it is read within the `check_within` of its policy; each day's record reads its share. A restic repository is
+read as a whole, by one of the assignments in it; the data that another one has elsewhere, that one reads by itself.
 
 A user may ask for one repository: then that one is read, and the round stays where it is, unless it is there. If all
 are asked for, a record reads one, and its settle puts a record on the backlog for those that are left.
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.lookups import LessThanOrEqual
-from django.template.defaultfilters import filesizeformat
 
-from backups import holdings, known_points, repository_orders
-from backups.upkeep import records, restic_turns, retention_decisions
-from backups.upkeep.damage import OF_NO_FILE
-from external.formatting import several
-from jobs import breakers
+from backups.upkeep import records, restic_turns
 from jobs.clock import database_clock
-from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from jobs.states import Status
 from sources import planning
-from sources.availability import repository_breaker
 from sources.models import Assignment, CheckRound, Copy, Format, Repository
-from storage.places.location import RESTIC
-from storage.places.locks import Busy
-from storage.points.checking import Checked, Damage
-from storage.points.store import Stopped, StorageFailed
 
 KIND = planning.CHECK
 EVERY = timedelta(hours=20)
 """A day, less the time by which a window may be later than the last one."""
-DAY = 86_400
 ONLY = "repositories"
 """A key of the payload of a check that was asked for: the ids of the repositories to read, None for all."""
 FILES_ONLY = "files_only"
 """A key of the payload of a check whose restic repository another one reads."""
-SLACK = 0.75
-"""A factor of the time in which all is to be read: absent repositories and closed windows take their part."""
 
 
 def plan(now: datetime | None = None) -> int:
@@ -87,6 +69,11 @@ def lying_in(repository: Repository) -> list[int]:
     return list(Assignment.objects.filter(lying).values_list("pk", flat=True).distinct())
 
 
+def read_further(assignment_id: int, repositories: list[int], now: datetime) -> None:
+    """Put the repositories that are left of what a user asked for on the backlog, as ids."""
+    records.enqueue(KIND, records.due(Q(pk=assignment_id), "pk"), now, **_asked(repositories))
+
+
 def _asked(repositories: list[int] | None) -> dict[str, Any]:
     payload = records.ASKED_FOR | {ONLY: repositories}
     return {"priority": planning.BACK_UP_NOW_PRIORITY, "at_once": True, "asked": payload}
@@ -121,192 +108,3 @@ def _go_on_with_the_round(assignments: Iterable[Assignment]) -> None:
     asked.filter(**{f"payload__{ONLY}__0__isnull": False}).update(
         payload=records.payload_with({"asked_for": False, ONLY: None})
     )
-
-
-def check_files(run: Run) -> Outcome:
-    """Read a share, and compare. Blocks for as long as that takes."""
-    return records.do(run, _check)
-
-
-@dataclass
-class Read:
-    """The result of a check in a repository (its id). `unrecorded`: its points without a row; `lost`: folder → points
-    of others, for whom it was read, that are not there. `next`: the repository in which the round continues, None if it
-    stays where it is; `ends`: whether a round has ended. `again`: the others in which the data that is known to be
-    damaged was read. `failed`: why nothing was read in others. `left`: further repositories that were asked for.
-    """
-
-    repository: int
-    done: Checked
-    unrecorded: list[dict[str, Any]]
-    lost: dict[str, list[str]]
-    next: int | None
-    ends: bool
-    failed: list[str]
-    left: list[int]
-    again: dict[int, Checked] = field(default_factory=dict)
-
-
-def _check(work: records.Work) -> Read:
-    """Read on where the last run ended, or what was asked for; then the data that is known to be damaged elsewhere. A
-    repository of earlier days that fails is named, and the next one is read.
-    """
-    assignment, policy, only = work.assignment, work.assignment.policy, work.record.payload.get(ONLY)
-    row = CheckRound.objects.filter(pk=assignment.pk).first() or CheckRound(assignment=assignment)
-    holding, failed = holdings.holding(assignment), list[str]()
-    homes = list(dict.fromkeys([*holding, *holdings.with_copies(assignment)]))
-    if work.record.payload.get(FILES_ONLY):
-        homes = [each for each in homes if each.format != Format.RESTIC]
-    days = 1.0 if work.is_asked_for else max(1.0, (policy.check_within or 0) / DAY * SLACK)
-    at = next((number for number, each in enumerate(homes) if each.pk == row.repository_id), 0)
-    turns = [each for each in homes[at:] + homes[:at] if only is None or each.pk in only]
-    if not turns:
-        raise records.Refused(Cancelled("nothing of it lies any more where it was to be read"))
-    for number, repository in enumerate(turns, start=1):
-        is_own, is_last = repository.pk == policy.repository_id, repository is turns[-1]
-        if is_own and (held := repository_breaker.refusal(assignment, work.record)):
-            raise records.Refused(held)
-        if not is_own and (held := breakers.refusal(repository_breaker.guarded_by(repository), work.record)):
-            failed.append(f"repository {repository}: {held.reason}")
-            if only and is_last:  # it would keep others from their turns for as long as that is out of reach
-                raise records.Refused(Cancelled(failed[-1]))
-            continue
-        work.repository = repository
-        try:
-            done, beside = _read(work, row, repository, len(homes) / days)
-        except StorageFailed as error:
-            failed.append(f"repository {repository}: {error}")
-            if is_own or is_last:
-                raise
-            continue
-        unrecorded = beside["unrecorded"] if repository in holding else []  # of a copy, its points are no backups
-        left = turns[number:] if work.is_asked_for else []
-        others = [each for each in homes if each not in turns[:number] and each not in left]
-        following = (homes.index(repository) + 1) % len(homes)
-        is_in_turn = only is None or repository == homes[at]
-        return Read(
-            repository.pk,
-            done,
-            unrecorded,
-            beside["lost"],
-            next=(repository if done.part else homes[following]).pk if is_in_turn else None,
-            ends=is_in_turn and not done.part and following == 0,
-            failed=failed,
-            left=[each.pk for each in left],
-            again=_read_again(work, row, others, failed),
-        )
-    raise StorageFailed("; ".join(failed))
-
-
-def _read(work: records.Work, row: CheckRound, repository: Repository, share: float) -> tuple[Checked, dict[str, Any]]:
-    """Read on in one repository; with a share of 0 only the data that is known to be damaged there. Returns also the
-    points that are `unrecorded` and `lost`.
-
-    Raises: StorageFailed, Stopped, Busy.
-    """
-    in_parts = repository.format == Format.RESTIC and work.is_asked_for  # it would read one part
-    goes_on = repository.pk == row.repository_id and not in_parts
-    answer = repository_orders.work(
-        "check_files",
-        repository,
-        work,
-        grace=work.grace,
-        on_progress=work.on_progress,
-        folder=work.assignment.directory,
-        part=row.part if goes_on else "",
-        after=row.after if goes_on else "",
-        total=row.total if goes_on else 0,
-        share=share,
-        known=[each for each in row.damage if each.get("repository") == repository.pk],
-        recorded=retention_decisions.to_be_there(work.assignment, repository),
-        known_points=known_points.of(work.assignment, repository),
-        keep=known_points.keeping(work.assignment, repository),
-        others=restic_turns.recorded_of_others(work.assignment, repository) if share else {},
-    )
-    beside = {name: answer.pop(name) for name in ("unrecorded", "lost")}
-    damaged = [Damage(**each | {"repository": repository.pk}) for each in answer.pop("damaged")]
-    return Checked(**answer, damaged=damaged), beside
-
-
-def _read_again(work: records.Work, row: CheckRound, others: list[Repository], failed: list[str]) -> dict[int, Checked]:
-    """Read the data that is known to be damaged in these, so that it does not wait for their turn. The reason why one
-    was not read is added to `failed`; a stop ends it, and the results so far stay.
-    """
-    found, known = dict[int, Checked](), {each.get("repository") for each in row.damage}
-    for repository in (each for each in others if each.pk in known):
-        try:
-            if held := breakers.refusal(repository_breaker.guarded_by(repository), work.record):
-                raise StorageFailed(held.reason)
-            found[repository.pk], _ = _read(work, row, repository, 0)
-        except (StorageFailed, Busy) as error:
-            failed.append(f"repository {repository}: {error}")
-        except Stopped:
-            break
-    return found
-
-
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
-    """Store the place of the round, and the findings. Runs in the settle's transaction."""
-    records.log_outcome(record, outcome, now)
-    match outcome:
-        case Succeeded(result=Read(done=done) as read):
-            if (rounds := restic_turns.lock_rounds(record.payload["assignment"], read.repository)) is None:
-                return
-            row = rounds.own
-            row.checked_at = now
-            if read.next is not None:
-                _move_on(row, read, record.started_at, now)
-            new = [_note(row, each, what, now) for each, what in ({read.repository: done} | read.again).items()]
-            row.save()
-            for each, what in ({read.repository: done} | read.again).items():
-                known_points.replace(row.pk, each, what.digests)
-            rounds.share(read.lost)
-            records.record_points(row.pk, read.repository, read.unrecorded)
-            _log(record, read, [each for found in new for each in found], now)
-            if read.left:
-                records.enqueue(KIND, records.due(Q(pk=row.pk), "pk"), now, **_asked(read.left))
-
-
-def _move_on(row: CheckRound, read: Read, began_at: datetime, now: datetime) -> None:
-    done, goes_on = read.done, row.part and row.repository_id == read.repository
-    row.read = done.size + (row.read if goes_on else 0)
-    row.began_at = (row.began_at if goes_on else began_at) if done.part else None
-    row.repository_id = read.next
-    row.part, row.after, row.total = done.part, done.after, done.total
-    if read.ends:
-        row.ended_at = now
-
-
-def _note(row: CheckRound, repository_id: int, done: Checked, now: datetime) -> list[Damage]:
-    """Store the damage in a repository; a copy brings the data once more. Returns the damage that was not known."""
-    before = [(each.get("repository"), each["point"], each["path"]) for each in row.damage]
-    row.damage = [each for each in row.damage if each.get("repository") != repository_id]
-    row.damage += [asdict(each) for each in done.damaged]
-    if any(each.place not in OF_NO_FILE for each in done.damaged):
-        of_copy = Assignment.objects.filter(policy__copy_to=repository_id, to_copy_since=None)
-        of_copy.filter(pk=row.pk).update(to_copy_since=now)
-    return [each for each in done.damaged if (each.repository, each.point, each.path) not in before]
-
-
-def _log(record: Claimed, read: Read, found: list[Damage], now: datetime) -> None:
-    done, name = read.done, Repository.objects.values_list("name", flat=True).filter(pk=read.repository).first()
-    text = f"{several(done.files, 'file')} read in {name}"
-    text += f", {filesizeformat(done.size)}" if done.size or not done.files else ""  # restic names no bytes
-    text += "; that was the last part of a round" if read.ends else ""
-    records.log(record, "checked", text, now, size=done.size, filled=done.filled)
-    if found:
-        records.log(record, "damaged", in_words(found), now, damage=[asdict(each) for each in found[:20]])
-    if mended := [path for each in (done, *read.again.values()) for path in each.mended]:
-        records.log(record, "mended", f"{len(mended)} damaged before, as {mended[0]!r}", now)
-    for reason in read.failed:
-        records.log(record, "failed", f"{reason}; nothing was read there", now)
-
-
-def in_words(found: list[Damage]) -> str:
-    """The damage as text, such as `2 files: 'a' of 20261121T065755Z: it is missing; …`. restic names no files: it
-    reports what is wrong.
-    """
-    named = "; ".join(
-        each.why if each.place == RESTIC else f"{each.path!r} of {each.points}: {each.why}" for each in found[:3]
-    )
-    return f"{several(len(found), 'file')}: {named}{'; …' if len(found) > 3 else ''}"

@@ -7,10 +7,8 @@ comes in chunks. A message that cannot be fetched is a warning, and so is a fold
 A separate process does this (`mail_process.py`).
 """
 
-import imaplib
-import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 
 from engines.base import RunEnded, SourceSpec, Verdict
 from engines.imap import folders
+from engines.imap.answers import FLAGS, IS_PIECE, SIZE, UID, Mail, mails_of, number_of, received_at, set_of
 from engines.imap.folders import Folder
 from engines.imap.maildir import Maildir, MessageKey, letters_of, messages_by_directory, remove_others
 from engines.imap.session import Refused, Session, session_with
@@ -35,20 +34,6 @@ LARGEST = 512 * 2**20
 MOST_MESSAGES = 5_000_000
 """The most messages of a folder: a server could announce four thousand million and have none of them."""
 MOST_FOLDERS = 10_000
-NUMBER = re.compile(rb"\d+ \(")
-UID = re.compile(rb"\bUID (\d+)")
-FLAGS = re.compile(rb"\bFLAGS \(([^)]*)\)", re.IGNORECASE)
-SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)", re.IGNORECASE)
-IS_PIECE = re.compile(rb"\bBODY\[\]<0>", re.IGNORECASE)
-EMPTY = re.compile(rb'\bBODY\[\](<0>)? (""|NIL)', re.IGNORECASE)
-
-
-@dataclass
-class Mail:
-    """The server's answer about one message."""
-
-    text: bytes
-    body: bytes | None = None
 
 
 @dataclass
@@ -188,22 +173,22 @@ class _Copy:
         found = {}
         for first in range(1, number + 1, LISTED_AT_ONCE):
             last = min(first + LISTED_AT_ONCE - 1, number)
-            lines = _mails(self._session.fetch(f"{first}:{last}", "(UID FLAGS)"))
+            lines = mails_of(self._session.fetch(f"{first}:{last}", "(UID FLAGS)"))
             if not lines:
                 raise Refused(
                     f"its server does not list messages {first} to {last} of the {number:,} that it announced"
                 )
             for mail in lines:
-                if (uid := _number(UID, mail.text)) and (flags := FLAGS.search(mail.text)):
+                if (uid := number_of(UID, mail.text)) and (flags := FLAGS.search(mail.text)):
                     found[uid] = letters_of(flags[1].decode(errors="replace").split())
         return found
 
     def _fetch(self, uids: list[int], flags: dict[int, str]) -> None:
         """Fetch these messages in batches of bounded size."""
         facts: dict[int, tuple[int, float]] = {}
-        for mail in _mails(self._session.fetch_uids(_set_of(uids), "(UID RFC822.SIZE INTERNALDATE)")):
-            if uid := _number(UID, mail.text):
-                facts[uid] = _number(SIZE, mail.text), _received_at(mail.text)
+        for mail in mails_of(self._session.fetch_uids(set_of(uids), "(UID RFC822.SIZE INTERNALDATE)")):
+            if uid := number_of(UID, mail.text):
+                facts[uid] = number_of(SIZE, mail.text), received_at(mail.text)
         batch: list[int] = []
         size = 0
         for uid in uids:
@@ -248,8 +233,8 @@ class _Copy:
         """The first chunks of the messages, by UID, as far as they come."""
         if not uids:
             return {}
-        answered = _mails(self._session.fetch_uids(_set_of(uids), f"(UID BODY.PEEK[]<0.{CHUNK}>)"))
-        return {uid: each for each in answered if each.body is not None and (uid := _number(UID, each.text)) in uids}
+        answered = mails_of(self._session.fetch_uids(set_of(uids), f"(UID BODY.PEEK[]<0.{CHUNK}>)"))
+        return {uid: each for each in answered if each.body is not None and (uid := number_of(UID, each.text)) in uids}
 
     def _pieces(self, uid: int, mail: Mail) -> Iterator[bytes]:
         piece, offset = mail.body or b"", 0
@@ -261,41 +246,11 @@ class _Copy:
             yield piece
             if whole or len(piece) < CHUNK:
                 return
-            answered = _mails(self._session.fetch_uids(str(uid), f"(UID BODY.PEEK[]<{offset}.{CHUNK}>)"))
+            answered = mails_of(self._session.fetch_uids(str(uid), f"(UID BODY.PEEK[]<{offset}.{CHUNK}>)"))
             piece = next((each.body for each in answered if each.body is not None), b"")
 
     def _is_there(self, uid: int) -> bool:
-        return any(_number(UID, each.text) == uid for each in _mails(self._session.fetch_uids(str(uid), "(UID)")))
+        return any(number_of(UID, each.text) == uid for each in mails_of(self._session.fetch_uids(str(uid), "(UID)")))
 
     def _warn(self, uid: int, text: str) -> None:
         self._found.warn(f"{self._folder.title}, UID {uid}: {text}")
-
-
-def _mails(lines: list[Any]) -> list[Mail]:
-    """The FETCH responses among the lines as imaplib returns them: a literal comes between the parts of its line."""
-    found: list[Mail] = []
-    for line in lines:
-        if isinstance(line, tuple):
-            found.append(Mail(line[0], line[1]))
-        elif line and NUMBER.match(line):
-            found.append(Mail(line, b"" if EMPTY.search(line) else None))
-        elif line and found:
-            found[-1].text += b" " + line
-    return found
-
-
-def _number(pattern: re.Pattern[bytes], text: bytes) -> int:
-    """The number that a pattern finds; 0 if there is none."""
-    return int(match[1]) if (match := pattern.search(text)) and len(match[1]) < 20 else 0
-
-
-def _received_at(text: bytes) -> float:
-    """Seconds since 1970; 0 if the server gives no time."""
-    with suppress(ValueError, OverflowError):
-        if moment := imaplib.Internaldate2tuple(text):
-            return max(0.0, time.mktime(moment))
-    return 0.0
-
-
-def _set_of(uids: Iterable[int]) -> str:
-    return ",".join(map(str, uids))

@@ -26,7 +26,7 @@ from declarations.surfaces.admin.with_presets import Filling, LineWithPresets
 from fleet import pauses
 from fleet.admin.preview import preview_of
 from fleet.dry_runs import Effect, effect_of
-from fleet.edits import SCHEDULE_FIELDS, Policies
+from fleet.policy_edits import SCHEDULE_FIELDS, Policies
 from jobs import rollouts
 from jobs.models import RetryPolicy, Throttle
 from schedules.models import Schedule

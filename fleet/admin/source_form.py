@@ -24,7 +24,7 @@ from fleet.admin import remote_form
 from fleet.admin.agents import AGENT_FIELDS
 from fleet.admin.remote_form import OPTION, SECRET, TYPE, in_lines, in_pairs, made
 from fleet.admin.secret_inputs import HELP, SecretField, StoresSecrets
-from fleet.edits import Sources
+from fleet.source_edits import Sources
 from operations.limits import LimitOfOneProcess, TooMany
 from sources.availability import host_keys
 from sources.declarations import validation

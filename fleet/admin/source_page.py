@@ -26,7 +26,7 @@ from declarations.surfaces.web.permissions import may_operate
 from engines.kinds import RULES
 from external.durations import span
 from external.formatting import several
-from fleet import edits
+from fleet import source_edits
 from fleet.admin import why
 from fleet.admin.protection import mends, of_a_source, table_of_copies
 from fleet.admin.source_form import TRIED
@@ -137,7 +137,7 @@ class SourcePage(AsksFirst[Verb], ModelAdmin):
             self.message_user(request, "Choose a policy first.", messages.WARNING)
             return
         assignment, _ = Assignment.objects.get_or_create(source=source, policy=policy)
-        edits.emit_after_commit([assignment.pk])
+        source_edits.emit_after_commit([assignment.pk])
         self.log_change(request, source, f"Put it under {policy}.")
         self.message_user(request, f"{source} is under {policy} now, and due at once.", messages.SUCCESS)
 

@@ -30,7 +30,7 @@ from declarations.surfaces.admin.base import (
 from declarations.surfaces.admin.pausing import pause_until
 from engines.not_kept import not_kept
 from external.formatting import several
-from fleet import edits, pauses
+from fleet import pauses, source_edits
 from fleet.admin.agents import AGENT_FIELDS, Agents
 from fleet.admin.browsing import BrowsesBackups
 from fleet.admin.deletion import RemovesInBackground
@@ -247,4 +247,4 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A new assignment is due at once."""
         super().save_related(request, form, formsets, change)
-        edits.emit_after_commit(form.instance.assignments.values_list("pk", flat=True))
+        source_edits.emit_after_commit(form.instance.assignments.values_list("pk", flat=True))

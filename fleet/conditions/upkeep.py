@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 
 from backups.hooks import debts
 from backups.repository_state import not_writable_of, of_directories
-from backups.upkeep.checks import in_words
+from backups.upkeep.damage import in_words
 from external.formatting import moment
 from fleet import assignment_findings, status
 from jobs.conf import PROGRAM

@@ -18,9 +18,9 @@ from django.db.models import ProtectedError
 
 from declarations.problems import lines_of
 from declarations.service import InUse, Service
-from fleet.edits import Sources
 from fleet.files.schema import RENAMED_FROM, SECTIONS, Change, FleetError, FleetReport
 from fleet.repository_edits import Repositories
+from fleet.source_edits import Sources
 from sources import planning
 from sources.declarations.validation import not_a_folder
 from sources.models import Assignment

@@ -17,7 +17,7 @@ from declarations import fleet_sections
 from declarations.service import Service
 from declarations.types import STRICT
 from delivery.endpoints import Endpoints
-from fleet import edits, repository_edits
+from fleet import policy_edits, repository_edits
 from fleet.files.services import Row, SourcesOfFleet, ThrottlesOfFleet
 from operations import declarations as of_queue
 from schedules.editing import Schedules
@@ -28,7 +28,7 @@ SECTIONS: dict[str, type[Service[Any]]] = {
     "throttles": ThrottlesOfFleet,
     "endpoints": Endpoints,
     "schedules": Schedules,
-    "policies": edits.Policies,
+    "policies": policy_edits.Policies,
     "sources": SourcesOfFleet,
     **{section: import_string(service) for section, service in fleet_sections.items()},
 }

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from declarations.types import Reference
 from engines import ENGINES, missing_program
-from fleet import edits
+from fleet import source_edits
 from jobs.models import Throttle
 from operations import declarations as of_queue
 from sources.declarations import resources
@@ -32,7 +32,7 @@ class ThrottlesOfFleet(of_queue.Throttles):
         return Throttle.objects.exclude(pk__in=limits)
 
 
-class SourcesOfFleet(edits.Sources):
+class SourcesOfFleet(source_edits.Sources):
     """Sources with their assignments, in few statements."""
 
     declaration = SourceOfFleet
@@ -125,8 +125,8 @@ class SourcesUnderPolicies(SourcesOfFleet):
         return super().fill(row, sent)
 
     def write(self, row: Any, changed: set[str] | None) -> list[str]:
-        warnings = edits.Sources.write(self, row, changed and changed - {"policies"})
+        warnings = source_edits.Sources.write(self, row, changed and changed - {"policies"})
         if hasattr(row, "wanted"):
             self._put_under([row])
-            edits.emit_after_commit(row.assignments.values_list("pk", flat=True))
+            source_edits.emit_after_commit(row.assignments.values_list("pk", flat=True))
         return warnings

@@ -1,4 +1,4 @@
-"""The pictures, drawn with matplotlib as SVG or PNG: one study or two side by side, and the poster of all algorithms.
+"""The pictures, drawn with matplotlib as SVG or PNG: one study or two side by side. `poster` draws all algorithms.
 
 No *pyplot*: it keeps figures in a global list, which threads of a web server would share. Equal input gives equal
 bytes. One picture is drawn at a time in a process: requests for many wait, and do not take all processors.
@@ -25,7 +25,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLoc
 from declarations.surfaces.terminal import plain
 from external.durations import span
 from operations.backoff import SIZES
-from operations.backoff.study import DAY, HOUR, MINUTE, Study, at_equal_load
+from operations.backoff.study import DAY, HOUR, MINUTE, Study
 from operations.backoff.waits import FIGURES, describe, describe_giving_up, title_of
 
 PIXELS_PER_INCH = 144
@@ -127,10 +127,10 @@ def draw(studies: Sequence[Study], form: str = "svg", *, scale: str = "auto", th
         figure = Figure(figsize=(width, height))
         for part, study in zip(figure.subfigures(1, len(studies), squeeze=False, wspace=0)[0], studies, strict=True):
             _draw_one(part, study, frame, colours, narrow, width / len(studies))
-        return _printed(figure, form, title_of(studies), describe(studies))
+        return printed(figure, form, title_of(studies), describe(studies))
 
 
-def _printed(figure: Figure, form: str, title: str, description: str) -> bytes:
+def printed(figure: Figure, form: str, title: str, description: str) -> bytes:
     written = io.BytesIO()
     if form == "png":
         figure.savefig(written, format="png", metadata={"Software": None, "Title": description})
@@ -148,7 +148,7 @@ def _draw_one(part: SubFigure, study: Study, frame: Frame, theme: ChartTheme, na
         else (0.06, 9, ((0.06, 0.355, 0.575, 0.44), (0.06, 0.085, 0.575, 0.195), (0.715, 0.355, 0.265, 0.44)))
     )
     dots, load, waits = (part.add_axes(place) for place in places)
-    _draw_retries(dots, load, study, frame, theme, labels)
+    draw_retries(dots, load, study, frame, theme, labels)
     _draw_waits(waits, study, frame, theme, 5 if narrow else 9)
     for plot in (dots, load):
         if (last := study.gives_up) and frame.start <= last[1] <= frame.end:
@@ -170,7 +170,7 @@ def _draw_one(part: SubFigure, study: Study, frame: Frame, theme: ChartTheme, na
         part.text(0.98, y, figure(study), fontsize=9, va="center", ha="right", fontweight="bold")
 
 
-def _draw_retries(dots: Axes, load: Axes, study: Study, frame: Frame, theme: ChartTheme, labels: int) -> None:
+def draw_retries(dots: Axes, load: Axes, study: Study, frame: Frame, theme: ChartTheme, labels: int) -> None:
     """One dot per retry, time across, jobs down; below it the retries per minute, under the same time axis."""
     many = sum(map(len, study.jobs)) > MOST_VECTOR_DOTS
     size = min(4.5, max(1.4, 237 / len(study.jobs)))
@@ -259,44 +259,3 @@ def drawable(text: str) -> str:
 @cache
 def _letters() -> frozenset[int]:
     return frozenset(code for code in get_font(findfont(FontProperties())).get_charmap() if code >= ord(" "))
-
-
-POSTER = "All backoff algorithms"
-HEAD, ROW = 0.9, 2.5
-"""Inches: the height above the poster's rows, and of a row."""
-
-
-def draw_all(studies: Sequence[Study], form: str, *, theme: str = "light") -> bytes:
-    """The poster: one row for each study, as it is with a separate time axis, and next to it at equal mean load."""
-    colours, equal = DARK if theme == "dark" else LIGHT, at_equal_load(studies)
-    jobs = len(studies[0].jobs)
-    shared = Frame(log=False, start=0, end=frame_of(equal, "linear").end, load=jobs * 3 // 2)  # all at once, and room
-    with one_at_a_time, matplotlib.rc_context(colours.settings):
-        figure = Figure(figsize=(14, HEAD + ROW * len(studies)))
-        ratios = [HEAD, *[ROW] * len(studies)]
-        top, *rows = figure.subfigures(len(ratios), 1, height_ratios=ratios, hspace=0, squeeze=False)[:, 0]
-        made = f"{jobs:,} jobs that fail together, {studies[0].wanted:,} retries of each at most"
-        same = f"At equal mean load: half of the jobs are through by {span(equal[0].horizon)}"
-        _write(top, 0.045, 0.72, f"{POSTER}: {made}", 16)
-        _write(top, 0.045, 0.2, "As it is, with a time axis of its own", 12)
-        _write(top, 0.545, 0.2, same, 12)
-        for row, own, other in zip(rows, studies, equal, strict=True):
-            given = own.described_rule.removeprefix(f"{own.rule.algorithm} · ")
-            factor = f"waits × {other.horizon / own.horizon:.2g}"
-            halves = ((0.045, own, frame_of([own]), own.name, given), (0.545, other, shared, factor, _load_of(other)))
-            for left, study, frame, name, about in halves:
-                _write(row, left, 0.93, name, 11)
-                row.text(left + 0.43, 0.93, about, fontsize=8, color=colours.faint, va="center", ha="right")
-                dots, load = (row.add_axes((left, low, 0.43, high)) for low, high in ((0.36, 0.49), (0.12, 0.2)))
-                _draw_retries(dots, load, study, frame, colours, 6)
-        pairs = zip(studies, equal, strict=True)
-        text = " ".join(f"{own.name}: {_load_of(own)}; at equal mean load, {_load_of(other)}." for own, other in pairs)
-        return _printed(figure, form, POSTER, text)
-
-
-def _load_of(study: Study) -> str:
-    return f"busiest minute {study.peak:,}, {study.idle_share:.0%} of the minutes idle"
-
-
-def _write(part: SubFigure, left: float, y: float, text: str, size: float) -> None:
-    part.text(left, y, text, fontsize=size, fontweight="bold", va="center")

@@ -13,9 +13,9 @@ from alerting.conditions import ADD_ONE
 from alerting.declarations import Routes
 from alerting.models import AlertRoute
 from declarations import InUse
-from fleet.edits import Policies
 from fleet.files.apply import import_fleet
 from fleet.files.schema import FleetError, export_fleet
+from fleet.policy_edits import Policies
 from jobs.clock import database_clock
 from operations.backlog import HINTS
 from sealing.models import StoredSecret

@@ -21,8 +21,8 @@ from audit.actors import Actor, acting, may_fire
 from audit.models import AuditEntry
 from audit.tables import followed
 from delivery.models import Endpoint
-from fleet.edits import Policies
 from fleet.files.schema import SECTIONS
+from fleet.policy_edits import Policies
 from jobs import backlog
 from jobs.models import Origin, Throttle
 from schedules.models import Schedule

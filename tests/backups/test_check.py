@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from backups.upkeep import checks, restic_turns
+from backups.upkeep import check_runs, checks, restic_turns
 from backups.upkeep import damage as known_damage
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
@@ -116,7 +116,7 @@ def test_a_person_checks_now_all_that_is_left_whatever_the_window(
     add_backup(assignment, point, 2)
     played.place(point, "c").write_text("longer")
     policy = assignment.policy
-    policy.window, policy.check_within = [{"days": "sat", "start": "01:00", "end": "02:00"}], 365 * checks.DAY
+    policy.window, policy.check_within = [{"days": "sat", "start": "01:00", "end": "02:00"}], 365 * check_runs.DAY
     policy.save()
     assert checks.plan(NOW) == 1
     assert BacklogRecord.objects.get().status == Status.WAITING

@@ -21,7 +21,7 @@ from backups.restores import drills
 from backups.upkeep import checks, copies, removals, retention, retention_decisions
 from dashboard import metrics
 from fleet import assignment_findings
-from fleet.edits import Policies
+from fleet.policy_edits import Policies
 from fleet.repository_edits import Repositories
 from fleet.status import reasons_of
 from jobs import tick

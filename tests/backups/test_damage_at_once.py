@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from backups.upkeep import checks, retention
+from backups.upkeep import check_runs, retention
 from jobs.outcomes import Claimed, Succeeded
 from sources.models import Assignment, CheckRound, Format, Repository
 from storage.points.checking import Checked
@@ -36,13 +36,13 @@ def test_what_is_noted_waits_for_what_another_one_notes_at_that_moment(both: lis
         beside.execute("SELECT FROM sources_checkround WHERE assignment_id = %s FOR UPDATE", [other.pk])
         with pytest.raises(OperationalError, match="lock timeout"), transaction.atomic():
             retention.note_manifests(other.pk, repository.pk, {}, [], NOW)
-        found = checks.Read(repository.pk, Checked("", "", 0), [], {}, None, ends=False, failed=[], left=[])
+        found = check_runs.Read(repository.pk, Checked("", "", 0), [], {}, None, ends=False, failed=[], left=[])
         with (
             CaptureQueriesContext(connection) as asked,
             pytest.raises(OperationalError, match="lock timeout"),
             transaction.atomic(),
         ):
-            checks.write_down(claimed_for(read, queue="backups"), Succeeded(found), NOW)
+            check_runs.write_down(claimed_for(read, queue="backups"), Succeeded(found), NOW)
         assert [each["sql"].endswith("FOR NO KEY UPDATE") for each in asked if "checkround" in each["sql"]] == [True]
 
 
@@ -51,11 +51,12 @@ def test_two_that_read_one_restic_repository_for_all_may_end_at_the_same_moment(
     """Both wait for a round that they share: neither holds one by then that the other one wants."""
     first, *others = *both, make_assignment(both[0].policy)
     CheckRound.objects.create(assignment=others[-1], planned_at=NOW)
-    read = checks.Read(Repository.objects.get().pk, Checked("", "", 0), [], {}, None, ends=False, failed=[], left=[])
+    repository, nothing = Repository.objects.get().pk, Checked("", "", 0)
+    read = check_runs.Read(repository, nothing, [], {}, None, ends=False, failed=[], left=[])
 
     @transaction.atomic
     def end(record: Claimed) -> None:
-        checks.write_down(record, Succeeded(read), NOW)
+        check_runs.write_down(record, Succeeded(read), NOW)
 
     with another_connection() as other:
         other.execute("SELECT FROM sources_checkround WHERE assignment_id = %s FOR UPDATE", [first.pk])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from backups.copying.handler import copy_source
-from fleet.edits import Sources
 from fleet.repository_edits import Repositories
+from fleet.source_edits import Sources
 from jobs.handlers import Run
 from jobs.outcomes import Succeeded
 from sources.models import Repository, Source

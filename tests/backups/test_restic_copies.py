@@ -18,7 +18,7 @@ from backups.copying import order
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention
 from external.processes.programs import find_restic
-from fleet.edits import Policies
+from fleet.policy_edits import Policies
 from fleet.repository_edits import Repositories
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision

@@ -11,9 +11,9 @@ from django.core.exceptions import ValidationError
 
 from backups.connection_check import try_source
 from backups.copying.handler import copy_source
-from fleet.edits import Sources
 from fleet.files.apply import import_fleet
 from fleet.repository_edits import Repositories
+from fleet.source_edits import Sources
 from jobs.handlers import Run
 from jobs.outcomes import Outcome, Succeeded, Unavailable
 from sources.availability.check import ask_source

@@ -54,7 +54,7 @@ def listed(noun: str) -> set[str]:
 def test_it_says_what_a_change_warns_of(noun: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, run = made(noun), command(noun, with_errors=True)[0]
     monkeypatch.setattr(Service, "save", lambda service, row, changed: ["mind the gap"])
-    monkeypatch.setattr("fleet.edits.Policies.save", lambda service, row, changed: ["mind the gap"])
+    monkeypatch.setattr("fleet.policy_edits.Policies.save", lambda service, row, changed: ["mind the gap"])
     for asked in ([], ["--json"]):
         assert "mind the gap" in run("set", name, "--name", "another", *asked).splitlines()[-1]
 

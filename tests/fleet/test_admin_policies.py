@@ -16,7 +16,7 @@ from audit.models import AuditEntry
 from declarations.parts import parts_of
 from declarations.surfaces.admin.part_fields import PartsField
 from fleet.admin.policies import PERIODS, WINDOWS, PolicyForm
-from fleet.edits import PLANNED_FROM, Policies
+from fleet.policy_edits import PLANNED_FROM, Policies
 from jobs.models import Throttle
 from schedules.models import Schedule
 from sources import planning

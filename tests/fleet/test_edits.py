@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from fleet.edits import SCHEDULE_FIELDS, Policies
+from fleet.policy_edits import SCHEDULE_FIELDS, Policies
 from fleet.repository_edits import Repositories
 from schedules.models import Schedule
 from sources.models import Policy, Repository

@@ -21,9 +21,9 @@ from declarations.service import InUse
 from delivery.models import Endpoint, SigningSecret
 from delivery.signing import rotate
 from external.processes.runner import Command
-from fleet.edits import Sources
 from fleet.files.apply import import_fleet
 from fleet.files.schema import FleetError, export_fleet
+from fleet.source_edits import Sources
 from jobs.models import Decision
 from sealing import key_rotation
 from sealing.declarations import NewStoredSecret

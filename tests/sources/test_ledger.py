@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from fleet.edits import Policies
+from fleet.policy_edits import Policies
 from jobs import backlog
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import FINISHED, AttemptOutcome, Status, WaitingFor

@@ -28,7 +28,7 @@ class Command(DeclaredCommand):
 
     @property
     def service(self) -> Any:  # type: ignore[override]
-        from fleet.edits import Policies  # loads pydantic, which a list does without
+        from fleet.policy_edits import Policies  # loads pydantic, which a list does without
 
         return Policies
 

@@ -65,11 +65,11 @@ def _show(command: TerminalCommand, options: dict[str, Any]) -> None:
     sizes = {name: options[name] for name in ("jobs", "retries", "seed")}
     studies = [study(name, rule, **sizes) for name, rule in rules]
     if form:
-        from operations.backoff import charts
+        from operations.backoff import charts, poster
 
         theme, scale = options["theme"], options["scale"]
         drawn = (
-            charts.draw_all(studies, form, theme=theme)
+            poster.draw_all(studies, form, theme=theme)
             if everything
             else charts.draw(studies, form, scale=scale, theme=theme)
         )

@@ -4,9 +4,9 @@ from typing import Any
 from declarations.surfaces import pausing
 from declarations.surfaces.commands.base import TerminalCommand, person
 from fleet import pauses
-from fleet.edits import Policies
 from fleet.management.base import add_names, do_each
 from fleet.management.sources.pause import paused
+from fleet.policy_edits import Policies
 from jobs.conf import PROGRAM
 from sources.models import Policy
 

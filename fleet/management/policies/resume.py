@@ -3,9 +3,9 @@ from typing import Any
 
 from declarations.surfaces.commands.base import TerminalCommand, person
 from fleet import pauses
-from fleet.edits import Policies
 from fleet.management.base import add_names, do_each
 from fleet.management.sources.resume import resumed
+from fleet.policy_edits import Policies
 from sources.models import Policy
 
 HELP = (

@@ -16,7 +16,7 @@ from backups.copying.handler import copy_source
 from backups.hooks import debts, running
 from engines.base import EngineResult, Verdict
 from fleet.conditions.upkeep import hooks, owed_hooks
-from fleet.edits import Policies
+from fleet.policy_edits import Policies
 from jobs import decisions
 from jobs.backlog.cancelling import cancel
 from jobs.handlers import Run

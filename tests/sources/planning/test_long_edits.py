@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 
 from engines.base import EngineResult, Verdict
-from fleet import edits
+from fleet import policy_edits
 from jobs import rescuing, rollouts
 from jobs.clock import database_clock
 from jobs.handlers import Run
@@ -155,7 +155,7 @@ def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it
     policy = many(3)
     edit(policy, yearly(1))
     with transaction.atomic():
-        edits.lock_policy(policy.pk)
+        policy_edits.lock_policy(policy.pk)
         going_on = beside(go_on)  # up to the last batch, which needs the schedule
         eventually(a_lock_is_waited_for)
         with impatience():
