@@ -32,7 +32,7 @@ NO_FOLDER_HOLDS = "{!r:.200} has a name that no folder can hold: rename it"
 TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
 TOO_LONG = "what is said of it has more than 64 KiB"
 MOST, MOST_EXCEPTIONS = 30_000_000, 100_000
-"""The most entries of a point, as many as its manifest may hold (`store.MANIFEST`), and the most that could not be
+"""The most entries of a point, as many as its manifest may hold (`reading.MANIFEST`), and the most that could not be
 listed, which are held in memory.
 """
 LOOK_EVERY = 10_000

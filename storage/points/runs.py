@@ -21,7 +21,8 @@ from storage import layout
 from storage.points import known, manifests
 from storage.points.manifests import Entry, Header, Line, Totals
 from storage.points.moving import check_inside
-from storage.points.store import MANIFEST, StorageFailed, Store
+from storage.points.reading import MANIFEST
+from storage.points.store import StorageFailed, Store
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 FLUSHED = ".flushed"

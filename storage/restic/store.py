@@ -26,7 +26,8 @@ from storage.places.rclone import ANY
 from storage.points.files import path_in
 from storage.points.manifests import Header, ManifestDamaged
 from storage.points.moving import check_room
-from storage.points.store import SMALL, StorageFailed, Store
+from storage.points.reading import SMALL
+from storage.points.store import StorageFailed, Store
 from storage.restic import listing
 from storage.restic.fetching import Growth, fetch_files
 from storage.restic.program import Restic, ResticFailed

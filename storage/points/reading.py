@@ -1,0 +1,166 @@
+"""Lists and reads the contents of a repository, by rclone or, where it is a folder of this host, without it."""
+
+import os
+import re
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage import layout
+from storage.places.rclone import Rclone, StorageFailed, rows_to
+from storage.points.files import rows_below
+from storage.points.moving import Moved, fetch_here
+
+SMALL, MANIFEST = 2**20, 2**30
+"""The most bytes of a file of the scheduler in a repository, and of a manifest, which holds some 30
+million files then.
+"""
+DIGEST = re.compile(r"([0-9a-f]{32,64})  ")
+BETWEEN_LOOKS = 100
+"""The number of files before a stop is noticed."""
+UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
+"""Messages of rclone about a file on a remote whose content is wrong; any other error may be one of the connection."""
+
+
+@dataclass(frozen=True)
+class ReadableStore(Rclone):
+    """A repository that is listed and read. Each call blocks, and may raise the errors of `Rclone`."""
+
+    def names(self, path: str, *, folders: bool = False) -> list[str]:
+        """Names of the files, or of the folders, directly in a folder. Empty if it is missing."""
+        if (here := self._here(path)) is not None:
+            try:
+                return [each.name for each in os.scandir(here) if each.is_dir(follow_symlinks=False) is folders]
+            except FileNotFoundError:
+                return []
+        kind = "--dirs-only" if folders else "--files-only"
+        rows: list[dict[str, Any]] = []
+        self._list(path, rows.append, kind, "--no-modtime")
+        return [row["Name"] for row in rows]
+
+    def assignments(self) -> list[str]:
+        """The folders of all assignments with points, sorted."""
+        rows: list[dict[str, Any]] = []
+        self._list("", rows.append, "--recursive", "--dirs-only", "--max-depth=3")
+        folders = (row["Path"].rpartition("/") for row in rows)
+        return sorted(folder for folder, _, name in folders if folder and name == layout.MANIFESTS)
+
+    def walk(
+        self,
+        path: str,
+        take: Callable[[dict[str, Any]], object],
+        *,
+        among: Collection[str] = (),
+        files_only: bool = False,
+        times: bool = False,
+    ) -> None:
+        """Pass all files and folders below a folder to `take`, as rclone's lsjson lists them (Path, Size, ModTime,
+        IsDir, …), in no order, each as it comes: a million of them take a gigabyte. `among`: only those in these
+        folders below it. `files_only`: without folders, and without times unless these are wanted (`times`).
+        """
+        if (here := self._here(path)) is not None:
+            for folder in among or ("",):
+                for row in rows_below(here / folder, folder, files_only=files_only):
+                    self.go_on()
+                    take(row)
+            return
+        kinds = ("--files-only", *(() if times else ("--no-modtime",))) if files_only else ()
+        self._list(path, take, "--recursive", *only_in(among), *kinds)
+
+    def read(self, path: str, paths: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Read files in a folder whole. Returns SHA-256 in hex by path, and the reasons why others cannot be read, by
+        path. A file in neither is missing. Raises: StorageFailed, also for a file that may be whole and was out of
+        reach.
+        """
+        digests, problems = self._hashed(path, paths, "sha256", "--download")
+        for name, problem in problems.items():
+            if not (self.location.directory or UNREADABLE.search(problem)):
+                raise StorageFailed(f"{name}: {problem}")
+        return digests, problems
+
+    def digests(self, path: str, paths: Collection[str], kind: str) -> dict[str, str]:
+        """Digests of this kind (sha256, sha1, md5) in hex by path: on this host files are read, elsewhere the server is
+        asked for those that it has.
+        """
+        with suppress(StorageFailed):
+            return self._hashed(path, paths, kind, *(("--download",) if self.location.directory else ()))[0]
+        return {}
+
+    def _hashed(self, path: str, paths: Collection[str], *how: str) -> tuple[dict[str, str], dict[str, str]]:
+        digests: dict[str, str] = {}
+        problems: dict[str, str] = {}
+        moved = Moved()
+
+        def take(line: str) -> None:
+            if not moved.take(line) and (digest := DIGEST.match(line)):
+                digests[line[digest.end() :]] = digest[1]
+
+        self.with_paths(
+            paths, "hashsum", *how, "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
+            on_line=take, sign_of_life=lambda: (moved(), len(digests)), missing_ok=True, problems=problems,
+        )  # fmt: skip
+        return digests, problems
+
+    def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
+        """The files below a folder, and their sizes in bytes; `paths`: only these. Empty if it is missing."""
+        found: dict[str, int] = {}
+
+        def take(row: dict[str, Any]) -> None:
+            found[row["Path"]] = row["Size"]
+
+        if paths is None:
+            self.walk(path, take, files_only=True)
+        else:
+            listing = ("lsjson", "--recursive", "--files-only", "--no-modtime", "--no-mimetype", self.location.at(path))
+            self.with_paths(paths, *listing, missing_ok=True, on_line=rows_to(take))
+        return found
+
+    def present(self, paths: Collection[str]) -> set[str]:
+        """The files among `paths` that exist, each looked up by its name: nothing is listed."""
+        if self.location.is_plain:
+            found = set[str]()
+            for number, path in enumerate(paths):
+                if number % BETWEEN_LOOKS == 0:
+                    self.go_on()
+                try:
+                    os.stat(self.location.at(path))
+                    found.add(path)
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+            return found
+        lines: list[str] = []
+        listing = ("lsf", "--no-traverse", "--recursive", "--files-only", self.location.root)
+        self.with_paths(paths, *listing, missing_ok=True, on_line=lines.append)
+        return set(lines)
+
+    def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
+        """Copy a file of at most `most` bytes out of the repository. Returns True if it was there. Raises:
+        StorageFailed, also for a larger one and for anything that is not a file; TargetFailed if it fills this host's
+        disk.
+        """
+        if (here := self._here(path)) is not None:
+            return fetch_here(here, file, most)
+        moved = Moved(file.parent)
+        # for a bucket, a missing file is copied like an empty folder: with success
+        is_there = self.run(
+            "copyto", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path), str(file),
+            missing_ok=True, most=most, on_line=moved.take, sign_of_life=moved,
+        )  # fmt: skip
+        return is_there and file.is_file()
+
+    def _here(self, path: str) -> Path | None:
+        """The same path on this host, for files whose names this program chose: they are too small to start a program
+        for.
+        """
+        return Path(self.location.at(path)) if self.location.is_plain else None
+
+    def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
+        at = self.location.at(path)
+        self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=rows_to(take))
+
+
+def only_in(folders: Collection[str]) -> tuple[str, ...]:
+    """Options of rclone that limit it to these folders, or none if there are no folders."""
+    return (*(f"--filter=+ /{each}/**" for each in folders), "--filter=- **") if folders else ()
