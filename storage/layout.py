@@ -47,6 +47,7 @@ FOLDER = re.compile(rf"({NAME.pattern})(?:\.([0-9]{{1,9}}))?")
 MOST_OF_A_SECOND = 100_000
 """The most runs whose names have the same second. No clock of the scheduler has made more."""
 FORMAT = "%Y%m%dT%H%M%SZ"
+OURS = re.compile(rf"{NAME.pattern}(?:\.[0-9a-z.]+)?", re.IGNORECASE)
 
 
 def name_of(started_at: datetime, taken: Collection[str] = ()) -> str:
@@ -105,6 +106,16 @@ def is_name(name: str) -> bool:
 def folder_of(run: str, number: int = 1) -> str:
     """A run's folder of `files`; `number`: the first one, or a further one for files that would collide."""
     return run if number == 1 else f"{run}.{number}"
+
+
+def as_given(name: str) -> str:
+    """The name of a file or folder of a run or point, as it was given to a repository that has one case for all names,
+    and finds it by either.
+    """
+    if not OURS.fullmatch(name):
+        return name
+    run, dot, ending = name.partition(".")
+    return run.upper() + dot + ending.lower()
 
 
 def run_of(folder: str) -> str:

@@ -1,27 +1,25 @@
 """One backup of a source by rclone: the files that it lists, brings, and names in the point that it makes."""
 
 import pwd
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from grp import getgrgid
-from typing import IO, Any
+from typing import Any
 
 from engines.base import EngineResult, RunEnded, Verdict
 from engines.limits import Later
 from engines.rclone import bringing, local, told
-from engines.rclone.bringing import Came, Lists, Problems, Wanted
-from engines.rclone.comparing import Comparison, Item, State, with_exceptions
+from engines.rclone.comparing import Comparison, State, with_exceptions
 from engines.rclone.last_point import LastPoint, coming
 from engines.rclone.leftovers import Leftovers
 from engines.rclone.likeness import Likeness
 from engines.rclone.listing import Listing, gone_of, list_folder, list_remote
 from engines.rclone.local import Listed
 from engines.rclone.point import Making
-from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
+from engines.rclone.transfer import Transfer
 from engines.results import failure
-from external.formatting import several
 from external.processes.programs import rclone_version
 from storage import layout
 from storage.points import arrived, runs, sorting, sweeping
@@ -33,9 +31,6 @@ from storage.points.store import Stopped, StorageFailed
 
 TRIES = 3
 """Tries of a run whose base is removed while it is at work."""
-ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
-AGAIN = 3
-"""Tries of single files, as long as they do not answer, and their source does."""
 TWICE = "its source has more than one file of this name, and one of them was copied: rename the others"
 SHOWN = 20
 HALF = "more than half of its files could not be copied: "
@@ -69,11 +64,9 @@ class _Backup:
         self.task, self.store = run.task, run.store
         self.listing = Listing(opened.enter_context(Sorted()), run.task.reserve)
         self.likeness = Likeness(run.task, run.stop)
-        self.wanted = Wanted(begun.name, Lists(opened), run.task.source.kind == "local")
-        self.came, self.problems = Came(opened.enter_context(Sorted())), Problems()
-        self.warnings: list[str] = []
+        self.transfer = Transfer(run, begun, opened)
+        self.wanted = self.transfer.wanted
         self.comparison: Comparison
-        self.draft: IO[bytes]
 
     def make(self) -> EngineResult:
         point = self.opened.enter_context(coming(self.store, self.task.folder, self.begun))
@@ -82,7 +75,7 @@ class _Backup:
         self._compare(last)
         try:
             if self.wanted.files:
-                self._bring()
+                self.transfer.bring()
             return self._make_point(last)
         except OSError:
             self._disown()
@@ -119,64 +112,12 @@ class _Backup:
         if self.begun.left:
             left = Leftovers(self.store, self.task.folder, self.begun.left, likeness.is_same_as_planned)
             items = left.taken_over(items)
-        packed = (item.packed for item in self._counted(self.wanted.placed(items)))
-        self.draft = self.opened.enter_context(sorting.written(packed))
-
-    @property
-    def _items(self) -> Iterator[Item]:
-        return self._counted(map(Item.unpacked, sorting.read(self.draft)))
-
-    def _counted(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, with a check for a stop every now and then. Raises: Stopped."""
-        for number, item in enumerate(items):
-            if number % 1000 == 0:
-                self.store.go_on()
-            yield item
-
-    def _bring(self) -> None:
-        run, begun = self.run, self.begun
-        planned = (item.entry for item in self._items if item.state is State.WANTED)
-        runs.mark(self.store, self.task.folder, begun.name, run.header("rclone", "", boot=runs.boot()), planned)
-        run.progress.total = self.wanted.size
-        self.problems = bringing.bring(self.task, self.wanted.lists, run.transfer)
-        if self.wanted.renamed:
-            renamed = bring_renamed(run, self.wanted.renamed)
-            self.problems.by_path |= renamed.by_path
-            self.problems.unnamed += renamed.unnamed
-        self._look()
-        for number in range(AGAIN):
-            # files that did not answer may by now: the source was silent for a moment
-            if number and not self.problems.is_silent:
-                break
-            if not self._bring_again():
-                break
-
-    def _bring_again(self) -> bool:
-        """Try again, one by one, the files that did not come and still may. Returns True if there was any."""
-        again = Lists(self.opened)
-        for item, found in bringing.with_arrived(self._items, self.came, self.begun.name):
-            is_lacking = found is None and item.state is State.WANTED and not item.entry.stored
-            if is_lacking and self.problems.may_pass(item.path):
-                again.add(item.entry.folder, item.path)
-        if number := sum(again.counts.values()):
-            second = bringing.bring(self.task, again, self.run.transfer, *bringing.ONE_AT_A_TIME)
-            is_of_a_limit = not (self.problems.is_silent or second.is_silent)
-            if is_of_a_limit and (brought := number - len(second.by_path) - second.unnamed) > 0:
-                self.warnings.append(ONE_BY_ONE.format(several(brought, "file")))
-            second.by_path = self.problems.by_path | second.by_path
-            self.problems, self.came = second, Came(self.opened.enter_context(Sorted()))
-            self._look()
-        return number > 0
-
-    def _look(self) -> None:
-        self.run.check_it_answers(self.problems.is_silent)
-        bringing.look(self.store, self.task.folder, self.begun.name, self.wanted.folders, self.came)
+        self.transfer.plan(items)
 
     def _make_point(self, last: LastPoint) -> EngineResult:
         task, run, listing = self.task, self.run, self.listing
-        making = Making(task, self.store, self.comparison, self.problems, self._gone())
-        brought = bringing.with_arrived(self._items, self.came, self.begun.name)
-        with sorting.written(map(_packed, making.entries(brought))) as made:
+        making = Making(task, self.store, self.comparison, self.transfer.problems, self._gone())
+        with sorting.written(map(_packed, making.entries(self.transfer.brought))) as made:
             if making.failed > making.files / 2:
                 raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
             runs.check_base(self.store, task.folder, self.begun)
@@ -191,7 +132,7 @@ class _Backup:
             entries = map(_unpacked, sorting.read(made))
             totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
         runs.end(self.store, task.folder, self.begun.name)
-        warnings = [*task.left_out, *_said(making), *listing.notes.sentences, *making.notes, *self.warnings]
+        warnings = [*task.left_out, *_said(making), *listing.notes.sentences, *making.notes, *self.transfer.warnings]
         warnings += [f"{path}: {TWICE}" for path in self.comparison.twice[:SHOWN]]
         warnings += [last.problem] if last.problem else []
         return EngineResult(
@@ -212,7 +153,7 @@ class _Backup:
 
     def _gone(self) -> set[str]:
         """The paths that were not listed, and that the source says are gone when it is asked."""
-        asked = [item.path for item in self._items if item.state is State.ASKED]
+        asked = [item.path for item in self.transfer.items if item.state is State.ASKED]
         if not asked or self.task.source.kind == "local":
             return set(asked)  # the listing of a folder shows it, or that it could not be read
         folders = {path for path, _, fields, _ in self.listing.found if fields[1] == "folder"}

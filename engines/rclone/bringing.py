@@ -83,14 +83,17 @@ class Wanted:
                 continue
             self.files, self.size = self.files + 1, self.size + item.entry.size
             if needs_another_name(item.path) or (self.is_local and is_quoted(item.path)):
-                entry = item.entry._replace(
-                    folder=layout.folder_of(self.run, layout.RENAMED), stored=name_for(item.path)
-                )
-                self.renamed.append((item.path, entry.place))
+                entry = self.rename(item.entry)
             else:
                 entry = item.entry._replace(folder=self._folders.folder_for(item.path))
                 self.lists.add(entry.folder, item.path)
             yield item._replace(entry=entry)
+
+    def rename(self, entry: Entry) -> Entry:
+        """The entry with another name in the repository, one that any repository keeps."""
+        entry = entry._replace(folder=layout.folder_of(self.run, layout.RENAMED), stored=name_for(entry.path))
+        self.renamed.append((entry.path, entry.place))
+        return entry
 
     @property
     def folders(self) -> list[str]:
@@ -107,6 +110,10 @@ class Came:
 
     first: Sorted[tuple[str, Arrived]]
     others: dict[str, Arrived] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return self.first.count + len(self.others)
 
 
 @dataclass

@@ -39,8 +39,10 @@ def is_quoted(path: str) -> bool:
 
 
 def name_for(path: str) -> str:
-    """The name that such a file gets, in the folder of renamed files: no two paths have the same one."""
-    return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()
+    """The name that such a file gets, in the folder of renamed files: no two paths have the same one. It consists of
+    digits, which every repository keeps as they are.
+    """
+    return str(int.from_bytes(hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()))
 
 
 @dataclass

@@ -32,20 +32,21 @@ class ReadableStore(Rclone):
         """Names of the files, or of the folders, directly in a folder. Empty if it is missing."""
         if (here := self._here(path)) is not None:
             try:
-                return [each.name for each in os.scandir(here) if each.is_dir(follow_symlinks=False) is folders]
+                found = (each.name for each in os.scandir(here) if each.is_dir(follow_symlinks=False) is folders)
+                return list(map(layout.as_given, found))
             except FileNotFoundError:
                 return []
         kind = "--dirs-only" if folders else "--files-only"
         rows: list[dict[str, Any]] = []
         self._list(path, rows.append, kind, "--no-modtime")
-        return [row["Name"] for row in rows]
+        return [layout.as_given(row["Name"]) for row in rows]
 
     def assignments(self) -> list[str]:
         """The folders of all assignments with points, sorted."""
         rows: list[dict[str, Any]] = []
         self._list("", rows.append, "--recursive", "--dirs-only", "--max-depth=3")
         folders = (row["Path"].rpartition("/") for row in rows)
-        return sorted(folder for folder, _, name in folders if folder and name == layout.MANIFESTS)
+        return sorted(folder for folder, _, name in folders if folder and name.lower() == layout.MANIFESTS)
 
     def walk(
         self,

@@ -15,7 +15,7 @@ from unicodedata import normalize
 import pytest
 
 from engines.base import EngineResult, Verdict
-from engines.rclone import backup, bringing, renaming
+from engines.rclone import bringing, renaming, transfer
 from storage import layout
 from storage.places.location import Location, of_directory
 from storage.points import checking, copying, manifests, removal, runs
@@ -227,7 +227,7 @@ class History:
             for name in STEPS:
                 patch.setattr(Store, name, self._step(getattr(Store, name), name))
             patch.setattr(bringing, "bring", self._bringing(bringing.bring))
-            patch.setattr(backup, "bring_renamed", self._bringing(renaming.bring_renamed))
+            patch.setattr(transfer, "bring_renamed", self._bringing(renaming.bring_renamed))
             patch.setattr(runs, "check_base", self._checking(runs.check_base))
             patch.setattr(runs, "boot", lambda: f"boot {self.boots}")
             yield

@@ -15,12 +15,13 @@ from storage.places.location import Location, of_directory
 from tests.engines.histories import History
 from tests.engines.history_steps import Backup, Check, Copy, Removal, Restore, Step
 from tests.engines.test_probing import serving
+from tests.storage.renaming_disk import renaming_disk
 from tests.storage.repositories import encrypted
 from tests.storage.test_ownerless_disk import ownerless_disk
 
 SERVED = ("s3", "sftp", "webdav-other")
 """The last one keeps no times."""
-KINDS = ("plain", "encrypted", "folding", *SERVED)
+KINDS = ("plain", "encrypted", "folding", "decomposes", *SERVED)
 LONG = "n" * 200
 PATHS = ("a", "A", "a/b", "A/b", "F/x", "f/x", "f/y", "é", "e\u0301", "é/z", "e\u0301/z", LONG, f"s/{LONG}/t", "dot./x")
 CONTENTS = (b"one", b"two", b"six", b"eleven", b"")
@@ -96,6 +97,9 @@ def location_of(kind: str, folder: Path) -> Iterator[Location]:
             yield remotes.location_of(path, settings, secrets, None)
     elif kind == "folding":
         with ownerless_disk(folder, "--vfs-case-insensitive") as disk:
+            yield of_directory(disk)
+    elif kind == "decomposes":
+        with renaming_disk(folder, kind) as disk:
             yield of_directory(disk)
     else:
         yield encrypted(of_directory(folder)) if kind == "encrypted" else of_directory(folder)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engines.base import EngineResult, SourceSpec, Verdict
-from engines.rclone import backup, bringing
+from engines.rclone import bringing, transfer
 from engines.rclone.run import RcloneRun
 from storage.points import manifests, runs
 from storage.points.store import StorageFailed, Store
@@ -114,7 +114,7 @@ def test_a_time_that_was_another_one_while_a_file_was_copied_is_seen_in_the_copy
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bringing, "bring", changing(files / "note", bringing.bring, 1_600_000_000))
-            patch.setattr(backup, "bring_renamed", changing(files / "dot.", backup.bring_renamed, 1_600_000_000))
+            patch.setattr(transfer, "bring_renamed", changing(files / "dot.", transfer.bring_renamed, 1_600_000_000))
             if has_failed:
                 patch.setattr(runs, "check_base", failing)
             assert backed_up(0).snapshot == "" or not has_failed

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from engines.base import Verdict
-from engines.rclone import backup, bringing
+from engines.rclone import bringing, transfer
 from storage.places.location import of_directory
 from storage.points import copying, removal, runs
 from storage.points.store import Store
@@ -56,7 +56,7 @@ class Recorded:
             for name in ("put", "remove", "delete", "remove_empty_folders", "copy_out", "flush"):
                 patch.setattr(Store, name, self._noting(getattr(Store, name), name))
             patch.setattr(bringing, "bring", self._noting(bringing.bring, "bring"))
-            patch.setattr(backup, "bring_renamed", self._noting(backup.bring_renamed, "bring"))
+            patch.setattr(transfer, "bring_renamed", self._noting(transfer.bring_renamed, "bring"))
             yield dict(self.state)
 
     def _noting(self, do: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -1,0 +1,75 @@
+"""A repository on a disk that gives files other names than it is given: each is kept, and comes back under its own."""
+
+import os
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from engines.base import EngineResult, Verdict
+from storage.places.location import of_directory
+from storage.points import checking, copying, removal, runs
+from storage.points.store import Store
+from storage.restoring.base import Wish
+from storage.restoring.into_folder import restore
+from tests.engines.peers import STARTED_AT, back_up, local_folder, point, write_files
+from tests.engines.small_trees import seen
+from tests.storage.renaming_disk import NAMES, renaming_disk
+
+pytestmark = pytest.mark.slow
+FOLDER = "nas-7/nightly"
+TREE = {"é/ü": "accents", "plain": "p", "Case": "c", "dot.": "d", "sub./x ": "both", "a:b": "one", "a_b": "two"}
+
+
+def stored(disk: Path) -> list[str]:
+    files = disk / FOLDER / "files"
+    return sorted(str(each.relative_to(files)) for each in files.rglob("*") if each.is_file())
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_disk_that_renames_keeps_each_file_and_takes_none_a_second_time(kind: str, tmp_path: Path) -> None:
+    files = write_files(tmp_path / "source", **TREE)
+    for each in files.rglob("*"):
+        os.utime(each, (1_700_000_000, 1_700_000_000))  # `a:b` and `a_b` differ by their content alone
+    first = seen(files)
+    with renaming_disk(tmp_path / "renaming", kind) as disk:
+        store, copies = Store(of_directory(disk), Event()), Store(of_directory(tmp_path / "copies"), Event())
+
+        def backed_up(day: int) -> EngineResult:
+            newest = next(iter(runs.points(store, FOLDER)[::-1]), "")
+            at = STARTED_AT + timedelta(days=day)
+            return back_up(
+                local_folder(files), disk, location=store.location, folder=FOLDER, started_at=at, newest=newest
+            )
+
+        def restored(name: str, source: Store) -> object:
+            target = tmp_path / "restored"
+            report = restore(Wish(FOLDER, name, target), source, tmp_path / "cache")
+            found = seen(target)
+            for each in (target, tmp_path / "cache"):
+                shutil.rmtree(each, ignore_errors=True)
+            return report.failed, found
+
+        made = backed_up(0)
+        assert (made.verdict, made.files, made.new) == (Verdict.SUCCEEDED, len(TREE), len(TREE)), made
+        assert restored(made.snapshot, store) == ([], first)
+        (files / "plain").write_text("new")
+        (files / "é/ö").write_text("new as well")
+        changed = backed_up(1)
+        assert (changed.verdict, changed.new, changed.changed, changed.unchanged) == (Verdict.SUCCEEDED, 1, 1, 6)
+        now = stored(disk)
+        again = backed_up(2)
+        assert (again.verdict, again.read, again.unchanged, stored(disk)) == (Verdict.SUCCEEDED, 0, 8, now), again
+        checked = checking.check(store, FOLDER, part="", after="", total=0, share=1.0)
+        assert (checked.damaged, checked.files) == ([], 9)
+        copied = copying.copy(store, copies, FOLDER)
+        assert (copied.wrong, len(copied.new)) == ([], 3)
+        for place in (store, copies):
+            assert restored(made.snapshot, place) == ([], first)
+            assert restored(again.snapshot, place) == ([], seen(files))
+            removal.remove(place, FOLDER, [made.snapshot, changed.snapshot])
+            assert restored(again.snapshot, place) == ([], seen(files))
+        held = {each.place for each in point(tmp_path / "copies" / FOLDER, again.snapshot).values() if each.folder}
+        assert len(stored(disk)) == len(held) == 8, "nothing else stays"

@@ -1,0 +1,251 @@
+"""A disk that gives what it gets another name, whichever name it is asked by: a real mount (FUSE) of a folder.
+
+HFS+ keeps accents apart from their letters, Samba and old disks have names in one case, servers trim dots and spaces
+or put other characters for those that they cannot hold. Who asks by the old name finds the file; who lists does not.
+"""
+
+import ctypes
+import errno
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import pytest
+
+from tests.waiting import PATIENCE
+
+NAMES: dict[str, Callable[[str], str]] = {
+    "decomposes": lambda name: normalize("NFD", name),
+    "trims": lambda name: name.rstrip(". ") or name,
+    "upper-case": str.upper,
+    "replaces": lambda name: re.sub(r'[:?"]', "_", name),
+}
+DETACH, MOUNTED, MOST = 2, "mounted", 1 << 17
+MODE, OWNER, GROUP, SIZE, ATIME, MTIME, BY_HANDLE, ATIME_NOW, MTIME_NOW = 1, 2, 4, 8, 16, 32, 64, 128, 256
+FORGET, INIT, FORGET_MANY = 2, 26, 42
+
+
+@contextmanager
+def renaming_disk(folder: Path, kind: str) -> Iterator[Path]:
+    """Such a disk in `folder`; `kind`: of `NAMES`. Skips the test where that is not permitted."""
+    place, under = folder / "disk", folder / "under"
+    for each in (place, under):
+        each.mkdir(parents=True)
+    command = [sys.executable, "-m", "tests.storage.renaming_disk", str(under), str(place), kind]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        if server.stdout.readline().strip() != MOUNTED:
+            pytest.skip("this account may not mount a FUSE file system here")
+        try:
+            yield place
+        finally:
+            server.stdin.close()
+            server.wait(PATIENCE)
+
+
+class Disk:
+    """Answers the kernel's questions: https://www.kernel.org/doc/html/latest/filesystems/fuse.html, version 7.31."""
+
+    def __init__(self, under: str, named: Callable[[str], str]) -> None:
+        self._named = named
+        self._paths = {1: under}
+        self._nodes = {under: 1}
+        self._listed: dict[int, list[bytes]] = {}
+        self._last = 1
+
+    def answer(self, opcode: int, node: int, body: bytes) -> bytes:
+        """Raises: OSError, with the error number that the kernel gets."""
+        if not (do := self._OPERATIONS.get(opcode)):
+            raise OSError(errno.ENOSYS, "")
+        answer: bytes = do(self, node, body)
+        return answer
+
+    def _at(self, node: int, name: bytes) -> str:
+        return os.path.join(self._paths[node], self._named(os.fsdecode(name.rstrip(b"\0"))))
+
+    def _entry(self, path: str) -> bytes:
+        facts = _facts(os.lstat(path))
+        if path not in self._nodes:
+            self._last += 1
+            self._nodes[path], self._paths[self._last] = self._last, path
+        return struct.pack("<QQQQII", self._nodes[path], 0, 0, 0, 0, 0) + facts
+
+    def _lookup(self, node: int, body: bytes) -> bytes:
+        return self._entry(self._at(node, body))
+
+    def _attributes(self, node: int, body: bytes) -> bytes:
+        return struct.pack("<QII", 0, 0, 0) + _facts(os.lstat(self._paths[node]))
+
+    def _set(self, node: int, body: bytes) -> bytes:
+        valid, _, _, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, _, uid, gid, _ = struct.unpack_from(
+            "<IIQQQQQQIIIIIIII", body
+        )
+        path = self._paths[node]
+        if valid & MODE:
+            os.chmod(path, mode & 0o7777)
+        if valid & (OWNER | GROUP):
+            os.chown(path, uid if valid & OWNER else -1, gid if valid & GROUP else -1, follow_symlinks=False)
+        if valid & SIZE:
+            os.truncate(path, size)
+        if valid & (ATIME | MTIME) and not valid & (ATIME_NOW | MTIME_NOW):
+            now = os.lstat(path)
+            signed = struct.unpack("<qq", struct.pack("<QQ", atime, mtime))
+            times = (signed[0] * 10**9 + atime_ns, signed[1] * 10**9 + mtime_ns)
+            os.utime(path, ns=(times[0] if valid & ATIME else now.st_atime_ns,
+                               times[1] if valid & MTIME else now.st_mtime_ns))  # fmt: skip
+        return self._attributes(node, b"")
+
+    def _make_folder(self, node: int, body: bytes) -> bytes:
+        path = self._at(node, body[8:])
+        os.mkdir(path, struct.unpack_from("<I", body)[0] & 0o7777)
+        return self._entry(path)
+
+    def _unlink(self, node: int, body: bytes) -> bytes:
+        path = self._at(node, body)
+        os.unlink(path)
+        self._forgotten(path)
+        return b""
+
+    def _remove_folder(self, node: int, body: bytes) -> bytes:
+        path = self._at(node, body)
+        os.rmdir(path)
+        self._forgotten(path)
+        return b""
+
+    def _forgotten(self, path: str) -> None:
+        if node := self._nodes.pop(path, 0):
+            self._paths[node] = f"{path}\0gone"
+
+    def _rename(self, node: int, body: bytes, begin: int = 8) -> bytes:
+        (new_folder,) = struct.unpack_from("<Q", body)
+        old_name, new_name = body[begin:].rstrip(b"\0").split(b"\0")
+        old, new = self._at(node, old_name), self._at(new_folder, new_name)
+        os.rename(old, new)
+        if old != new:
+            self._forgotten(new)
+            for path in [each for each in self._nodes if each == old or each.startswith(old + "/")]:
+                moved = new + path[len(old) :]
+                self._nodes[moved] = number = self._nodes.pop(path)
+                self._paths[number] = moved
+        return b""
+
+    def _open(self, node: int, body: bytes) -> bytes:
+        flags = struct.unpack_from("<I", body)[0] & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+        return struct.pack("<QII", os.open(self._paths[node], flags & ~os.O_APPEND), 0, 0)
+
+    def _create(self, node: int, body: bytes) -> bytes:
+        flags, mode, _, _ = struct.unpack_from("<IIII", body)
+        path = self._at(node, body[16:])
+        opened = os.open(path, (flags | os.O_CREAT) & ~os.O_APPEND, mode & 0o7777)
+        return self._entry(path) + struct.pack("<QII", opened, 0, 0)
+
+    def _read(self, node: int, body: bytes) -> bytes:
+        handle, offset, size = struct.unpack_from("<QQI", body)
+        return os.pread(handle, size, offset)
+
+    def _write(self, node: int, body: bytes) -> bytes:
+        handle, offset, size = struct.unpack_from("<QQI", body)
+        return struct.pack("<II", os.pwrite(handle, body[40 : 40 + size], offset), 0)
+
+    def _release(self, node: int, body: bytes) -> bytes:
+        os.close(struct.unpack_from("<Q", body)[0])
+        return b""
+
+    def _list(self, node: int, body: bytes) -> bytes:
+        rows, where = [], os.open(self._paths[node], os.O_RDONLY | os.O_DIRECTORY)
+        with os.scandir(self._paths[node]) as found:
+            for number, each in enumerate(found, start=1):
+                name = os.fsencode(each.name)
+                row = struct.pack("<QQII", each.inode(), number, len(name), 4 if each.is_dir() else 8) + name
+                rows.append(row + bytes(-len(row) % 8))
+        self._listed[where] = rows
+        return struct.pack("<QII", where, 0, 0)
+
+    def _read_list(self, node: int, body: bytes) -> bytes:
+        handle, offset, size = struct.unpack_from("<QQI", body)
+        found = b""
+        for row in self._listed[handle][offset:]:
+            if len(found) + len(row) > size:
+                break
+            found += row
+        return found
+
+    def _room(self, node: int, body: bytes) -> bytes:
+        room = os.statvfs(self._paths[1])
+        return struct.pack(
+            "<QQQQQIIII24x", room.f_blocks, room.f_bfree, room.f_bavail, room.f_files, room.f_ffree, room.f_bsize, 255,
+            room.f_frsize, 0,
+        )  # fmt: skip
+
+    def _nothing(self, node: int, body: bytes) -> bytes:
+        return b""
+
+    _OPERATIONS: dict[int, Callable[..., Any]] = {
+        1: _lookup, 3: _attributes, 4: _set, 9: _make_folder, 10: _unlink, 11: _remove_folder, 12: _rename, 14: _open,
+        15: _read, 16: _write, 17: _room, 18: _release, 20: _nothing, 25: _nothing, 27: _list, 28: _read_list,
+        29: _release, 30: _nothing, 35: _create, 45: lambda self, node, body: self._rename(node, body, 16),
+    }  # fmt: skip
+
+
+def _facts(found: os.stat_result) -> bytes:
+    whole = [divmod(each, 10**9) for each in (found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns)]
+    return struct.pack(
+        "<QQQqqqIIIIIIIIII", found.st_ino, found.st_size, found.st_blocks, *(each[0] for each in whole),
+        *(each[1] for each in whole), found.st_mode, found.st_nlink, found.st_uid, found.st_gid, 0, 4096, 0,
+    )  # fmt: skip
+
+
+def serve(under: str, place: str, kind: str) -> None:
+    """Mount, say so, answer until standard input is closed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR)
+    except OSError as error:
+        sys.exit(str(error))
+    options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()},default_permissions"
+    if libc.mount(b"renaming", place.encode(), b"fuse", 6, options.encode()) != 0:
+        sys.exit(os.strerror(ctypes.get_errno()))
+    threading.Thread(target=_serve, args=[device, Disk(under, NAMES[kind])], daemon=True).start()
+    sys.stdout.write(MOUNTED + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    libc.umount2(place.encode(), DETACH)
+
+
+def _serve(device: int, disk: Disk) -> None:
+    while asked := _next(device):
+        _, opcode, number, node = struct.unpack_from("<IIQQ", asked)
+        if opcode in (FORGET, FORGET_MANY):
+            continue
+        code, answer = 0, b""
+        if opcode == INIT:
+            answer = struct.pack("<IIIIHHII36x", 7, 31, 65536, 0, 10, 10, MOST, 1)
+        else:
+            try:
+                answer = disk.answer(opcode, node, asked[40:])
+            except OSError as error:
+                code = -(error.errno or errno.EIO)
+        with suppress(FileNotFoundError):  # who asked is gone
+            os.write(device, struct.pack("<IiQ", 16 + len(answer), code, number) + answer)
+
+
+def _next(device: int) -> bytes:
+    """Empty once the disk is unmounted."""
+    try:
+        return os.read(device, MOST + 4096)
+    except OSError:
+        return b""
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
