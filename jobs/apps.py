@@ -8,11 +8,14 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         """Let all commands, Django's too, read options by their whole names: Django has no setting for that. Register
-        the kind of record that continues an edit, and the effects of an edit of a retry policy.
+        the kind of record that continues an edit, and the effects of an edit of a retry policy. Let migrations note
+        which programs they need.
         """
         from django.core.management import base
+        from django.db.models.signals import post_migrate, pre_migrate
 
         from jobs import (
+            contractions,
             rescheduling,  # noqa: F401 - registers what an edit of a retry policy rolls out
             rollouts,
         )
@@ -20,3 +23,5 @@ class JobsConfig(AppConfig):
 
         base.CommandParser = ExactParser  # type: ignore[misc]
         rollouts.register_kind()
+        pre_migrate.connect(contractions.note_before, sender=self)
+        post_migrate.connect(contractions.note_after, sender=self)

@@ -15,6 +15,7 @@ from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.db.utils import Error, InterfaceError, OperationalError
 
 from external.formatting import first_line
+from jobs import migrated
 from jobs.conf import PROGRAM
 
 
@@ -41,10 +42,13 @@ AWAY_CODES = {
     "53300",  # too many connections
 }
 
+LOCK_NOT_HAD = "55P03"
+"""A lock was not had within `lock_timeout`."""
+
 BUSY_CODES = {
     "40001",  # serialization failure
     "40P01",  # deadlock
-    "55P03",  # a lock was not had in time
+    LOCK_NOT_HAD,
     "57014",  # the statement was cancelled, or took too long
     "53200",  # out of memory
 }
@@ -129,13 +133,23 @@ NO_RIGHT = "42501"
 def describe(error: Error) -> str:
     """The problem and its remedy, without a password. Empty if the database answered, and it is none of these."""
     if code_of(error) in UNDEFINED:
-        return f"the database is not migrated ({first_line(str(error))}). Run `{PROGRAM} migrate` first."
+        return _newer_tables() or (
+            f"the database is not migrated ({first_line(str(error))}). Run `{PROGRAM} migrate` first."
+        )
     if "invalid connection option" in str(error):
         return f"the connection to the database has an unknown option: {first_line(str(error))}\n{what_to_do()}"
     if code_of(error) == NO_RIGHT:
         return _describe_right(first_line(str(_of_server(error))))
     is_of_server = error.__cause__ is not None or code_of(error)
     return describe_away(error) if is_of_server and is_away(error) else ""
+
+
+def _newer_tables() -> str:
+    """The reason where the tables are of a newer version; empty if they are not, or if nothing can be asked now."""
+    try:
+        return migrated.newer_tables()
+    except Error:
+        return ""
 
 
 def describe_away(error: Error) -> str:

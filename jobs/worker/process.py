@@ -30,6 +30,7 @@ from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
 from jobs.handlers import Run, registry
+from jobs.migrated import differences
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Failed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
@@ -181,9 +182,17 @@ class WorkerProcess:
         return any(ticked)
 
     def _notice_migrations(self) -> None:
-        if self._migrated and _last_migration() != self._migrated:
-            self.is_outdated = True
-            log.warning("the database was migrated after worker %s started: it ends once what runs has ended", self.row)
+        """A worker goes on with tables that a newer version has expanded. It ends where they are too new for it, and
+        where the newer version is installed here, too: it would load modules of both.
+        """
+        if not self._migrated or (latest := _last_migration()) == self._migrated:
+            return
+        if ahead := differences().ahead:
+            self._migrated = latest
+            log.warning("%s; worker %s continues, and can until its host is upgraded", ahead, self.row)
+            return
+        self.is_outdated = True
+        log.warning("the database was migrated after worker %s started: it ends once what runs has ended", self.row)
 
     def _seconds_to_sleep(self) -> float:
         until_look = self._look_at - boot_seconds()

@@ -51,9 +51,11 @@ def judge_version(name: str, number: int) -> Finding:
 def migrations(look: Look) -> Answer:
     """Tables that differ from those of this version: a worker refuses to start."""
     found = differences()
-    names = {"missing": list(found.missing), "unknown": list(found.unknown)}
+    names = {"missing": list(found.missing), "unknown": list(found.unknown), "needed": list(found.needed)}
     if found.what:
         return problem(found.what, found.to_do, **names)
+    if found.ahead:
+        return warning(f"{found.ahead}; this version works with it", "bring this host to that version", **names)
     if unseen := triggers.missing():  # the last step of `migrate`
         do = f"`{conf.PROGRAM} migrate` makes the triggers; until then the audit sees no change of these tables"
         return problem(f"the audit has no trigger of {listed(unseen)}", do, **names, triggers=unseen)

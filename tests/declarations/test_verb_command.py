@@ -66,6 +66,7 @@ def caused(error: Error, cause: Exception) -> Error:
 AWAY = "the database 'shop' at db:5432 does not answer: refused\nCheck the setting DATABASES, and that the server runs."
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("error", "message"),
     [

@@ -71,18 +71,30 @@ def test_a_worker_that_slept_past_its_lease_drops_its_result(workers):
     assert other.poll() is None
 
 
-def test_a_worker_whose_database_is_migrated_finishes_what_runs_claims_no_more_and_ends(workers):
+def need(comment: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"COMMENT ON TABLE django_migrations IS {comment}")
+
+
+def test_a_worker_continues_on_expanded_tables_and_on_others_finishes_what_runs_claims_no_more_and_ends(workers):
     record = workers.put("hang")
     worker = workers(grace=0.1, WORKER_BESIDES="0.2")
     workers.wait_for("hang")
-    migration = MigrationRecorder.Migration.objects.create(app="jobs", name="0999_later")
+    expanding = MigrationRecorder.Migration.objects.create(app="jobs", name="0999_later")
     try:
+        eventually(lambda: "jobs 0999_later; worker" in workers.log())
+        assert status_of(workers.put("quick")) == Status.READY
+        eventually(lambda: not BacklogRecord.objects.filter(kind="quick").exclude(status=Status.SUCCEEDED).exists())
+        need("'programs need: jobs.0999_later'")
+        contracting = MigrationRecorder.Migration.objects.create(app="jobs", name="1000_less")
         eventually(lambda: "stops: 1 running" in workers.log())
         after = workers.put("quick")
         workers.let_go("hang")
         assert worker.wait(PATIENCE) == 0
     finally:
-        migration.delete()
+        need("NULL")
+        contracting.delete()
+        expanding.delete()
     assert (status_of(record), status_of(after)) == (Status.SUCCEEDED, Status.READY)
     assert workers.log().count("the database was migrated") == 1
 

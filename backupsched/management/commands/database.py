@@ -22,6 +22,7 @@ class Command(NounCommand):
         "0; 2 for bad usage, or when it cannot be done."
     )
     requires_system_checks = []
+    needs_tables = False
     examples = {"restore": "/mnt/backups --at 2026-03-02"}
 
     def add_verbs(self, verbs: Any) -> None:

@@ -45,6 +45,8 @@ class Command(TerminalCommand):
         "the first backup failed; 2 for an answer that does not do."
     )
 
+    needs_tables = False  # it migrates
+
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--database", metavar="URL",

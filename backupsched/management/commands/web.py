@@ -7,12 +7,14 @@ from typing import Any
 import waitress
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db import Error, connection
 from django.db.backends.signals import connection_created
 
 from backupsched.embedded.binaries import installed_bin
 from declarations.surfaces.patience import PAGE_SECONDS
 from jobs import conf
 from jobs.conf import PROGRAM
+from jobs.management.commands.worker import is_migrated
 from operations.listening import free_port, listener_on
 
 CONNECTIONS = 1000
@@ -41,6 +43,7 @@ class Command(BaseCommand):
         check_port(options["listen"])
         if "EMBEDDED_IN" in settings.DATABASES["default"]:
             installed_bin()  # else each page would fail
+        _refuse_other_tables()
         limit_lock_waits()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
@@ -59,6 +62,16 @@ class Command(BaseCommand):
             raise CommandError(cannot_listen(options["listen"], error), returncode=2) from error
         self.stdout.write(f"http://{options['listen']}/")
         server.run()
+
+
+def _refuse_other_tables() -> None:
+    """Raises: CommandError for tables that this version cannot use. Of a database that is away the pages tell."""
+    try:
+        is_migrated()
+    except Error:
+        return
+    finally:
+        connection.close()
 
 
 def check_port(listen: str) -> None:

@@ -17,7 +17,7 @@ from django.db.utils import Error, IntegrityError
 from declarations import InUse
 from declarations.surfaces.patience import TookTooLong, at_most
 from declarations.surfaces.terminal import Column, one_line, table, text_of
-from jobs import database_errors
+from jobs import database_errors, migrated
 from jobs.conf import PROGRAM
 from jobs.decisions import LOGGERS
 from jobs.models import Level
@@ -47,9 +47,13 @@ class TerminalCommand(BaseCommand):
     requires_system_checks = [TAG]
     json = False
     """True if JSON is asked for."""
+    needs_tables = True
+    """False for a command that has work to do without tables that this version can use."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         self.json = bool(options.get("json"))
+        if self.needs_tables:
+            _refuse_newer_tables()
         return super().execute(*args, **options)
 
     def print_out(self, renderable: "RenderableType") -> None:
@@ -112,6 +116,16 @@ class TerminalCommand(BaseCommand):
         except (EOFError, KeyboardInterrupt):
             self.stdout.write("")
             return False
+
+
+def _refuse_newer_tables() -> None:
+    """Raises: CommandError. A database that does not answer is reported by the command itself."""
+    try:
+        newer = migrated.newer_tables()
+    except Error:
+        return
+    if newer:
+        raise CommandError(newer, returncode=2)
 
 
 class VerbCommand(TerminalCommand):

@@ -6,6 +6,7 @@ An app gives a noun verbs by a package `management/NOUN/`. Its VERBS name them, 
     HELP                    what the verb does, with its exit codes
     add_arguments(parser)   the arguments of the verb
     run(command, options)   does the work; raises what `VerbCommand` reports
+    NEEDS_TABLES            False for a verb that has work to do without tables; left out: True
 
 A module is loaded when its verb is typed, and so are the options of the other verbs: help of the noun loads neither.
 An app may give verbs to the noun of a lower one, as `fleet` does to `backlog`.
@@ -101,6 +102,11 @@ class NounCommand(VerbCommand):
     def noun(self) -> str:
         """The name of the command."""
         return type(self).__module__.rpartition(".")[2]
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        if module := self._modules.get(options.get("verb") or ""):
+            self.needs_tables = self.needs_tables and getattr(import_module(module), "NEEDS_TABLES", True)
+        return super().execute(*args, **options)
 
     def do(self, verb: str, options: dict[str, Any]) -> None:
         if verb in self._modules:

@@ -23,6 +23,7 @@ SHOWN_NAMES = 20
 WHAT = "an algorithm with its defaults, or a retry policy's name; policy:NAME for one that is called like an algorithm"
 
 
+NEEDS_TABLES = False  # a picture of an algorithm
 HELP = (
     "Show when the retries of many jobs that failed together would come: as a picture (--output), as figures with "
     "all instants (--json: `retries` is a list of instants a job, in seconds since the first failure), or as a table. "

@@ -1,3 +1,4 @@
+import logging
 from argparse import ArgumentParser
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,8 @@ from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
 from jobs.migrated import differences
 from jobs.worker.process import WorkerProcess
+
+log = logging.getLogger(__name__)
 
 OUTDATED = "the database was migrated after this worker started. What to do: start the version that migrated it."
 
@@ -55,8 +58,8 @@ class Command(BaseCommand):
 
 
 def is_migrated() -> bool:
-    """Returns True. Raises: CommandError if the tables are not those of this version, older or newer, or if the
-    database refuses this worker for good. django.db.Error.
+    """Returns True. Raises: CommandError if this version cannot work with the tables, which are older or too new, or
+    if the database refuses this worker for good. django.db.Error.
     """
     try:
         found = differences()
@@ -66,6 +69,8 @@ def is_migrated() -> bool:
         raise
     if found.what:
         raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)
+    if found.ahead:
+        log.warning("%s; this version works with it, until this host is upgraded", found.ahead)
     return True
 
 

@@ -34,6 +34,7 @@ class Command(VerbCommand):
         "--policy, --add) lookahead alone is simulated, with it and without, and the difference is printed. Nothing is "
         "written. Exit code 2 for bad usage, and for a history that is too short."
     )
+    needs_tables = False  # a fleet of a file
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", nargs="?", type=Path, metavar="FLEET.json", help="the fleet")

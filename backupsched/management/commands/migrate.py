@@ -1,0 +1,121 @@
+"""Django's `migrate`, which waits for no lock for long, runs once at a time, and leaves tables of a newer version.
+
+A statement that changes a table waits until each transaction that uses the table has ended, and whatever uses the table
+after it, such as each claim, waits behind it. So it gives up after some seconds: nothing of its migration is kept, what
+came before is, and `migrate` can be run again.
+"""
+
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.core.management.commands.migrate import Command as MigrateCommand
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.utils import Error, OperationalError
+
+from audit import triggers
+from external.durations import duration, span
+from jobs import conf, migrated
+from jobs.conf import PROGRAM
+from jobs.database_errors import LOCK_NOT_HAD, code_of
+
+LOCK_SECONDS = 5.0
+ALONE = "SELECT pg_advisory_lock(hashtext('migrate'), 0)"
+ALONE_NO_LONGER = "SELECT pg_advisory_unlock(hashtext('migrate'), 0)"
+
+# The start of a transaction is shown for this role's sessions, and to members of pg_read_all_stats for all.
+OLDEST = """
+SELECT pid, application_name, EXTRACT(EPOCH FROM clock_timestamp() - xact_start)::float8
+  FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+ ORDER BY xact_start
+ LIMIT 1
+"""
+
+
+class Command(MigrateCommand):
+    help = (
+        f"{MigrateCommand.help} It may be run again at any time, and beside workers and pages. Exit codes: 0; 1 where "
+        "it waited for a lock in vain: run it again; 2 where the database is of a newer version that this one cannot "
+        "work with."
+    )
+    _at = ""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--lock-timeout", type=duration(0.1, 3600), default=LOCK_SECONDS, metavar="DURATION",
+            help="for each lock, after which it gives up, and what waits behind it continues (5 s)",
+        )  # fmt: skip
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        alias = options["database"]
+        if alias == DEFAULT_DB_ALIAS and not options["app_label"]:
+            found = migrated.differences()
+            if found.needed:
+                raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)
+            if found.ahead:  # what follows migrations would put this version's triggers in place of the newer ones
+                self.stdout.write(f"{found.ahead}; this version works with it, and nothing was migrated")
+                return
+        try:
+            with _lock_waits(alias, options["lock_timeout"]):
+                super().handle(*args, **options)
+        except OperationalError as error:
+            if code_of(error) != LOCK_NOT_HAD:
+                raise
+            with suppress(Error):
+                triggers.install_after(alias)  # else the audit sees no change of these tables until it is run again
+            raise CommandError(self._given_up(alias, options["lock_timeout"]), returncode=1) from error
+
+    def migration_progress_callback(self, action: str, migration: Any = None, fake: bool = False) -> None:
+        if action in ("apply_start", "unapply_start"):
+            self._at = f" at {migration}"
+        super().migration_progress_callback(action, migration, fake)
+
+    def _given_up(self, alias: str, seconds: float) -> str:
+        holder = ""
+        with suppress(Error), connections[alias].cursor() as cursor:
+            cursor.execute(OLDEST)
+            if row := cursor.fetchone():
+                name = f" ({row[1]})" if row[1] else ""
+                holder = f"; the oldest transaction is that of process {row[0]}{name}, {span(row[2])} old"
+        return (
+            f"waited {span(seconds)} for a lock and gave up{self._at}{holder}. What was migrated before is kept: run "
+            f"`{PROGRAM} migrate` again"
+        )
+
+
+def _be_alone(alias: str) -> None:
+    """Raises: CommandError."""
+    try:
+        with connections[alias].cursor() as cursor:
+            cursor.execute(ALONE)
+    except OperationalError as error:
+        if code_of(error) != LOCK_NOT_HAD:
+            raise
+        told = f"another `{PROGRAM} migrate` works on this database: wait until it has ended, then run this one again"
+        raise CommandError(told, returncode=1) from error
+
+
+@contextmanager
+def _lock_waits(alias: str, seconds: float) -> Iterator[None]:
+    """Limit how long the connection waits for a lock, and let no other `migrate` run at the same time. Does nothing
+    in an installation that polls: a pooler would hand both to other programs; its role has a limit of its own.
+    """
+    if not conf.listens():
+        yield
+        return
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW lock_timeout")
+        before = cursor.fetchone()[0]
+        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [f"{seconds * 1000:.0f}ms"])
+    try:
+        _be_alone(alias)
+        yield
+    finally:
+        with suppress(Error), connection.cursor() as cursor:  # of a connection that is lost both are gone
+            cursor.execute(ALONE_NO_LONGER)
+            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])

@@ -1,0 +1,100 @@
+"""A database of a test's own, and programs of a newer version: this one with more migrations of the audit."""
+
+import secrets
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.copied_database import copy_tables
+from tests.jobs.worker_processes import Programs, database_url
+
+SETTINGS = """
+from backupsched.settings import *
+MIGRATION_MODULES = {{"audit": "{package}.migrations"}}
+"""
+FIRST = """
+from importlib import import_module
+Migration = import_module("audit.migrations.0001_audit_entry").Migration
+"""
+EXPANDS = """
+from django.db import migrations
+class Migration(migrations.Migration):
+    dependencies = [("audit", "0001_audit_entry")]
+    operations = [migrations.RunSQL("ALTER TABLE audit_entry ADD COLUMN more integer")]
+"""
+CONTRACTS = """
+from django.db import migrations
+class Migration(migrations.Migration):
+    contracts_after = ("audit", "0002_more")
+    dependencies = [("audit", "0002_more")]
+    operations = [migrations.RunSQL("ALTER TABLE audit_entry DROP COLUMN more")]
+"""
+NEWER = {"0001_audit_entry": FIRST, "0002_more": EXPANDS}
+NEWEST = {**NEWER, "0003_less": CONTRACTS}
+
+
+class Installation(Programs):
+    """Programs of several versions on one database, at `url`."""
+
+    def __init__(self, directory: Path, url: str) -> None:
+        super().__init__(directory)
+        self.url = url
+
+    def start(
+        self, *arguments: str, migrations: dict[str, str] | None = None, **environment: str
+    ) -> "subprocess.Popen[bytes]":
+        """`manage.py` with these arguments: of this version, or with these migrations of the audit. Returns the
+        process."""
+        version = {} if migrations is None else self._version(migrations)
+        return self.run("-W", "ignore", "manage.py", *arguments, DATABASE_URL=self.url, **version, **environment)
+
+    def end_of(self, *arguments: str, migrations: dict[str, str] | None = None, **environment: str) -> tuple[int, str]:
+        """Exit code and output of the same, once it has ended."""
+        code = self.start(*arguments, migrations=migrations, **environment).wait()
+        return code, self.log(len(self.started) - 1)
+
+    def ends_of(
+        self, *commands: tuple[str, ...], migrations: dict[str, str] | None = None
+    ) -> list[tuple[tuple[str, ...], int, str]]:
+        """Each command with its exit code and output, of all at the same time."""
+        first = len(self.started)
+        processes = [self.start(*command, migrations=migrations) for command in commands]
+        codes = [process.wait() for process in processes]
+        return [(command, codes[n], self.log(first + n)) for n, command in enumerate(commands)]
+
+    def _version(self, migrations: dict[str, str]) -> dict[str, str]:
+        package = f"version{len(migrations)}"
+        folder = self.directory / package / "migrations"
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in {
+            folder.parent / "__init__.py": "",
+            folder.parent / "settings.py": SETTINGS.format(package=package),
+            folder / "__init__.py": "",
+            **{folder / f"{name}.py": text for name, text in migrations.items()},
+        }.items():
+            path.write_text(text)
+        root = Path(__file__).parents[2]
+        return {"DJANGO_SETTINGS_MODULE": f"{package}.settings", "PYTHONPATH": f"{root}:{self.directory}"}
+
+
+@pytest.fixture
+def empty_url(transactional_db: None) -> Iterator[str]:
+    """A new database on the test's server."""
+    server, _, _ = database_url().rpartition("/")
+    name = f"test_upgrade_{secrets.token_hex(4)}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield f"{server}/{name}"
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def installation(tmp_path: Path, empty_url: str) -> Iterator[Installation]:
+    """A migrated database of a test's own, and its programs."""
+    copy_tables(empty_url)
+    installation = Installation(tmp_path, empty_url)
+    yield installation
+    installation.end()

@@ -1,0 +1,79 @@
+"""Programs and tables of different versions, as real processes: who works, who refuses, and what is said."""
+
+import psycopg
+import pytest
+
+from tests.upgrades.newer import EXPANDS, FIRST, NEWER, NEWEST, empty_url, installation
+from tests.waiting import PATIENCE, eventually
+
+__all__ = ["empty_url", "installation"]
+
+pytestmark = pytest.mark.slow
+
+TOO_NEW = (
+    "the database is of a newer version, with tables that this one cannot use (it has no audit 0002_more). What to "
+    "do: install here the version that migrated it, then start again."
+)
+PROCESSES = ("worker",), ("web", "--listen", "127.0.0.1:0"), ("qcluster",)
+COMMANDS = *PROCESSES, ("backlog",), ("apply", "nothing.json"), ("migrate",)
+NEEDS = "SELECT obj_description('django_migrations'::regclass, 'pg_class')"
+
+
+def test_an_older_program_works_with_expanded_tables_and_refuses_contracted_ones_in_one_sentence(installation):
+    code, said = installation.end_of("migrate", migrations=NEWER)
+    assert code == 0, said
+    worker = installation.start("worker", "--grace", "0")
+    eventually(lambda: " serves " in installation.log(1) or worker.poll() is not None)
+    assert "the database has 1 migration of a newer version: audit 0002_more; this version works" in installation.log(1)
+    assert installation.end_of("backlog")[0] == 0
+    code, said = installation.end_of("migrate")
+    assert (code, "nothing was migrated" in said) == (0, True)
+    worker.terminate()
+    assert worker.wait(PATIENCE) == 0
+
+    assert installation.end_of("migrate", migrations=NEWEST)[0] == 0
+    for command, code, said in installation.ends_of(*COMMANDS):
+        assert (command, code, said.strip()) == (command, 2, f"Error: {TOO_NEW}")
+    for _, code, said in installation.ends_of(("backlog",), ("migrate",), migrations=NEWER):
+        assert code == 0, f"one version back: {said}"
+
+
+def test_a_newer_program_names_migrate(installation):
+    lacks = "the database lacks 1 migration: audit 0002_more. What to do: stop the workers, manage.py migrate, start"
+    for command, code, said in installation.ends_of(*PROCESSES, ("run", "--listen", "127.0.0.1:0"), migrations=NEWER):
+        assert (command, code, said.count("\n"), lacks in said) == (command, 2, 1, True)
+
+
+def test_a_need_is_written_before_anything_is_removed_and_forgotten_when_it_is_brought_back(installation):
+    breaks = {**NEWEST, "0003_less": NEWEST["0003_less"].replace("COLUMN more", "COLUMN there_is_none")}
+    assert installation.end_of("migrate", migrations=breaks)[0] != 0
+    assert installation.end_of("backlog")[1].strip() == f"Error: {TOO_NEW}"
+    with psycopg.connect(installation.url, autocommit=True) as connection:
+        assert connection.execute(NEEDS).fetchone() == ("programs need: audit.0002_more",)
+        assert installation.end_of("migrate", "audit", "0002", migrations=NEWER)[0] == 0
+        assert connection.execute(NEEDS).fetchone() == (None,)
+
+
+def test_a_migration_that_waits_for_a_lock_gives_up_in_one_sentence_and_is_run_again(installation):
+    locks = {"0001_audit_entry": FIRST, "0002_more": EXPANDS.replace("audit_entry ADD", "jobs_backlogrecord ADD")}
+    with psycopg.connect(installation.url, application_name="a dump") as holder:
+        holder.execute("LOCK TABLE jobs_backlogrecord IN ACCESS SHARE MODE")
+        code, said = installation.end_of("migrate", "--lock-timeout", "0.2s", "-v0", migrations=locks)
+        assert (code, said.count("\n")) == (1, 1)
+        assert said.startswith(
+            "Error: waited 200 ms for a lock and gave up at audit.0002_more; the oldest transaction is"
+        )
+        assert f"process {holder.info.backend_pid} (a dump)" in said
+        audited = "SELECT 1 FROM pg_trigger WHERE tgname = 'audit_of_sources_source'"
+        assert holder.execute(audited).fetchone(), "changes of users are seen meanwhile"
+    assert installation.end_of("migrate", migrations=locks)[0] == 0
+    with psycopg.connect(installation.url) as connection:
+        connection.execute("SELECT more FROM jobs_backlogrecord")
+
+
+def test_two_do_not_migrate_at_once(installation):
+    with psycopg.connect(installation.url) as other:
+        other.execute("SELECT pg_advisory_lock(hashtext('migrate'), 0)")
+        code, said = installation.end_of("migrate", "--lock-timeout", "0.2s", migrations=NEWER)
+    assert (code, said.count("\n")) == (1, 1)
+    assert said.startswith("Error: another `manage.py migrate` works on this database: wait until it has ended")
