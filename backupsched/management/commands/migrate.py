@@ -5,12 +5,11 @@ after it, such as each claim, waits behind it. So it gives up after some seconds
 came before is, and `migrate` can be run again.
 """
 
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands.migrate import Command as MigrateCommand
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.utils import Error, OperationalError
@@ -43,7 +42,7 @@ class Command(MigrateCommand):
     )
     _at = ""
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
             "--lock-timeout", type=duration(0.1, 3600), default=LOCK_SECONDS, metavar="DURATION",
