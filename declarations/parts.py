@@ -33,12 +33,15 @@ class Takes(Enum):
     YES_OR_NO = YES
     LINES = "lines"
     """A list of texts, each on its own line."""
+    ONE_OF = "one of"
+    """One of the texts that are `suggested`."""
 
 
 @dataclass(frozen=True)
 class Part:
     """A part of a value. `means`: what it does, and what holds without it. `suggested`: texts to choose from; others
-    are taken as well."""
+    are taken as well, unless it takes one of them. `only_for`: the choices of another field that have this part, all
+    if there are none (`Parts.chosen_by`)."""
 
     name: str
     title: str = ""
@@ -46,6 +49,7 @@ class Part:
     takes: Takes = Takes.TEXT
     means: str = ""
     suggested: tuple[str, ...] = ()
+    only_for: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -75,10 +79,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """An object whose keys are `parts`. `means`: help for a form, where the description of the field shows JSON."""
+    """An object whose keys are `parts`. `means`: help for a form, where the description of the field shows JSON.
+    `chosen_by`: the field of the same declaration whose value decides which of the parts there are."""
 
     parts: tuple[Part, ...]
     means: str = ""
+    chosen_by: str = ""
 
     def cells(self, value: Any) -> list[dict[str, str]]:
         """The one row of its cells; keys that the declaration does not know come last."""

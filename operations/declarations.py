@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
+from declarations.parts import Part, Parts, Takes
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject, Positive, Title, WholeSeconds
 from external import durations
@@ -32,6 +33,32 @@ def _known(algorithm: str) -> str:
 AlgorithmName = Annotated[str, Field(json_schema_extra={"enum": sorted(retries.ALGORITHMS)}), AfterValidator(_known)]
 
 
+def _parameter(name: str) -> Part:
+    """A parameter of the algorithms that have it, with the value that it usually has for each."""
+    usual: dict[Any, list[str]] = {}
+    for each, algorithm in sorted(retries.ALGORITHMS.items()):
+        if name in algorithm.defaults:
+            usual.setdefault(algorithm.defaults[name], []).append(each)
+    of_all = [each for alike in usual.values() for each in alike]
+    choices = retries.ALGORITHMS[of_all[0]].choices.get(name, ())
+    values = ", ".join(f"{value} for {', '.join(alike)}" for value, alike in usual.items())
+    left_empty = f"Empty: {next(iter(usual)) if len(of_all) == 1 else values}"
+    return Part(
+        name,
+        takes=Takes.ONE_OF if choices else Takes.WHOLE,
+        means=left_empty if choices else f"Seconds, or as 15m. {left_empty}",
+        suggested=choices,
+        only_for=tuple(of_all),
+    )
+
+
+PARAMETERS = Parts(
+    tuple(map(_parameter, dict.fromkeys(name for each in retries.ALGORITHMS.values() for name in each.defaults))),
+    means="The numbers of its formula. The picture shows what they do",
+    chosen_by="algorithm",
+)
+
+
 def in_seconds(algorithm: Any, parameters: Any) -> Any:
     """Parameters with durations that were written as `15m` in seconds; anything else is left as it is."""
     known = retries.ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else None
@@ -54,7 +81,7 @@ class RetryPolicy(BaseModel):
 
     name: Title
     algorithm: AlgorithmName = Field(description="The formula of its waits")
-    parameters: JsonObject = Field(
+    parameters: Annotated[JsonObject, PARAMETERS] = Field(
         default_factory=dict,
         description='Of the algorithm, as {"unit": 60} or {"unit": "15m"}. What is left out has its usual value',
     )

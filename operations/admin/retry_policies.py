@@ -1,6 +1,5 @@
 """Retry policies: a list with their waits, and a page with their picture, live while they are edited."""
 
-import json
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,7 +12,6 @@ from django.utils.safestring import SafeString
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.previewing import PreviewedForm, problems_of
-from declarations.surfaces.admin.with_presets import LinesWithPresets, ParametersField
 from external.durations import span
 from jobs import retries
 from jobs.models import RetryPolicy
@@ -27,9 +25,6 @@ from operations.declarations import RetryPolicies
 RANGES_IN_THE_LIST = 5
 """A range takes the place of two waits."""
 
-USUAL = [(name, algorithm.formula, json.dumps(algorithm.defaults)) for name, algorithm in sorted(ALGORITHMS.items())]
-"""A button for each algorithm, which chooses that and writes its defaults."""
-
 
 class RetryPolicyForm(DeclaredForm):
     service = RetryPolicies
@@ -37,8 +32,7 @@ class RetryPolicyForm(DeclaredForm):
     class Meta:
         model = RetryPolicy
         fields = tuple(RetryPolicies.declaration.model_fields)
-        field_classes = {"parameters": ParametersField, **duration_fields(RetryPolicies.declaration)}
-        widgets = {"parameters": LinesWithPresets(USUAL, attrs={"rows": 3}, chooses="id_algorithm")}
+        field_classes = duration_fields(RetryPolicies.declaration)
 
 
 def _is_valid(policy: RetryPolicy) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from declarations.parts import HasParts, Pairs
 from declarations.surfaces.admin.part_fields import PartsField
+from operations.declarations import PARAMETERS
 from sources.declarations.policies import COPY_WINDOW, ENGINE_OPTIONS, EXCLUDED, KEEP, WINDOW
 from tests.forms import Inputs, sent
 
@@ -64,6 +65,7 @@ DRAWN: list[tuple[HasParts, Any]] = [
     (WINDOW, ranges), (COPY_WINDOW, ranges), (EXCLUDED, excluded), (KEEP, keep), (ENGINE_OPTIONS, options),
     (HEADERS, headers), (WINDOW, st.lists(odd.filter(is_shown), max_size=3)),
     (KEEP, st.dictionaries(printable, odd, max_size=3)),
+    (PARAMETERS, st.dictionaries(st.sampled_from(["base", "unit", "jitter", "x"]), odd, max_size=3)),
     (ENGINE_OPTIONS, st.fixed_dictionaries({}, optional={"exclude": odd, "transfers": odd, "ignore_ctime": odd})),
 ]  # fmt: skip
 

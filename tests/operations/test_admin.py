@@ -88,9 +88,10 @@ def test_a_retry_policy_shows_its_first_ten_delays_and_a_bad_one_is_told_beside_
     RetryPolicy.objects.create(name="fib", algorithm="fibonacci", parameters={"unit": 60}, max_delay=1800)
     page = admin_client.get("/admin/jobs/retrypolicy/").content.decode()
     assert ", ".join(f"{n} min" for n in (1, 1, 2, 3, 5, 8, 13, 21, 30, 30)) in page
-    form = {"name": "x", "algorithm": "fibonacci", "parameters": "{}", "max_delay": "60"}
-    for field, value in (("parameters", '{"units": 3}'), ("max_delay", "1.5"), ("give_up_after", "later")):
-        response = admin_client.post("/admin/jobs/retrypolicy/add/", form | {field: value})
+    form = {"name": "x", "algorithm": "fibonacci", "max_delay": "60"}
+    for name, value in (("parameters-0-base", "3"), ("max_delay", "1.5"), ("give_up_after", "later")):
+        field = name.partition("-")[0]
+        response = admin_client.post("/admin/jobs/retrypolicy/add/", form | {name: value})
         assert list(response.context["adminform"].errors) == [field]
 
 

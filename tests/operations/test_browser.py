@@ -35,19 +35,29 @@ def test_what_is_typed_is_drawn_and_tables_of_long_errors_and_ids_fit(browser: t
     read_events(browser)
 
 
+def shown_parameters(browser: test_pages.Browser) -> list[str]:
+    """The names of the parameters whose inputs are shown."""
+    shown = "[...document.querySelectorAll('[data-parts=parameters] label')].filter(each => each.offsetParent)"
+    return list(browser.run(f"return {shown}.map(each => each.querySelector('span').innerText)"))
+
+
 def follow_a_retry_policy(browser: test_pages.Browser) -> None:
     policy = make_retry_policy(name="often", algorithm="constant", parameters={"base": 60})
     browser.look(f"/admin/jobs/retrypolicy/{policy.pk}/change/")
     eventually(lambda: "base=60" in picture_of(browser))
-    browser.type("id_parameters", '{"base": 90}')
+    browser.type("id_parameters-0-base", "90")
     eventually(lambda: "base=90" in picture_of(browser))
     browser.type("id_max_failures", "5")
     eventually(lambda: "gives up at failure 5" in picture_of(browser))
     eventually(lambda: "1 min 30 s" in browser.text_of("#first_waits"))
-    browser.click("[data-words=phased]")
-    eventually(lambda: browser.value_of("id_algorithm") == "phased")
-    eventually(lambda: browser.value_of("id_parameters") == '{"unit": 1}')
-    eventually(lambda: "unit=1" in picture_of(browser))
+    assert shown_parameters(browser) == ["base"]
+    browser.type("id_algorithm", "phased")
+    eventually(lambda: shown_parameters(browser) == ["unit"])
+    browser.type("id_parameters-0-unit", "2m")
+    eventually(lambda: "unit=120" in picture_of(browser))
+    browser.type("id_algorithm", "exponential")
+    eventually(lambda: shown_parameters(browser) == ["least", "unit", "jitter"])
+    eventually(lambda: "unit=60" in picture_of(browser))
     assert browser.complaints() == []
 
 

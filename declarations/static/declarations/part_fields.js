@@ -1,4 +1,5 @@
-// Rows of a form: added, removed, filled in by a button. The page's preview hears of it as of typing.
+// Rows of a form: added, removed, filled in by a button; parts that only some choices of another field have. The page's
+// preview hears of it as of typing.
 (() => {
     const NEW = "__new__";
     const rowsOf = (parts) => [...parts.querySelectorAll(":scope > [data-row]")];
@@ -46,5 +47,25 @@
         else if ("fills" in button.dataset) fill(parts, JSON.parse(button.dataset.fills));
         told(parts);
     });
-    document.addEventListener("DOMContentLoaded", () => unhide(document));
+    const chooser = (parts) => parts.closest("form").elements[parts.dataset.chosenBy];
+    const follow = (parts, isAnother) => {
+        for (const cell of parts.querySelectorAll("[data-only-for]")) {
+            const input = cell.querySelector("input, select, textarea");
+            if (isAnother) input.value = "";
+            const isThere = cell.dataset.onlyFor.split(" ").includes(chooser(parts).value) || input.value !== "";
+            cell.hidden = input.disabled = !isThere;
+        }
+    };
+    const followers = () => [...document.querySelectorAll("[data-chosen-by]")];
+
+    document.addEventListener("input", (event) => {
+        for (const parts of followers().filter((each) => chooser(each) === event.target)) {
+            follow(parts, true);
+            told(parts);
+        }
+    });
+    document.addEventListener("DOMContentLoaded", () => {
+        unhide(document);
+        followers().forEach((parts) => follow(parts, false));
+    });
 })();

@@ -19,7 +19,7 @@ from declarations.parts import NO, YES, HasParts, Part, Parts, Takes
 Filling = tuple[str, str, list[Any]]
 """A button: its words, its title, and the value that it fills in."""
 
-CLASSES = {Takes.LINES: TEXTAREA_CLASSES, Takes.YES_OR_NO: SELECT_CLASSES}
+CLASSES = {Takes.LINES: TEXTAREA_CLASSES, Takes.YES_OR_NO: SELECT_CLASSES, Takes.ONE_OF: SELECT_CLASSES}
 NEW = "__new__"
 """The number of the row in the page's template of one."""
 FEWEST_LINES, MOST_LINES = 1, 8
@@ -68,6 +68,7 @@ class PartsWidget(forms.Widget):
         context["widget"] |= {
             "is_one": is_one,
             "title": getattr(self.of, "title", ""),
+            "chosen_by": getattr(self.of, "chosen_by", ""),
             "rows": [self._row(name, str(number), row) for number, row in enumerate(rows)],
             "new": None if is_one else self._row(name, NEW, {}),
             "new_number": NEW,
@@ -92,12 +93,18 @@ class PartsWidget(forms.Widget):
             "list": f"id_{name}-{part.name}-list" if part.suggested else "",
             "takes": part.takes.value, "classes": " ".join(CLASSES.get(part.takes, INPUT_CLASSES)),
             "lines": min(max(text.count("\n") + 2, FEWEST_LINES), MOST_LINES),
-            "choices": ["", YES, NO] if text in ("", YES, NO) else [text, "", YES, NO],
+            "choices": _choices(part, text), "only_for": " ".join(part.only_for),
         }  # fmt: skip
 
     @staticmethod
     def _list(name: str, part: Part) -> dict[str, Any]:
         return {"id": f"id_{name}-{part.name}-list", "suggested": part.suggested}
+
+
+def _choices(part: Part, text: str) -> list[str]:
+    """The texts of a part that is chosen, the stored one among them; empty if it is typed."""
+    there = {Takes.YES_OR_NO: (YES, NO), Takes.ONE_OF: part.suggested}.get(part.takes, ())
+    return list(dict.fromkeys(["", *there, text])) if there else []
 
 
 class PartsField(forms.Field):

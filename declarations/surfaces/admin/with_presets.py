@@ -15,20 +15,18 @@ Filling = tuple[str, str, str]
 
 
 class _WithPresets(forms.Widget):
-    """`chooses`: the id of another field, into which a button writes its words."""
-
     inner_template = ""
     template_name = "declarations/with_presets.html"
 
-    def __init__(self, fillings: Sequence[Filling], attrs: dict[str, Any] | None = None, chooses: str = "") -> None:
+    def __init__(self, fillings: Sequence[Filling], attrs: dict[str, Any] | None = None) -> None:
         super().__init__(attrs=attrs)
-        self.fillings, self.chooses = fillings, chooses
+        self.fillings = fillings
 
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
         context = super().get_context(name, value, attrs)
         on_click = 'type="button" title="{}" data-words="{}" data-fills="{}" x-on:click="fill($el)"'
         buttons = [(words, format_html(on_click, title, words, text)) for words, title, text in self.fillings]
-        context["widget"] |= {"buttons": buttons, "inner_template": self.inner_template, "chooses": self.chooses}
+        context["widget"] |= {"buttons": buttons, "inner_template": self.inner_template}
         return context
 
 
