@@ -11,6 +11,7 @@ from dashboard.matrix import of_sources
 from dashboard.pages import page
 from jobs.clock import database_clock
 from operations.limits import TooMany
+from simulation import gains
 from simulation.changes import MOST_ADDED, Changes, ranges
 from simulation.chart import chart_of
 from simulation.on_own_fleet import ASKED, Answer, what_if
@@ -81,7 +82,7 @@ def what_if_page(request: HttpRequest) -> HttpResponse:
     shown: dict[str, Any] = {}
     if form.is_valid() and form.changes != Changes():
         shown = _answer(request, form)
-    return page(request, "dashboard/what_if.html", "What if", asked=form, **shown)
+    return page(request, "dashboard/what_if.html", "What if", asked=form, off=gains.off_in_words(), **shown)
 
 
 def _answer(request: HttpRequest, form: WhatIfForm) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils.safestring import mark_safe
 
 from declarations.surfaces.patience import TookTooLong, at_most
+from external.formatting import several
 from fleet.dry_runs import Effect
 from jobs.clock import database_clock
 from operations.limits import LimitOfOneProcess
@@ -93,8 +94,11 @@ def effect_of(policy: Policy) -> Effect:
     fleet, one_in = thinned(recorded.fleet, MOST_SOURCES)
     left = max(0.0, BEFORE_SAVING_SECONDS - (time.monotonic() - began))
     found = compare(fleet, changes.made_to(fleet), recorded.days, left)
-    worse = [f"{each.name} would miss {each.after} periods in place of {each.before}" for each in found.worse[:SHOWN]]
+    worse = [
+        f"{each.name} would miss {several(each.after, 'period')} in place of {each.before:,}"
+        for each in found.worse[:SHOWN]
+    ]
     more = [f"and {len(found.worse) - SHOWN:,} more"] if len(found.worse) > SHOWN else []
     sample = [f"this is of a sample: one source in {one_in}, with that share of the units"] if one_in > 1 else []
-    lines = [f"over {found.days} recorded days", *in_words(found), *worse, *more, *sample, *recorded.lacks]
+    lines = [f"over {several(found.days, 'recorded day')}", *in_words(found), *worse, *more, *sample, *recorded.lacks]
     return Effect(lines, found.is_worse, mark_safe(chart_of(found)))  # noqa: S308 - its template escapes

@@ -1,12 +1,7 @@
 """Parts of the order that can be turned on and off, each by itself, to measure the effect of each on a fleet.
 
-resume   a first backup that is cut continues where it was, and is demoted like one that breaks off twice
-sizes    the size of a first backup is known to a factor of e^±0.5, and the shortest comes first
-hours    no magic packet more than an hour outside the hours in which a source was ever there, but one each 12 h
-share    at most half of the units make first backups while later ones are there
-leaving  among later backups of one day, a source that is about to leave comes first
-
-The first three are parts of the product, and on unless its settings turn them off; the others are only tried here.
+The first three of `MEANS` are parts of the product, and on unless its settings turn them off; the others are only tried
+here.
 """
 
 from collections.abc import Sequence
@@ -21,6 +16,14 @@ from sources.models.order_parts import OrderParts
 
 GUESSED_WITHIN = 0.5
 """Standard deviation of the logarithm of a size that an agent or a listing gives."""
+
+MEANS = {
+    "resume": "a first backup that is cut continues where it was, and is demoted like one that breaks off twice",
+    "sizes": f"the size of a first backup is known to a factor of e^±{GUESSED_WITHIN}, and the shortest comes first",
+    "hours": "no packet more than an hour outside the hours in which a source was ever there, but one each 12 h",
+    "share": "at most half of the units make first backups while later ones are there",
+    "leaving": "among later backups of one day, a source that is about to leave comes first",
+}
 
 
 @dataclass(frozen=True)

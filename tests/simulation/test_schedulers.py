@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulation import fleets, schedulers
+from simulation import fleets, gains, schedulers
 from simulation.fleet_file import parse
 from tests.commands import command
 from tests.simulation.small_fleets import DAY, HOUR, facts, fleet, ran, runs, source
@@ -102,9 +102,9 @@ class TestChance:
         assert {len(each) for each in taken.values()} == {1}
 
 
-def written(directory: Path, *sources: dict[str, Any]) -> Path:
+def written(directory: Path, *sources: dict[str, Any], units: int = 1) -> Path:
     file = directory / "fleet.json"
-    file.write_text(json.dumps(facts(*sources)))
+    file.write_text(json.dumps(facts(*sources, units=units)))
     return file
 
 
@@ -117,6 +117,26 @@ class TestTheCommand:
         assert (lookahead["share"], lookahead["protected"], lookahead["of_bound"]) == (1.0, 1, 1.0)
         assert lookahead["backups_per_hour"] == [1] + [0] * 23
         assert "proactive" in simulate(file, "--days", 1)
+
+    def test_says_what_each_part_that_is_off_would_bring(self, tmp_path):
+        firsts = [source(f"first {n}", (0, DAY, "awake"), first_seconds=9 * HOUR) for n in range(4)]
+        laters = [source(f"later {n}", (0, 2 * HOUR, "awake"), backed_up=True) for n in range(5)]
+        file, plain = written(tmp_path, *firsts, *laters, units=2), ("--days", 1, "--scheduler", "lookahead")
+        found = json.loads(simulate(file, *plain, "--parts", "--json"))
+        assert [(each["parts"], each["protected"], each["never_protected"]) for each in found["gains"]] == [
+            (["share"], 5, 0), (["leaving"], 0, 0), (["share", "leaving"], 5, 0),
+        ]  # fmt: skip
+        assert [each.split(":")[0] for each in found["off"]] == ["share", "leaving"]
+        assert "share would bring +125.0% protected periods (+5), +0 sources never" in simulate(file, *plain, "--parts")
+        assert "a part of the order that is off: share: at most half of the units" in simulate(file, *plain)
+        assert "leave out --units" in refused(file, "--parts", "--units", 3)
+
+    def test_tries_a_part_together_with_the_one_that_it_needs(self, settings):
+        settings.ORDER_WITHOUT = frozenset({"resume", "hours"})
+        assert gains.to_try() == [
+            "lookahead", "lookahead+resume", "lookahead+hours", "lookahead+share+resume", "lookahead+leaving",
+            "lookahead+resume+hours+share+leaving",
+        ]  # fmt: skip
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

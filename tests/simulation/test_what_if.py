@@ -181,7 +181,9 @@ class TestFromHistory:
     def test_the_page_and_the_api_say_the_same(self, recorded, admin_client, monkeypatch):
         for module in ("dashboard.what_if", "api.what_if"):
             monkeypatch.setattr(f"{module}.database_clock", lambda: NOW)
-        assert "The difference" not in admin_client.get("/what-if/").content.decode()
+        unasked = admin_client.get("/what-if/").content.decode()
+        assert "The difference" not in unasked
+        assert "share: at most half of the units" in unasked
         asked = {"policy": recorded.policy_id, "window": "mon-sun 00:00-06:00"}
         page = admin_client.get("/what-if/", asked).content.decode()
         assert f"laptop: {DAYS} in place of 0" in page

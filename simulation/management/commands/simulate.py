@@ -9,8 +9,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import columns, table
+from external.formatting import several
 from jobs.clock import database_clock
-from simulation import changes, fleet_file, schedulers, what_if
+from simulation import changes, fleet_file, gains, schedulers, what_if
 from simulation.bound import BoundUnknown, bound
 from simulation.fleet_file import SimulatedFleet
 from simulation.recorded import recorded_fleet
@@ -30,7 +31,8 @@ class Command(VerbCommand):
         "costs, beside what was possible at all. The file says who is there when and how long backups take; its JSON "
         "Schema is fixtures/simulated_fleet.schema.json, and fixtures/fleet_700_laptops.json is one. With "
         "--from-history it is the fleet of this installation, as its last days were recorded. lookahead decides "
-        "as this product does; fifo is a plain queue, proactive the published algorithm. With a change (--units, "
+        "as this product does; fifo is a plain queue, proactive the published algorithm. With --parts lookahead is "
+        "simulated with each part of the order that is off, too, to see what it would bring. With a change (--units, "
         "--policy, --add) lookahead alone is simulated, with it and without, and the difference is printed. Nothing is "
         "written. Exit code 2 for bad usage, and for a history that is too short."
     )
@@ -48,6 +50,9 @@ class Command(VerbCommand):
             help=f"with commas between them ({','.join(schedulers.SCHEDULERS)}); docs/simulation.md has parts that can "
             "be turned on and off, as lookahead-resume+share",
         )  # fmt: skip
+        parser.add_argument(
+            "--parts", action="store_true", help="say what each part of the order that is off would bring to this fleet"
+        )
         parser.add_argument("--no-bound", action="store_true", help="do not work out what was possible at all")
         tried = parser.add_argument_group("what if")
         tried.add_argument("--units", type=int, metavar="N", help="with so many execution units")
@@ -80,6 +85,10 @@ class Command(VerbCommand):
             fleet, days, lacks = found.fleet, min(days or found.days, found.days), found.lacks
         if options["seed"] is not None:
             fleet = fleet.model_copy(update={"seed": options["seed"]})
+        if options["parts"] and tried != changes.Changes():
+            raise ValueError("--parts is of the fleet as it is: leave out --units, --policy and --add")
+        if options["parts"]:
+            names = list(dict.fromkeys([*names, *gains.to_try()]))
         if tried == changes.Changes():
             self._by_scheduler(fleet, names, days, lacks, with_bound=not options["no_bound"])
         else:
@@ -91,7 +100,7 @@ class Command(VerbCommand):
             task = progress.add_task("as it is, and changed", total=1.0)
             found = what_if.compare(fleet, changed, days, progress=_into(progress, task))
         moved = [*found.worse[:SHOWN], *found.better[:SHOWN]]
-        lines = [f"{found.days} days, simulated twice", *what_if.in_words(found), *_noted(lacks)]
+        lines = [f"{several(found.days, 'day')}, simulated twice", *what_if.in_words(found), *_noted(lacks)]
         self.answer(
             found.as_facts | {"lacks": lacks}, "\n".join(lines),
             lambda: table(MOVED, [tuple(map(str, each)) for each in moved]) if moved else "",
@@ -107,14 +116,22 @@ class Command(VerbCommand):
                 ledgers[name] = schedulers.simulate(fleet, name, days, progress=_into(progress, task))
             possible, lacking = _bound(ledgers[names[0]], progress) if with_bound else (None, "")
         results = {name: ledger.result(possible) for name, ledger in ledgers.items()}
+        found = gains.gains(results)
         facts = {
             "units": fleet.units, "sources": len(fleet.sources), "days": days, "seed": fleet.seed,
             "bound": None if possible is None else round(possible, 1), "bound_lacks": lacking, "lacks": lacks,
             "schedulers": {name: each.as_facts() for name, each in results.items()},
+            "off": gains.off_in_words(), "gains": [each.as_facts for each in found],
         }  # fmt: skip
         shown = table(HEADERS, [_row(name, each) for name, each in results.items()])
         notes = [*([f"of bound is empty: {lacking}"] if lacking else []), *_noted(lacks)]
-        self.answer(facts, lambda: shown, *notes)
+        self.answer(facts, lambda: shown, *map(str, found), *notes, *([] if found else _off()))
+
+
+def _off() -> list[str]:
+    return [
+        f"a part of the order that is off: {each} (--parts says what it would bring)" for each in gains.off_in_words()
+    ]
 
 
 def _noted(lacks: list[str]) -> list[str]:
