@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tests.engines.peers import loopback_address
-from tests.engines.test_probing import serving
+from tests.engines.served import serving
 
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade"}
 NEVER = ("DELETE", "MOVE", "COPY")

@@ -13,8 +13,8 @@ from sources import planning
 from sources.models import Backup, CheckRound, Copy
 from storage import layout
 from tests.append_only import append_only
-from tests.backups.test_copies import at_work, backed_up, change, copied, done
-from tests.backups.test_remote_repository import make_repository
+from tests.backups.copies_at_work import at_work, backed_up, change, copied, done
+from tests.backups.stored_sources import make_repository
 from tests.commands import command
 from tests.engines.peers import tree
 from tests.sources.factories import make_assignment, make_policy, make_source

@@ -22,7 +22,7 @@ from storage.places.location import RESTIC
 from storage.points import checking
 from storage.points.checking import GONE, Damage
 from tests.api.asking import Program, make_user
-from tests.backups.test_retention import HERE, add_backup, at_work, run
+from tests.backups.points_to_remove import HERE, add_backup, at_work, run
 from tests.commands import command
 from tests.operations.conditions.examining import WARNING, finding
 from tests.sources.factories import make_assignment, make_policy

@@ -16,7 +16,7 @@ from jobs.outcomes import Cancelled, Failed, Outcome, Succeeded
 from jobs.states import Status
 from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, CheckRound, Copy, Repository
-from tests.backups.test_retention import add_backup, at_work, run
+from tests.backups.points_to_remove import add_backup, at_work, run
 from tests.sources.factories import make_assignment, make_policy, unfinished
 from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
 

@@ -1,10 +1,8 @@
 """Copies: what is backed up is brought into a second repository, restores from there, and people see how it stands."""
 
-import asyncio
 import json
 import os
 import shutil
-from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from django.test import Client
 
 from alerting import raising
 from alerting.models import Alert, AlertKind
-from backups import locations
 from backups.restores import drills
 from backups.upkeep import checks, copies, removals, retention, retention_decisions
 from dashboard import metrics
@@ -26,90 +23,31 @@ from fleet.repository_edits import Repositories
 from fleet.status import reasons_of
 from jobs import tick
 from jobs.clock import database_clock
-from jobs.handlers import Run, registry
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import Failed, Handoff, Outcome, Postponed, Succeeded
+from jobs.outcomes import Failed, Handoff, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.models import Assignment, CheckRound, Copy, Policy, Repository, Source
+from sources.models import Assignment, CheckRound, Copy, Policy, Source
 from sources.planning import AVAILABILITY, BACKUPS
 from storage import layout
 from storage.recover import program
-from tests.backups.test_retention import add_backup, belongs_to
+from tests.backups import copies_at_work
+from tests.backups.copies_at_work import at_work, backed_up, change, copied, copy_of, done, points_in
 from tests.commands import command
 from tests.engines.peers import tree
-from tests.factories import claim_ready
 from tests.operations.conditions.examining import finding
-from tests.sources.factories import claim, handed_on, make_assignment, make_policy, make_source, record_of, settle
+from tests.sources.factories import claim, record_of, settle
 from tests.storage.played_runs import ASSIGNMENT
-from tests.storage.test_copying import WithDigests
+from tests.storage.with_digests import WithDigests
+
+assignment, played, policy, waiting = (
+    copies_at_work.assignment,
+    copies_at_work.played,
+    copies_at_work.policy,
+    copies_at_work.waiting,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
-
-
-def make_repository(name: str, place: Path) -> Repository:
-    place.mkdir()
-    row = Repository.objects.create(name=name, location=str(place))
-    belongs_to(place, locations.identity_of(row))
-    return row
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Policy:
-    first, second = (make_repository(name, tmp_path / name) for name in ("office", "offsite"))
-    return make_policy(repository=first, copy_to=second, keep={"last": 3})
-
-
-@pytest.fixture
-def assignment(policy: Policy, folder: Path) -> Assignment:
-    return make_assignment(policy, make_source(name="anna", path=str(folder)))
-
-
-def backed_up(assignment: Assignment) -> Assignment:
-    """By the engine, now."""
-    planning.back_up_now([assignment])
-    done(handed_on(assignment, database_clock()))
-    assignment.refresh_from_db()
-    assert assignment.to_copy_since
-    return assignment
-
-
-def done(record: Any) -> Outcome:
-    outcome = registry.find(record.kind, record.queue)(Run(record))
-    assert not isinstance(outcome, Awaitable)
-    settle(record, outcome, database_clock())
-    return outcome
-
-
-def at_work(kind: str = copies.KIND) -> Any:
-    """The record of that kind, handed on and claimed for an execution unit; what comes before it is done."""
-    while True:
-        now = database_clock()
-        [record, *_] = claim_ready(1, AVAILABILITY, now)
-        settle(record, asyncio.run(registry.find(record.kind, AVAILABILITY)(Run(record))), now)  # type: ignore[arg-type]
-        record = claim(BACKUPS, now)
-        if record.kind == kind:
-            return record
-        done(record)
-
-
-def copied(assignment: Assignment) -> Copy:
-    assert copies.plan() == 1
-    outcome = done(at_work())
-    assert isinstance(outcome, Succeeded), outcome
-    assignment.refresh_from_db()
-    return Copy.objects.get(assignment=assignment, repository=assignment.policy.copy_to)
-
-
-def points_in(repository: Repository | None, assignment: Assignment) -> list[str]:
-    assert repository
-    found = Path(repository.location, assignment.directory, layout.MANIFESTS).iterdir()
-    return sorted(each.name.removesuffix(layout.MANIFEST_ENDING) for each in found)
-
-
-def change(folder: Path, **files: str) -> None:
-    for name, text in files.items():
-        (folder / name).write_text(text)
 
 
 @pytest.mark.slow
@@ -136,32 +74,6 @@ def test_each_point_comes_into_the_copy_by_itself_and_restores_from_there(
     assert tree(tmp_path / "then") == {**before, "letter": "0", "only0": "x"}
     code = program.main([str(tmp_path / "offsite"), "--source", "anna", "--to", str(tmp_path / "recovered")])
     assert (code, tree(tmp_path / "recovered")) == (0, tree(folder))
-
-
-@pytest.fixture
-def played(policy: Policy) -> WithDigests:
-    """Three points that were made without an engine."""
-    made = WithDigests(Path(policy.repository.location))
-    for text in ("old", "new", "red"):
-        made.back_up({"a": text, "b": "the same", f"only/{text}": "x"})
-    return made
-
-
-@pytest.fixture
-def waiting(policy: Policy, played: WithDigests) -> Assignment:
-    """An assignment with those, of which none is copied."""
-    made = make_assignment(policy, make_source(name="anna"), directory=ASSIGNMENT)
-    for number, point in enumerate(played.points()):
-        add_backup(made, point, number)
-    last = layout.instant_of(played.points()[-1])
-    Assignment.objects.filter(pk=made.pk).update(last_backup_at=last, to_copy_since=last)
-    made.refresh_from_db()
-    return made
-
-
-def copy_of(played: WithDigests, policy: Policy) -> WithDigests:
-    assert policy.copy_to
-    return WithDigests(Path(policy.copy_to.location), expected=played.expected)
 
 
 @pytest.fixture

@@ -23,24 +23,27 @@ from storage import layout
 from storage.places.identity import Identity
 from storage.places.location import of_directory
 from storage.places.locks import locked
-from tests.backups.test_copies import at_work, backed_up, copied, copy_of, done, played, policy, waiting  # noqa: F401
-from tests.backups.test_remote_repository import make_repository
-from tests.backups.test_retention import add_backup, belongs_to
+from tests.backups import copies_at_work
+from tests.backups.copies_at_work import at_work, backed_up, copied, copy_of, done
+from tests.backups.points_to_remove import add_backup, belongs_to
+from tests.backups.stored_sources import make_repository
 from tests.commands import command
 from tests.engines.peers import small_disk, tree, write_files
-from tests.engines.test_probing import serving
+from tests.engines.served import serving
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
 from tests.storage.played_runs import ASSIGNMENT
-from tests.storage.test_copying import WithDigests
+from tests.storage.with_digests import WithDigests
 from tests.waiting import eventually
+
+played, policy, waiting = copies_at_work.played, copies_at_work.policy, copies_at_work.waiting
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.usefixtures("made_by_hand")]
 
 BIG = "b" * 1_500_000
 
 
-def next_point(waiting: Assignment, played: WithDigests, **files: str) -> None:  # noqa: F811
+def next_point(waiting: Assignment, played: WithDigests, **files: str) -> None:
     Policy.objects.update(keep={})
     point = played.back_up({"a": "later", "b": "the same", **files})
     add_backup(waiting, point, len(played.points()))
@@ -75,14 +78,14 @@ def below_us(name: str) -> list[psutil.Process]:
     return found
 
 
-def assert_whole(played: WithDigests, second: WithDigests, number: int) -> None:  # noqa: F811
+def assert_whole(played: WithDigests, second: WithDigests, number: int) -> None:
     assert len(second.points()) == number
     for point in second.points():
         assert second.restored(point) == played.expected[point]
 
 
 def test_whichever_program_is_killed_in_mid_copy_the_next_one_goes_on(
-    waiting: Assignment, played: WithDigests, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    waiting: Assignment, played: WithDigests, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     copied(waiting)
     second = copy_of(played, policy)
@@ -111,7 +114,7 @@ def test_whichever_program_is_killed_in_mid_copy_the_next_one_goes_on(
 
 
 def test_a_second_repository_that_is_anothers_away_busy_or_full_is_named_and_tried_again(
-    waiting: Assignment, played: WithDigests, policy: Policy, tmp_path: Path  # noqa: F811
+    waiting: Assignment, played: WithDigests, policy: Policy, tmp_path: Path
 ) -> None:  # fmt: skip
     second = policy.copy_to
     assert second
@@ -147,7 +150,7 @@ def test_a_second_repository_that_is_anothers_away_busy_or_full_is_named_and_tri
 
 
 def test_a_server_that_dies_in_mid_copy_is_the_second_repositorys_fault(
-    waiting: Assignment, played: WithDigests, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    waiting: Assignment, played: WithDigests, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     Policy.objects.update(copy_bandwidth="512K")
     next_point(waiting, played, big=BIG)

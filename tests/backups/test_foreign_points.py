@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures of other files
 """What lies in a repository is not believed: points that no backup of ours has written so are foreign."""
 
 import ast
@@ -27,14 +26,17 @@ from storage import layout
 from storage.points.known import FOREIGN, digest_of
 from storage.points.store import Store
 from tests.api.asking import Program, make_user
-from tests.backups.test_copies import assignment, at_work, backed_up, change, copied, done, points_in, policy  # noqa: F401
-from tests.backups.test_retention import add_backup
+from tests.backups import copies_at_work
+from tests.backups.copies_at_work import at_work, backed_up, change, copied, done, points_in
+from tests.backups.points_to_remove import add_backup
 from tests.commands import command
 from tests.engines.peers import tree
 from tests.product import modules
 from tests.sources.factories import claim, make_assignment, make_source
 from tests.sources.made_by_hand import take_over
 from tests.storage.played_runs import ASSIGNMENT, Played
+
+assignment, policy = copies_at_work.assignment, copies_at_work.policy
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 

@@ -25,10 +25,10 @@ from storage.places import identity
 from storage.points.checking import GONE
 from storage.points.store import Store
 from tests.api.asking import Program
-from tests.backups.test_retention import add_backup
+from tests.backups.points_to_remove import add_backup
 from tests.commands import command
 from tests.engines.peers import PASSWORD
-from tests.engines.test_probing import serving
+from tests.engines.served import serving
 from tests.operations.conditions.examining import finding
 from tests.people import staff
 from tests.sources.factories import claim, make_assignment, make_policy, make_source, settle

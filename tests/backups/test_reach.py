@@ -11,25 +11,18 @@ from fleet.conditions.reach import guarded_addresses
 from operations.finding import Look
 from sources.models import Repository, Source
 from tests.api.asking import Program, make_user
+from tests.backups import stored_sources
+from tests.backups.stored_sources import LAPTOP, SECRET
 from tests.people import staff
-from tests.sources.factories import make_source
+from tests.sources.factories import HOST_KEY, make_source
+
+laptop = stored_sources.laptop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
-SFTP_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
 OTHER_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINMS0X5nXEXBkq3+SWqMbuQ5w2QvUBJGiTYL0+Q3mFv7"
-SECRET = "env:BACKUP_SECRET_LAPTOP"
 MAY_EDIT = ("add_source", "change_source", "view_source", "add_repository", "change_repository", "view_repository")
-LAPTOP = {
-    "name": "laptop", "kind": "sftp", "address": "192.0.2.7", "path": "/home", "options": {"user": "backup"},
-    "secret": SECRET, "host_key": SFTP_HOST_KEY,
-}  # fmt: skip
 FOLDER = {"name": "folder", "kind": "local", "path": "/etc"}
-
-
-@pytest.fixture
-def laptop() -> Source:
-    return Source.objects.create(**LAPTOP)
 
 
 def program(*more: str) -> Program:
@@ -129,7 +122,7 @@ class TestByTheApi:
             ("sources", {"kind": "rclone", "options": {"type": "smb", "host": plain}}),
             ("sources", {"kind": "rclone", "options": {"type": "s3", "provider": "Other", "endpoint": host}}),
             ("repositories", {"location": "x", "remote": {"type": "webdav", "url": f"http://{host}:8080"}}),
-            ("repositories", {"location": "x", "remote": {"type": "sftp", "host": plain, "host_keys": SFTP_HOST_KEY}}),
+            ("repositories", {"location": "x", "remote": {"type": "sftp", "host": plain, "host_keys": HOST_KEY}}),
         ]
         for what, body in to_do:
             refused = program().ask("POST", what, {"name": "x", **body})

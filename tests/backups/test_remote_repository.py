@@ -3,7 +3,6 @@
 import json
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,9 @@ from sources.models import Backup, Repository
 from storage import layout
 from storage.places import identity
 from storage.points.store import Store
+from tests.backups.stored_sources import make_repository
 from tests.engines.peers import tree, write_files
-from tests.engines.test_probing import serving
+from tests.engines.served import serving
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
 from tests.waiting import PATIENCE, eventually
@@ -28,16 +28,6 @@ from tests.waiting import PATIENCE, eventually
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 QUEUES = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:2"
-
-
-def make_repository(
-    remote: dict[str, Any], secrets: dict[str, str], location: str, name: str = "cloud", **fields: Any
-) -> Repository:
-    [(option, secret)] = secrets.items()
-    references = {option: stored_secrets.store(name, secret)}
-    sent = {"name": name, "remote": remote, "secrets": references, "location": location, **fields}
-    row: Repository = Repositories().edit(Repository(), sent).row
-    return row
 
 
 def test_two_sources_at_once_into_one_encrypted_bucket(tmp_path: Path) -> None:

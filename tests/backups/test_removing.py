@@ -25,7 +25,8 @@ from storage.places.identity import Identity
 from storage.places.location import of_directory
 from storage.places.locks import locked
 from tests.api.asking import Program, problem_of
-from tests.backups.test_retention import HERE, NOW, add_backup, assignment, at_work, belongs_to, played, run  # noqa: F401
+from tests.backups import points_to_remove
+from tests.backups.points_to_remove import HERE, NOW, add_backup, at_work, belongs_to, run
 from tests.commands import command
 from tests.factories import make_record
 from tests.operations.questions import choose
@@ -34,6 +35,8 @@ from tests.sources.worker_process import worker_process
 from tests.storage.played_runs import BEGAN, Played
 from tests.threads import a_lock_is_waited_for, beside
 from tests.waiting import PATIENCE, eventually
+
+assignment, played = points_to_remove.assignment, points_to_remove.played
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -64,7 +67,7 @@ def folder_of(made: Assignment) -> Path:
 
 
 def test_with_its_backups_nothing_of_a_source_is_left_and_nothing_else_goes(
-    assignment: Assignment,  # noqa: F811
+    assignment: Assignment,
 ) -> None:
     other = make_assignment(assignment.policy, directory="other-2/daily")
     folder_of(other).mkdir(parents=True)
@@ -82,7 +85,7 @@ def test_with_its_backups_nothing_of_a_source_is_left_and_nothing_else_goes(
     assert "with 5 backups" in Decision.objects.get(what="deleted").text
 
 
-def test_without_them_the_files_stay(assignment: Assignment) -> None:  # noqa: F811
+def test_without_them_the_files_stay(assignment: Assignment) -> None:
     before = sorted(folder_of(assignment).rglob("*"))
     removals.start(assignment.source, with_backups=False, by="kim", now=NOW)
     assert isinstance(run(at_work()), Succeeded)
@@ -92,8 +95,8 @@ def test_without_them_the_files_stay(assignment: Assignment) -> None:  # noqa: F
 
 @HERE
 def test_a_repository_that_is_away_is_a_failure_that_is_tried_again(
-    assignment: Assignment,  # noqa: F811
-    played: Played,  # noqa: F811
+    assignment: Assignment,
+    played: Played,
 ) -> None:
     repository = assignment.policy.repository
     Policy.objects.update(repository=Repository.objects.create(name="new", location="/srv/new"))
@@ -114,8 +117,8 @@ def test_a_repository_that_is_away_is_a_failure_that_is_tried_again(
 
 @HERE
 def test_nothing_goes_from_a_disk_that_is_not_mounted_or_is_another_one(
-    assignment: Assignment,  # noqa: F811
-    played: Played,  # noqa: F811
+    assignment: Assignment,
+    played: Played,
 ) -> None:
     removals.start(assignment.source, with_backups=True, by="kim", now=NOW)
     record = at_work()
@@ -127,7 +130,7 @@ def test_nothing_goes_from_a_disk_that_is_not_mounted_or_is_another_one(
 
 
 def test_a_source_whose_only_backups_go_with_a_repository_is_protected_no_more(
-    assignment: Assignment,  # noqa: F811
+    assignment: Assignment,
 ) -> None:
     old = assignment.policy.repository
     kept = make_assignment(assignment.policy)
@@ -149,15 +152,15 @@ def test_a_source_whose_only_backups_go_with_a_repository_is_protected_no_more(
 
 
 def test_a_repository_that_came_into_use_meanwhile_keeps_everything(
-    assignment: Assignment,  # noqa: F811
-    played: Played,  # noqa: F811
+    assignment: Assignment,
+    played: Played,
 ) -> None:
     removals.start(assignment.policy.repository, with_backups=True, by="kim", now=NOW)
     assert "it came into use meanwhile" in failure(at_work())
     assert (len(played.points()), Backup.objects.count()) == (5, 5)
 
 
-def test_nothing_goes_while_it_is_restored_from(assignment: Assignment) -> None:  # noqa: F811
+def test_nothing_goes_while_it_is_restored_from(assignment: Assignment) -> None:
     repository = assignment.policy.repository
     Policy.objects.update(repository=Repository.objects.create(name="new", location="/srv/new"))
     removals.start(repository, with_backups=True, by="kim", now=NOW)
@@ -266,8 +269,8 @@ def test_many_backups_go_behind_a_page_of_few_statements_and_a_kill_in_the_middl
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_among_the_files_leaves_rows_for_what_is_left_and_the_next_one_goes_on(
-    assignment: Assignment,  # noqa: F811
-    played: Played,  # noqa: F811
+    assignment: Assignment,
+    played: Played,
     tmp_path: Path,
 ) -> None:
     other = played.root / "other-2/daily/files/a"

@@ -32,7 +32,7 @@ from storage.points.checking import GONE
 from storage.recover import program
 from storage.restic.snapshots import snapshots
 from storage.stores import store_of
-from tests.backups.test_copies import at_work, backed_up, change, copied, done
+from tests.backups.copies_at_work import at_work, backed_up, change, copied, done
 from tests.engines.peers import tree
 from tests.engines.restic_keys import make_quick
 from tests.programs import needs_restic

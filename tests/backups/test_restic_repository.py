@@ -21,7 +21,7 @@ from tests.engines.restic_keys import make_quick
 from tests.programs import needs_restic
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
-from tests.storage.test_recovery import follow
+from tests.storage.recovering import follow
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, needs_restic]

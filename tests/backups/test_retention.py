@@ -1,11 +1,8 @@
 """Points that a policy does not keep go, by records of their own on the backlog."""
 
-import asyncio
 import json
-import threading
-from collections.abc import Awaitable
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,78 +11,31 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from backups import known_points, locations
+from backups import known_points
 from backups.upkeep import retention, retention_decisions
 from engines.base import EngineResult, Verdict
 from fleet.status import reasons_of
-from jobs.handlers import Run, registry
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Succeeded
+from jobs.outcomes import Cancelled, Failed, Handoff, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment, Backup, CheckRound, ManifestDigest, Progress, Repository, Restore
 from sources.planning import AVAILABILITY, BACKUPS, names
 from storage import layout
-from storage.places import identity
-from storage.places.identity import Identity
 from storage.places.location import of_directory
 from storage.places.locks import locked
 from storage.points.checking import GONE, of_manifest
-from storage.points.store import Store
+from tests.backups import points_to_remove
+from tests.backups.points_to_remove import HERE, NOW, add_backup, at_work, run
 from tests.factories import make_record
 from tests.sources.factories import claim, handed_on, make_assignment, make_policy, record_of, settle
 from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
+assignment, played = points_to_remove.assignment, points_to_remove.played
+
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
-NOW = BEGAN + timedelta(days=9)
-HERE = pytest.mark.usefixtures("orders_run_here")
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
-
-
-@pytest.fixture
-def played(tmp_path: Path) -> Played:
-    """Five points, of five days; each has another content."""
-    made = Played(tmp_path)
-    for number in range(5):
-        made.back_up({"a": f"{number}", "b": "the same", f"only/{number}": "x"})
-    return made
-
-
-@pytest.fixture
-def assignment(played: Played) -> Assignment:
-    repository = Repository.objects.create(name="office", location=str(played.root))
-    belongs_to(played.root, locations.identity_of(repository))
-    made = make_assignment(make_policy(keep={"last": 2}, repository=repository), directory=ASSIGNMENT)
-    for number, point in enumerate(played.points()):
-        add_backup(made, point, number)
-    return made
-
-
-def belongs_to(root: Path, whose: Identity) -> None:
-    identity.write(Store(of_directory(root), threading.Event()), whose)
-
-
-def add_backup(assignment: Assignment, point: str, number: int) -> Backup:
-    at = layout.instant_of(point)
-    return Backup.objects.create(
-        assignment=assignment, repository=assignment.policy.repository, record_id=number, attempt=1, engine="rclone",
-        started_at=at, ended_at=at, size=1, files=1, snapshot=point,
-    )  # fmt: skip
-
-
-def at_work(now: datetime = NOW) -> Claimed:
-    """Its record, handed on through the gate and claimed for an execution unit."""
-    record = claim(AVAILABILITY, now)
-    settle(record, asyncio.run(registry.find(record.kind, AVAILABILITY)(Run(record))), now)  # type: ignore[arg-type]
-    return claim(BACKUPS, now)
-
-
-def run(record: Claimed, now: datetime = NOW) -> Outcome:
-    outcome = registry.find(record.kind, BACKUPS)(Run(record))
-    assert not isinstance(outcome, Awaitable)
-    settle(record, outcome, now)
-    return outcome
 
 
 def logged(what: str) -> str:

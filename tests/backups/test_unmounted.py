@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from backups import locations, repository_orders
 from backups.copying.handler import copy_source
+from backups.upkeep import copies
 from fleet.repository_edits import Repositories
 from jobs.clock import database_clock
 from jobs.handlers import Run
@@ -19,13 +20,14 @@ from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Repository
 from storage import layout
 from storage.places.location import RESTIC
-from tests.backups import test_copies
-from tests.backups.test_copies import assignment, policy  # noqa: F401
+from tests.backups import copies_at_work
 from tests.engines.peers import PASSWORD
 from tests.engines.restic_keys import make_quick
-from tests.engines.test_probing import serving
+from tests.engines.served import serving
 from tests.programs import needs_restic
 from tests.sources.factories import claimed_for, handed_on, make_assignment, make_policy, make_source
+
+assignment, policy = copies_at_work.assignment, copies_at_work.policy
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
 
@@ -115,13 +117,13 @@ def test_one_that_takes_no_file_is_told_with_what_to_do() -> None:
     assert "see that its disk is mounted, has room, and" in problem
 
 
-def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
-    test_copies.copied(test_copies.backed_up(assignment))
+def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_path: Path) -> None:
+    copies_at_work.copied(copies_at_work.backed_up(assignment))
     unmount(tmp_path / "offsite")
     (folder / "new").touch()
-    test_copies.backed_up(assignment)
-    test_copies.copies.plan()
-    outcome = test_copies.done(test_copies.at_work())
+    copies_at_work.backed_up(assignment)
+    copies.plan()
+    outcome = copies_at_work.done(copies_at_work.at_work())
     assert isinstance(outcome, Failed)
     assert "is it mounted?" in outcome.error
     assert os.listdir(tmp_path / "offsite") == []
@@ -138,7 +140,7 @@ def test_whose_it_is_is_said_anew_where_our_points_lie(
 
     def settled(row: Assignment) -> Outcome:
         planning.back_up_now([row])
-        return test_copies.done(handed_on(row, database_clock()))
+        return copies_at_work.done(handed_on(row, database_clock()))
 
     assert isinstance(settled(made), Succeeded)
     file = place / layout.REPOSITORY
@@ -155,11 +157,11 @@ def test_whose_it_is_is_said_anew_where_our_points_lie(
     assert "problem" not in Repositories().test(Repository.objects.get())
 
 
-def test_a_copy_says_so_anew_too(assignment: Assignment, folder: Path, tmp_path: Path) -> None:  # noqa: F811
-    test_copies.copied(test_copies.backed_up(assignment))
+def test_a_copy_says_so_anew_too(assignment: Assignment, folder: Path, tmp_path: Path) -> None:
+    copies_at_work.copied(copies_at_work.backed_up(assignment))
     file = tmp_path / "offsite" / layout.REPOSITORY
     before = file.read_text()
     file.write_text("")
     (folder / "new").touch()
-    test_copies.copied(test_copies.backed_up(assignment))
+    copies_at_work.copied(copies_at_work.backed_up(assignment))
     assert file.read_text() == before

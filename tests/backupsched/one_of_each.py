@@ -1,8 +1,10 @@
 """One row of everything that the API tells of, so that its ids and names can be asked for."""
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from django.db import DatabaseError, models
 from django.utils import timezone
 
 from alerting.models import Alert, AlertRoute
@@ -54,3 +56,21 @@ def make_one_of_each() -> tuple[dict[str, Any], Assignment]:
     }  # fmt: skip
     values["audit_entry"] = AuditEntry.objects.order_by("pk").values_list("pk", flat=True).last()
     return values, assignment
+
+
+SCRIPT = "<script>x"
+"""Short: it has to fit."""
+SHAPED = ("window", "excluded_dates", "queues")
+"""Pages rely on the shape of these."""
+
+
+def write_everywhere(model: Any, text: str = SCRIPT) -> None:
+    """`text` into all text that a row of `model` can hold, past its forms, as agents, engines and people might."""
+    for field in model._meta.concrete_fields:
+        if isinstance(field, models.CharField | models.TextField | models.JSONField) and not field.choices:
+            value: object = text
+            if isinstance(field, models.JSONField):
+                value = [text] if field.name == "addresses" else {text: text}
+            if field.name not in SHAPED:
+                with suppress(DatabaseError):  # in a view, or against a constraint
+                    model.objects.update(**{field.name: value})

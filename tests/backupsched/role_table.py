@@ -12,6 +12,9 @@ MAY = {
 }
 """The roles that an entry lets in. `operates`, `edits` and `restores` may look, and none may do what another may."""
 
+OURS = ("jobs", "delivery", "schedules", "api", "sources", "alerting", "audit")
+"""The apps whose models are of this project, but `django_q`."""
+
 READ_ONLY = {"changelist": "looks", "history": "looks", "change": "looks none", "add": "none", "delete": "none"}
 EDITED = READ_ONLY | {"change": "looks edits", "add": "edits", "delete": "edits"}
 OF_SUPERUSERS = {name: who.replace("looks", "superuser") for name, who in READ_ONLY.items()}

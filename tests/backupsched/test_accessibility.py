@@ -20,10 +20,11 @@ from playwright.sync_api import ConsoleMessage, Page
 from pytest_django.live_server_helper import LiveServer
 
 from dashboard.pages import FIRST
+from tests.backupsched.axe import AXE, SERIOUS, THEME, WIDER
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.browsing import chromium, session_of_a_superuser
 from tests.documents import ROOT
-from tests.fleet.test_pages import CUT_OFF
+from tests.fleet.driven_browser import CUT_OFF
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800)]
 
@@ -34,22 +35,12 @@ OTHERS = (
     NOWHERE, "/admin/sources/source/add/",
 )  # fmt: skip
 OF_A_SOURCE = ("", "enrol/", "revoke/", "delete/", "history/", "restore/")
-AXE = {
-    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "resultTypes": ["violations"],
-    "preload": False, "iframes": False,  # no page has a frame, and none of these rules reads style sheets or media
-}  # fmt: skip
-SERIOUS = """([where, options]) => axe.run(where.exclude ? where : document, options).then(found => found.violations
-  .filter(fault => ['serious', 'critical'].includes(fault.impact))
-  .flatMap(fault => fault.nodes.slice(0, 2).map(node => `${fault.id}: ${node.html.slice(0, 150)} ${node.target}`)))"""
-"""What axe finds, in lines: all that it says of a page would take as long to be handed over as the looking."""
 LOOKS = [("light", 1400), ("dark", 390)]
 IS_THOROUGH = bool(os.environ.get("BACKUPSCHED_AXE"))
 if IS_THOROUGH:
     LOOKS += [("light", 390), ("dark", 1400)]
 SIDEBAR = "#nav-sidebar"
 """The same on every page, and half of it on many; a phone hides it."""
-THEME = "theme => document.documentElement.classList.toggle('dark', theme === 'dark')"
-WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def admin_pages() -> list[str]:

@@ -7,19 +7,17 @@ import os
 import random
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.db import DatabaseError, models
 from django.template.response import SimpleTemplateResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from backupsched import urls  # noqa: F401 - loads the pages of the admin
-from tests.backupsched.one_of_each import make_one_of_each
-from tests.backupsched.test_roles import OURS
+from tests.backupsched.one_of_each import SCRIPT, make_one_of_each, write_everywhere
+from tests.backupsched.role_table import OURS
 from tests.sources.factories import make_source
 
 AT_LENGTH = int(os.environ.get("BACKUPSCHED_ADMIN_FUZZ") or 0)
@@ -27,23 +25,7 @@ SEED = 20261122
 ODD = ["99999999", *(["", "x", "-1", "9" * 30, "1e999", "2026-13-45", "'", "1,2", "[", "\x00"] if AT_LENGTH else [])]
 LOOKUPS = ["", "__year", *(["__exact", "__isnull", "__gte", "__in", "__regex", "__nothing"] if AT_LENGTH else [])]
 ADMIN_OWN = ["o", "p", "all", "q", "e", "_popup", "_to_field", "_changelist_filters", "unknown"]
-SCRIPT = "<script>x"
-"""Short: it has to fit."""
 CELL = re.compile(r'data-label="([^"]*)">(.*?)</t[dh]>', re.DOTALL)
-SHAPED = ("window", "excluded_dates", "queues")
-"""Pages rely on the shape of these."""
-
-
-def write_everywhere(model: Any, text: str = SCRIPT) -> None:
-    """`text` into all text that a row of `model` can hold, past its forms, as agents, engines and people might."""
-    for field in model._meta.concrete_fields:
-        if isinstance(field, models.CharField | models.TextField | models.JSONField) and not field.choices:
-            value: object = text
-            if isinstance(field, models.JSONField):
-                value = [text] if field.name == "addresses" else {text: text}
-            if field.name not in SHAPED:
-                with suppress(DatabaseError):  # in a view, or against a constraint
-                    model.objects.update(**{field.name: value})
 
 
 def parameters(model_admin: Any) -> Iterator[str]:

@@ -14,10 +14,8 @@ from declarations.surfaces.printable import printable
 from fleet.files import formats
 from jobs.models import BacklogRecord
 from operations.installing import install
-from tests.backupsched.one_of_each import make_one_of_each
-from tests.backupsched.role_table import COMMANDS
-from tests.backupsched.test_admin_pages import write_everywhere
-from tests.backupsched.test_roles import OURS
+from tests.backupsched.one_of_each import make_one_of_each, write_everywhere
+from tests.backupsched.role_table import COMMANDS, OURS
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.fleet import test_pages
+from tests.fleet import driven_browser
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-browser = test_pages.browser
+browser = driven_browser.browser
 
 
 def test_a_script_that_was_smuggled_into_a_page_does_not_run(browser):

@@ -5,16 +5,12 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Permission
 from django.db import connection
 from django.db.utils import OperationalError
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from prometheus_client import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
-from api import tokens
 from backupsched import monitoring
 from dashboard import metrics, source_metrics
 from fleet.status import with_status
@@ -23,6 +19,7 @@ from jobs.clock import database_clock
 from jobs.states import AttemptOutcome, Status
 from operations.models import AttemptTotal
 from sources.models import Assignment, Repository, Source
+from tests.backupsched.scraping import read, token_for
 from tests.factories import NOON, make_record, make_throttle, make_worker
 from tests.sources.factories import make_assignment, make_source
 from tests.waiting import PATIENCE, eventually
@@ -37,17 +34,6 @@ def _nothing_kept(monkeypatch):
     for name in ("TOTALS", "BY_SOURCE", "READINESS"):
         kept = getattr(monitoring, name)
         monkeypatch.setattr(monitoring, name, monitoring.LatestResult(kept._compute, kept._fresh, PATIENCE))
-
-
-def read(text: bytes) -> dict[tuple, float]:
-    samples = (each for family in text_string_to_metric_families(text.decode()) for each in family.samples)
-    return {(each.name.removeprefix("backupsched_"), *sorted(each.labels.values())): each.value for each in samples}
-
-
-def token_for(*permissions: str, scopes: tuple[str, ...] = ("read",)) -> dict[str, str]:
-    user = get_user_model().objects.create_user(f"prometheus{len(permissions)}{scopes}", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    return {"HTTP_AUTHORIZATION": f"Bearer {tokens.issue(user, 'scrape', scopes).text}"}
 
 
 def test_metrics_are_for_tokens_that_may_look_at_sources_and_for_named_networks(settings):

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from dashboard import metrics
 from jobs.states import AttemptOutcome
 from operations.models import AttemptTotal
-from tests.backupsched.test_monitoring import token_for
+from tests.backupsched.scraping import token_for
 from tests.documents import ROOT
 from tests.engines.peers import free_port
 from tests.programs import needed

@@ -29,7 +29,7 @@ from sources.agents import tokens
 from sources.models import Assignment
 from tests.api.asking import make_user
 from tests.backupsched.one_of_each import make_one_of_each
-from tests.backupsched.role_table import ACTIONS, COMMANDS, MAY, OPERATIONS, PAGES
+from tests.backupsched.role_table import ACTIONS, COMMANDS, MAY, OPERATIONS, OURS, PAGES
 from tests.documents import ROOT, table_rows
 from tests.product import PACKAGES
 
@@ -37,7 +37,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 EDITED = ("apitoken", "endpoint", "retrypolicy", "schedule", "throttle", "assignment", "policy", "repository", "source")
 SCOPES = ("read", "write", "operate")
-OURS = ("jobs", "delivery", "schedules", "api", "sources", "alerting", "audit")
 
 
 def permissions(*verbs: str) -> list[str]:

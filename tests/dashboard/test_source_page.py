@@ -16,13 +16,12 @@ from fleet.status import reasons_of
 from jobs.models import BacklogRecord
 from sources.models import Assignment, Source
 from tests.people import staff, told
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import HOST_KEY, make_assignment, make_policy, make_source
 from tests.sources.hosts import PASSWORD, Hosts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
 SOURCES = "/admin/sources/source/"
-HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGLmNJNXGHEUdnnv1qEINXFLbZFdTyUqFvQ0rSnBSJ6F"
 
 
 def act(client: Client, source: Source, **fields: Any) -> str:

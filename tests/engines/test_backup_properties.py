@@ -1,8 +1,6 @@
 """Whatever becomes of a source, and whatever is killed: every point restores to the tree that its backup saw."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,17 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from storage.places import remotes
-from storage.places.location import Location, of_directory
 from tests.engines.histories import History
 from tests.engines.history_steps import Backup, Check, Copy, Removal, Restore, Step
-from tests.engines.test_probing import serving
-from tests.storage.renaming_disk import renaming_disk
-from tests.storage.repositories import encrypted
-from tests.storage.test_ownerless_disk import ownerless_disk
+from tests.engines.locations import SERVED, location_of
 
-SERVED = ("s3", "sftp", "webdav-other")
-"""The last one keeps no times."""
 KINDS = ("plain", "encrypted", "folding", "decomposes", *SERVED)
 LONG = "n" * 200
 PATHS = ("a", "A", "a/b", "A/b", "F/x", "f/x", "f/y", "é", "e\u0301", "é/z", "e\u0301/z", LONG, f"s/{LONG}/t", "dot./x")
@@ -87,22 +78,6 @@ drawn = settings(
     derandomize=not MANY, max_examples=MANY or 2, suppress_health_check=list(HealthCheck), phases=[Phase.generate],
     print_blob=True,
 )  # fmt: skip
-
-
-@contextmanager
-def location_of(kind: str, folder: Path) -> Iterator[Location]:
-    """A repository in a folder, which is served where that is its kind."""
-    if kind in SERVED:
-        with serving(kind, folder) as (settings, secrets, path):
-            yield remotes.location_of(path, settings, secrets, None)
-    elif kind == "folding":
-        with ownerless_disk(folder, "--vfs-case-insensitive") as disk:
-            yield of_directory(disk)
-    elif kind == "decomposes":
-        with renaming_disk(folder, kind) as disk:
-            yield of_directory(disk)
-    else:
-        yield encrypted(of_directory(folder)) if kind == "encrypted" else of_directory(folder)
 
 
 def play(kind: str, story: list[Step], *, often: bool = False) -> None:

@@ -16,6 +16,7 @@ from engines.rclone import bringing, transfer
 from engines.rclone.run import RcloneRun
 from storage.points import manifests, runs
 from storage.points.store import StorageFailed, Store
+from tests.engines.locations import location_of
 from tests.engines.peers import (
     back_up,
     held,
@@ -27,7 +28,6 @@ from tests.engines.peers import (
     webdav_share,
     write_files,
 )
-from tests.engines.test_backup_properties import location_of
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 """Than what these tests write, so that no file is in doubt."""

@@ -25,7 +25,7 @@ from storage.points.store import StorageFailed, Store
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
 from tests.engines.peers import local_folder, run, sftp_host, small_disk, task_for, tree, write_files
-from tests.engines.test_probing import KEY, serving
+from tests.engines.served import KEY, serving
 from tests.storage.building import picture
 from tests.storage.repositories import encrypted, webdav
 

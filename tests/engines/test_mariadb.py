@@ -29,9 +29,9 @@ from storage.places.location import Location, of_directory
 from storage.points import manifests
 from storage.points.store import StorageFailed, Store
 from storage.restoring.base import Refused, Report, Wish
+from tests.engines.dumps import dumps_in
 from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import free_port, run, small_disk, task_for
-from tests.engines.test_pg_dump import dumps_in
 from tests.programs import needs_mariadb_client, needs_mariadb_server
 from tests.waiting import PATIENCE, eventually
 

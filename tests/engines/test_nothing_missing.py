@@ -47,7 +47,7 @@ from tests.engines.peers import (
 )
 from tests.engines.sftp_hosts import sftp_with_limits
 from tests.engines.webdav_shares import Share
-from tests.storage.test_ownerless_disk import ownerless_disk
+from tests.storage.disks import ownerless_disk
 from tests.waiting import eventually
 
 LATER = {"started_at": STARTED_AT + timedelta(days=1)}

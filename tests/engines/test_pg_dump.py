@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -25,10 +24,11 @@ from storage.points.trees import opened
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
 from storage.stores import store_of
-from tests.engines import test_restic as restic
+from tests.engines import restic_runs as restic
+from tests.engines.dumps import dumps_in
 from tests.engines.peers import back_up as dump
 from tests.engines.peers import free_port, loopback_address, run, specification, task_for, write_files
-from tests.engines.test_restic import FOLDER, location_at
+from tests.engines.restic_runs import FOLDER, location_at
 from tests.programs import needs_restic
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,17 +54,6 @@ def _without_test_table(database: SourceSpec) -> Iterator[None]:
     yield
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE engine_test")
-
-
-def dumps_in(destination: Path) -> list[str]:
-    """Names of the points. Nothing else is left of the runs."""
-    if not (destination / "files").exists():
-        return []
-    points = sorted(os.listdir(destination / "files"))
-    if not points:
-        return []
-    assert set(os.listdir(destination / "manifests")) == {f"{name}.jsonl.gz" for name in points}
-    return points
 
 
 def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path: Path) -> None:

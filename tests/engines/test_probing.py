@@ -4,7 +4,7 @@ import contextlib
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,30 +19,11 @@ from storage.places import identity, remotes
 from storage.places.identity import Identity
 from storage.places.location import RCLONE, RESTIC, Location
 from storage.points.store import Stopped, Store
-from tests.engines.peers import ACCESS_KEY, PASSWORD, USER, new_host_key, s3_bucket, sftp_host, webdav_share
+from tests.engines.peers import PASSWORD, new_host_key
+from tests.engines.served import KEY, serving
 from tests.programs import needs_restic
 
-KEY = "5f" * 32
 OURS = Identity("11111111-1111-1111-1111-111111111111", "vault")
-
-
-@contextlib.contextmanager
-def serving(kind: str, directory: Path) -> Iterator[tuple[dict[str, Any], dict[str, str], str]]:
-    """A real server of `directory`. Yields settings, secrets and a path for a repository."""
-    directory.mkdir(exist_ok=True)
-    if kind == "s3":
-        with s3_bucket(directory) as found:
-            own = {"provider": "Rclone", "endpoint": found.address, "access_key_id": ACCESS_KEY}
-            yield {"type": "s3", **own}, {"secret_access_key": PASSWORD}, "vault/backups"
-    elif kind == "sftp":
-        with sftp_host(directory) as found:
-            own = {"host": found.address, "port": found.port, "user": USER, "host_keys": found.host_key}
-            yield {"type": "sftp", **own}, {"pass": PASSWORD}, "/vault/backups"
-    else:
-        with webdav_share(directory) as found:
-            vendor = kind.partition("-")[2] or "rclone"
-            own = {"url": found.address, "user": USER, "vendor": vendor}
-            yield {"type": "webdav", **own}, {"pass": PASSWORD}, "vault/backups"
 
 
 def tried(location: Location, key: str | None = None, **fields: Any) -> dict[str, Any]:

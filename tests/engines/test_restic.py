@@ -3,22 +3,20 @@
 import json
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from engines.at_repositories import keeping, questions
-from engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
+from engines.base import EngineProgress, SourceSpec, Verdict
 from engines.restic.engine import ResticProgress
 from engines.restic.options import options_of
 from engines.restores import back
 from storage import layout
 from storage.places import remotes
-from storage.places.identity import Identity, digest_of
+from storage.places.identity import digest_of
 from storage.places.location import RESTIC, Location
 from storage.points import runs
 from storage.points.manifests import Entry
@@ -40,54 +38,23 @@ from tests.engines.peers import (
     serving,
     small_disk,
     specification,
-    task_for,
     write_files,
 )
 from tests.engines.restic_keys import make_empty, make_quick
+from tests.engines.restic_runs import (
+    FOLDER,
+    IDENTITY,
+    KEY,
+    MADE,
+    OTHER_KEY,
+    back_up,
+    contents,
+    location_at,
+    restic_task,
+)
 from tests.programs import needs_restic
 
-KEY, OTHER_KEY = "0123456789abcdef" * 4, "5e" * 32
-FOLDER = "files-1/nightly"
 ODD = ("-dash", "new\nline", 'q"uote', "star*?[x]", "back\\slash", "é 𝄞", "a: b", "tab\t", "**", "␊")
-
-
-def location_at(directory: Path, key: str = KEY) -> Location:
-    return remotes.location_of(str(directory), {}, {}, key, format=RESTIC)
-
-
-def restic_task(source: Any, location: Location, **fields: Any) -> BackupTask:
-    made = task_for(source, location.directory or Path("/x"), location=location, folder=FOLDER)
-    return replace(made, **fields)
-
-
-def back_up(task: BackupTask, on_progress: Callable[[EngineProgress], None] = lambda progress: None) -> EngineResult:
-    """As the process that works on a repository does it."""
-    store = store_of(task.location, threading.Event())
-    if (directory := task.location.directory) and not directory.exists():
-        make_empty(directory / RESTIC, KEY)
-        store.make(IDENTITY)  # type: ignore[attr-defined]
-    return run(task, on_progress)
-
-
-IDENTITY = Identity("1f8a", "office", True, digest_of(KEY), format=RESTIC)
-MADE = {"made": True, "unlike": ""}
-"""What `questions.make_repository` answers of a new one that is as it is to be."""
-
-
-def contents(folder: Path) -> dict[bytes, tuple[Any, ...]]:
-    """Path → what it is, byte for byte, with mode and time."""
-    found: dict[bytes, tuple[Any, ...]] = {}
-    for parent, names, files in os.walk(os.fsencode(folder)):
-        for name in (*names, *files):
-            path = os.path.join(parent, name)
-            state, relative = os.lstat(path), os.path.relpath(path, os.fsencode(folder))
-            if os.path.islink(path):
-                found[relative] = ("link", os.readlink(path), state.st_mtime_ns)
-            elif os.path.isdir(path):
-                found[relative] = ("folder", state.st_mode)
-            elif os.path.isfile(path):
-                found[relative] = ("file", Path(os.fsdecode(path)).read_bytes(), state.st_mode, state.st_mtime_ns)
-    return found
 
 
 @pytest.fixture

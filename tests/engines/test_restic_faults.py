@@ -4,25 +4,21 @@ import ctypes
 import dataclasses
 import json
 import os
-import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from engines.at_repositories import keeping, probing
 from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from engines.restores import restore_process
-from external.processes.programs import find_restic
 from storage import layout
 from storage.places import remotes
-from storage.places.location import RESTIC, Location
+from storage.places.location import RESTIC
 from storage.places.locks import Busy
 from storage.points import runs
 from storage.points.store import StorageFailed
@@ -35,53 +31,24 @@ from storage.restic.verdicts import Trouble
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
 from storage.stores import store_of
+from tests.engines.locations import free
 from tests.engines.peers import STARTED_AT, local_folder, run, small_disk
-from tests.engines.test_restic import FOLDER, KEY, back_up, contents, location_at, restic_task
-from tests.engines.test_space import free
+from tests.engines.restic_runs import (
+    FOLDER,
+    KEY,
+    MIB,
+    back_up,
+    contents,
+    fill,
+    frozen_prune,
+    killing,
+    location_at,
+    restic_task,
+)
 from tests.programs import needs_restic
-from tests.storage.test_recovering import recover
-from tests.waiting import eventually
+from tests.storage.recovering import recover
 
 pytestmark = [pytest.mark.slow, needs_restic]
-MIB = 2**20
-
-
-def fill(folder: Path, files: int, size: int) -> Path:
-    folder.mkdir(exist_ok=True)
-    for number in range(files):
-        (folder / f"{number}").write_bytes(os.urandom(size))
-    return folder
-
-
-def children(text: str) -> list[int]:
-    """Our own processes whose command line holds `text` and restic's name: a test beside has such, too."""
-    found = []
-    for each in psutil.Process().children():
-        with suppress(psutil.Error):
-            if each.cmdline()[:1] == [find_restic()] and any(text in part for part in each.cmdline()[1:]):
-                found.append(each.pid)
-    return found
-
-
-@contextmanager
-def killing(text: str, when: Callable[[], bool]) -> Iterator[None]:
-    """Kill the restic that has `text` in its command line, as soon as `when` says so, while the block lasts."""
-    over = threading.Event()
-
-    def kill() -> None:
-        while not over.wait(0.003):
-            with suppress(OSError):  # a folder that `when` looks into, or the process, has gone
-                if when() and (found := children(text)):
-                    os.kill(found[0], signal.SIGKILL)
-                    return
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def restores(location: Any, source: Path, scratch: Path) -> None:
@@ -91,29 +58,6 @@ def restores(location: Any, source: Path, scratch: Path) -> None:
     report = into_folder.restore(Wish(FOLDER, point, scratch), store, scratch.parent / "cache")
     assert report.failed == []
     assert contents(scratch) == contents(source)
-
-
-@contextmanager
-def frozen_prune(location: Location, locks: Path) -> Iterator[None]:
-    """A prune that holds its lock for as long as the block lasts."""
-    environment = {**os.environ, **location.environment}
-    is_held = False
-
-    def is_locked() -> bool:  # a lock is a file without an ending; restic writes it under another name
-        return any(each.name.isalnum() for each in locks.iterdir())
-
-    while not is_held:
-        held = subprocess.Popen((find_restic(), "prune", "--no-cache"), env=environment, stdout=subprocess.DEVNULL)
-        eventually(lambda held=held: is_locked() or held.poll() is not None)  # type: ignore[misc]
-        os.kill(held.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, held.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # it runs on for a moment
-        is_held = held.poll() is None and is_locked()
-        try:
-            if is_held:
-                yield
-        finally:
-            os.kill(held.pid, signal.SIGCONT)
-            held.wait()
 
 
 def test_one_that_is_killed_in_mid_backup_leaves_no_point_and_the_next_one_succeeds(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A source that would fill the disk of all, or drips: what ends its run, who is to blame, and that nothing stays."""
 
 import gzip
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from engines import limits, staging
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from engines.staging import staged
 from storage.places.locks import Busy
+from tests.engines.locations import free
 from tests.engines.peers import (
     back_up,
     eventually,
@@ -30,11 +30,6 @@ from tests.sources.factories import make_assignment
 MIB = 2**20
 DISK = 64 * MIB
 RESERVE = DISK // 10
-
-
-def free(disk: Path) -> int:
-    found = os.statvfs(disk)
-    return found.f_bavail * found.f_frsize
 
 
 def watched(task: BackupTask, disk: Path) -> tuple[EngineResult, int]:

@@ -26,9 +26,9 @@ from storage.points.store import Store
 from storage.restoring.base import Refused, Report, Wish
 from storage.stores import store_of
 from tests.engines import peers
-from tests.engines import test_restic as restic
+from tests.engines import restic_runs as restic
+from tests.engines.dumps import dumps_in
 from tests.engines.peers import run, small_disk, specification, task_for
-from tests.engines.test_pg_dump import dumps_in
 from tests.programs import needs_restic
 from tests.waiting import PATIENCE
 

@@ -24,7 +24,7 @@ from sources.models import Repository
 from storage.points.store import StorageFailed
 from tests.api.asking import Program, fields_of
 from tests.engines.peers import PASSWORD
-from tests.engines.test_probing import serving
+from tests.engines.served import serving
 from tests.people import staff
 from tests.sources.dead_mount import dead_mount
 from tests.sources.factories import claim, claimed_for, failed_before, make_assignment, make_policy, record_of

@@ -18,12 +18,12 @@ from jobs.states import Status
 from schedules.models import Schedule
 from sources.models import Assignment, Backup, Copy, Policy, Repository, Source
 from tests.commands import command
+from tests.sources.factories import HOST_KEY
 from tests.threads import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
 
 
 def small_fleet(folder: Path) -> dict[str, Any]:

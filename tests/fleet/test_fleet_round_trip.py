@@ -12,7 +12,7 @@ from fleet.files import formats
 from fleet.files.apply import import_fleet
 from fleet.files.schema import SECTIONS, Fleet, export_fleet
 from jobs.models import RetryPolicy
-from tests.fleet.test_fleet import HOST_KEY
+from tests.sources.factories import HOST_KEY
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 

@@ -16,8 +16,8 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from sources.models import Policy
+from tests.backupsched.axe import AXE, SERIOUS, THEME, WIDER
 from tests.backupsched.one_of_each import make_one_of_each
-from tests.backupsched.test_accessibility import AXE, SERIOUS, THEME, WIDER
 from tests.browsing import chromium, session_of_a_superuser
 from tests.sources.factories import make_assignment, make_policy, make_source
 

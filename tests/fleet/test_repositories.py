@@ -27,7 +27,7 @@ from storage.points.store import StorageFailed, Store
 from tests.api.asking import Program, make_user
 from tests.commands import command
 from tests.engines.peers import PASSWORD
-from tests.engines.test_probing import serving
+from tests.engines.served import serving
 from tests.people import staff
 from tests.programs import needs_restic
 

@@ -11,7 +11,7 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Failed
 from jobs.states import UNFINISHED, AttemptOutcome, Status
 from tests.factories import NOON, build_record, make_record, make_worker
-from tests.jobs.test_claim_order import plans_of_the_prepared
+from tests.jobs.claim_plans import plans_of_the_prepared
 
 pytestmark = pytest.mark.django_db
 

@@ -25,7 +25,7 @@ from tests.jobs.breaking import (
     tick,
     trial,
 )
-from tests.jobs.test_claim_order import plans_of_the_prepared
+from tests.jobs.claim_plans import plans_of_the_prepared
 from tests.threads import another_connection, at_once, beside, impatience
 from tests.waiting import PATIENCE
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from django.db import connection
 
 from jobs import claiming, conf, rescuing
 from jobs.clock import boot_seconds, database_clock
@@ -15,6 +14,7 @@ from jobs.outcomes import Claimed
 from jobs.states import Status
 from jobs.worker import process
 from tests.factories import claim_new, claim_ready, make_record
+from tests.jobs.clocks import step_the_databases_clock
 from tests.jobs.held import Held
 from tests.threads import beside
 
@@ -24,18 +24,6 @@ LEASE_SECONDS = 60
 HOUR = 3600.0
 
 Elapse = Callable[[float], None]
-
-
-def step_the_databases_clock(seconds: float) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            CREATE SCHEMA IF NOT EXISTS stepped;
-            CREATE OR REPLACE FUNCTION stepped.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql
-            RETURN pg_catalog.clock_timestamp() + interval '{seconds} seconds';
-            SET LOCAL search_path = stepped, pg_catalog, public;
-            """
-        )
 
 
 def let_boot_seconds_pass(monkeypatch) -> Callable[[float], float]:

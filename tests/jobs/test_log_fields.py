@@ -13,7 +13,7 @@ from jobs.handlers import Run, registry
 from jobs.log_fields import OfRecord
 from jobs.outcomes import Outcome, Succeeded
 from tests.factories import make_claimed
-from tests.jobs.test_units import Listening
+from tests.jobs.listening import Listening
 
 log = logging.getLogger("a_handler")
 HOSTILE = "evil \x1b]0;title\x07 \u202e \x7f name\n"

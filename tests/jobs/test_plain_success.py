@@ -11,7 +11,7 @@ from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Succeeded
 from tests.factories import NOON, claim_ready, make_record
-from tests.jobs.test_settling import STALE
+from tests.jobs.stale_claims import STALE
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,6 +14,7 @@ from jobs.set_aside import SetAside
 from jobs.settling import LeaseLost
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, claim_new, claim_ready, make_record, make_retry_policy, make_worker
+from tests.jobs.stale_claims import STALE
 from tests.operations.conditions.examining import finding
 from tests.threads import at_once
 
@@ -48,13 +49,6 @@ def hooked(monkeypatch):
     monkeypatch.setattr(registry, "kinds", kinds)
     registry.add(Kind("test", after_settle=lambda record, outcome, now: calls.append((record, outcome))))
     return calls
-
-
-STALE = {
-    "attempt": lambda record: record._replace(attempt=record.attempt - 1),
-    "worker": lambda record: record._replace(worker_id=record.worker_id + 1),
-    "token": lambda record: record._replace(lease_token=uuid4()),
-}
 
 
 class TestFence:

@@ -11,8 +11,8 @@ from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
 from jobs.sweeps import ANOTHER, SWEEP, Swept, process_backlog, run_overdue, wanted
 from tests.factories import NOON, statuses
+from tests.jobs.claim_plans import plans_of_the_prepared
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, build_waiting, make_waiting
-from tests.jobs.test_claim_order import plans_of_the_prepared
 from tests.threads import another_connection, at_once, beside, impatience
 from tests.waiting import PATIENCE
 

@@ -5,45 +5,18 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from queue import SimpleQueue
 
 import pytest
 
 from jobs import conf
 from jobs.clock import boot_seconds
-from jobs.conf import QueueRule
 from jobs.handlers import Kind, Run, registry
-from jobs.outcomes import Claimed, Failed, Outcome, Postponed, Released, Succeeded
+from jobs.outcomes import Failed, Outcome, Postponed, Released, Succeeded
 from jobs.worker import units as units_module
 from jobs.worker.heartbeat import Guard
-from jobs.worker.units import Units
 from tests.factories import make_claimed
+from tests.jobs.listening import PLACES, Listening
 from tests.waiting import PATIENCE, eventually
-
-PLACES = 2
-
-
-class Listening(Units):
-    """Two places of the queue `default`; keeps what came of its runs."""
-
-    def __init__(self, **rule: str) -> None:
-        self.ended: SimpleQueue[tuple[Claimed, Outcome]] = SimpleQueue()
-        self.room_was_made = threading.Event()
-        super().__init__(
-            [QueueRule("default", PLACES, **rule)],
-            lambda record, outcome: self.ended.put((record, outcome)),
-            room_made=self.room_was_made.set,
-            after_thread=lambda: None,
-        )
-
-    def run(self, *records: Claimed) -> None:
-        self.start(list(records), boot_seconds())
-
-    def outcome(self) -> Outcome:
-        return self.ended.get(timeout=PATIENCE)[1]
-
-    def outcomes(self, count: int) -> list[Outcome]:
-        return [self.outcome() for _ in range(count)]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from jobs.states import Status
 from schedules.models import Schedule
 from tests.factories import NOON, install_presets, make_record, make_retry_policy, make_schedule, make_throttle
 from tests.jobs.throttling.rated import ready
-from tests.operations.test_schedule_admin import form
+from tests.operations.schedule_forms import form
 from tests.schedules.factories import make_endpoint, make_events
 from tests.threads import beside
 from tests.waiting import PATIENCE

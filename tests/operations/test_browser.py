@@ -8,40 +8,40 @@ import pytest
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from tests.factories import make_retry_policy
-from tests.fleet import test_pages
+from tests.fleet import driven_browser
 from tests.schedules.event_records import attempt, delivered, make_event, make_event_schedule, make_trigger, refused
 from tests.schedules.factories import make_events, make_throttle
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-Browser = test_pages.Browser
-browser = test_pages.browser
+Browser = driven_browser.Browser
+browser = driven_browser.browser
 
 PICTURE = "[data-picture] img"
 CURVE = "[data-picture] svg"
 
 
-def picture_of(browser: test_pages.Browser) -> str:
+def picture_of(browser: driven_browser.Browser) -> str:
     """Which picture is shown, once it is loaded: its address, and what it says to people who do not see it."""
     found = f"[...document.querySelectorAll({PICTURE!r})].find(i => i.complete && i.naturalWidth && i.offsetWidth)"
     return str(browser.run(f"const i = {found}; return i ? decodeURIComponent(i.src) + ' ' + i.alt : ''"))
 
 
-def test_what_is_typed_is_drawn_and_tables_of_long_errors_and_ids_fit(browser: test_pages.Browser) -> None:
+def test_what_is_typed_is_drawn_and_tables_of_long_errors_and_ids_fit(browser: driven_browser.Browser) -> None:
     follow_a_retry_policy(browser)
     follow_the_page_of_pictures(browser)
     follow_a_schedule(browser)
     read_events(browser)
 
 
-def shown_parameters(browser: test_pages.Browser) -> list[str]:
+def shown_parameters(browser: driven_browser.Browser) -> list[str]:
     """The names of the parameters whose inputs are shown."""
     shown = "[...document.querySelectorAll('[data-parts=parameters] label')].filter(each => each.offsetParent)"
     return list(browser.run(f"return {shown}.map(each => each.querySelector('span').innerText)"))
 
 
-def follow_a_retry_policy(browser: test_pages.Browser) -> None:
+def follow_a_retry_policy(browser: driven_browser.Browser) -> None:
     policy = make_retry_policy(name="often", algorithm="constant", parameters={"base": 60})
     browser.look(f"/admin/jobs/retrypolicy/{policy.pk}/change/")
     eventually(lambda: "base=60" in picture_of(browser))
@@ -61,7 +61,7 @@ def follow_a_retry_policy(browser: test_pages.Browser) -> None:
     assert browser.complaints() == []
 
 
-def follow_the_page_of_pictures(browser: test_pages.Browser) -> None:
+def follow_the_page_of_pictures(browser: driven_browser.Browser) -> None:
     browser.look("/backoff/")
     eventually(lambda: "Backoff: fibonacci" in picture_of(browser))
     shown = "return document.getElementById('field_base').offsetParent !== null"
@@ -78,7 +78,7 @@ def follow_the_page_of_pictures(browser: test_pages.Browser) -> None:
     assert browser.complaints() == []
 
 
-def follow_a_schedule(browser: test_pages.Browser) -> None:
+def follow_a_schedule(browser: driven_browser.Browser) -> None:
     slow = make_throttle(rate=1.0)
     schedule = make_events(name="nightly", throttle=slow, event_count=1000)
     browser.look(f"/admin/schedules/schedule/{schedule.pk}/change/")
@@ -139,7 +139,7 @@ def make_an_event() -> BacklogRecord:
     return event
 
 
-def look(browser: test_pages.Browser, path: str, theme: str) -> None:
+def look(browser: driven_browser.Browser, path: str, theme: str) -> None:
     """Opens a page in this theme; keeps a screenshot where a person asks for them."""
     browser.run(f"localStorage.setItem('adminTheme', JSON.stringify({theme!r}))")
     browser.look(path)
@@ -150,7 +150,7 @@ def look(browser: test_pages.Browser, path: str, theme: str) -> None:
         browser.picture(Path(directory) / f"{name}-{theme}.png")
 
 
-def read_events(browser: test_pages.Browser) -> None:
+def read_events(browser: driven_browser.Browser) -> None:
     """Ids and instants take one line, errors can be read, and nothing is cut off."""
     event = make_an_event()
     errors = "return [...document.querySelectorAll('.field-shown_error')].map(cell => cell.innerText.trim())"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from declarations.surfaces.terminal import text_of
 from operations.capacity import capacity_view, picture
 from schedules.capacity import Capacity
-from tests.schedules.test_capacity import demand, found, slow
+from tests.schedules.loads import demand, found, slow
 
 
 def texts(capacity: Capacity) -> list[str]:

@@ -21,7 +21,10 @@ from operations.backlog.reason import Code
 from operations.backlog.reasons import explain, is_runnable
 from operations.backlog.surroundings import Surroundings
 from tests.factories import NOON, build_record, make_lane, make_worker
-from tests.jobs.test_claim_order import CACHE_MODES, crowded, plans_of_the_prepared  # noqa: F401 - a fixture
+from tests.jobs import claim_plans
+from tests.jobs.claim_plans import CACHE_MODES, plans_of_the_prepared
+
+crowded = claim_plans.crowded
 
 pytestmark = pytest.mark.django_db
 
@@ -158,7 +161,7 @@ def test_the_same_of_many_states():
     compare(int(os.environ.get("BACKUPSCHED_EXPLAIN_STATES", "20000")), seed=1)
 
 
-def test_the_line_before_a_record_is_read_from_the_index_of_the_claim_order_alone(crowded):  # noqa: F811
+def test_the_line_before_a_record_is_read_from_the_index_of_the_claim_order_alone(crowded):
     last = BacklogRecord.objects.ready().filter(queue="default", lane=0).in_claim_order().last()
     lanes = {"lanes": [0, 1, 2], "most": [3_000] * 3, "shown": [9] * 3, "now": NOON, "queue": "default"}
     values = lanes | {key: getattr(last, key) for key in KEYS}

@@ -1,7 +1,6 @@
 """The pages of schedules: the form with its plan, actions, and what is refused."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -16,25 +15,13 @@ from operations.admin.schedule_form import ScheduleForm
 from schedules import providers
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_retry_policy
+from tests.operations.schedule_forms import form
 from tests.schedules.factories import emitter_beside, make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db
 
 SCHEDULES = "/admin/schedules/schedule/"
-
-
-def form(**fields: Any) -> dict[str, Any]:
-    """What a person sends who fills in a schedule of callbacks; `endpoint` is made unless it is given."""
-    values = {
-        "name": "nightly", "enabled": "on", "cron": "0 3 * * *", "zone": "UTC", "kind": "http_callback",
-        "event_count": "100", "window_for": "3600", "stagger": "even", "late": "deliver", "overlap": "allow",
-        "catch_up_for": "", "payload_template": '{"shard": "$number"}', "throttle": "", "retry_policy": "",
-        "priority": "0",
-    }  # fmt: skip
-    if "endpoint" not in fields:
-        values["endpoint"] = str(make_endpoint().pk)
-    return values | fields
 
 
 def found(client: Client) -> str:

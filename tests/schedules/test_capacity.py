@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from jobs import tick
 from jobs.clock import database_clock
-from jobs.models import Attempt, BacklogRecord, Throttle
+from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status
 from schedules import stagger
 from schedules.capacity import (
     MINUTES,
     WORKER_PACE,
     Capacity,
-    Demand,
     Limits,
     assess,
     check,
@@ -34,27 +33,11 @@ from schedules.previews import coming_batches
 from schedules.time_limits import within
 from tests.factories import NOON, make_record, make_worker
 from tests.schedules.factories import make_events, make_throttle
+from tests.schedules.loads import SATURDAY, demand, found, slow
 from tests.sources.factories import make_assignment, make_policy
 from tests.yardstick import of_a_processor
 
-SATURDAY = datetime(2026, 11, 21, tzinfo=UTC)
-"""Midnight. Seven days without a change of the clock in Europe."""
-
 HOUR = timedelta(hours=1)
-
-
-def demand(events: int = 1_000, seconds_each: float = 1.0, **fields: Any) -> Demand:
-    """Hourly, spread over the hour."""
-    values = {"name": "hourly", "cron": "0 * * * *", "zone": "UTC", "window_for": 3_600, "stagger": "even"}
-    return Demand(Schedule(**(values | fields)), events, seconds_each)
-
-
-def slow(rate: float | None = 1.0, in_flight: int = 50) -> Limits:
-    return Limits(Throttle(name="slow", max_in_flight=in_flight, rate=rate))
-
-
-def found(*others: Demand, limits: Limits | None = None, now: datetime = SATURDAY, **fields: Any) -> Capacity:
-    return assess([demand(**fields), *others], limits or Limits(), now)
 
 
 def texts_of(capacity: Capacity) -> dict[str, str]:

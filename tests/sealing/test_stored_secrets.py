@@ -33,7 +33,7 @@ from sealing.models import StoredSecret
 from sealing.stored_secrets import StoredSecrets, store, users_of
 from sources.models import Repository, Source
 from tests.api.asking import Program, fields_of, make_user, problem_of
-from tests.backups.test_reach import LAPTOP
+from tests.backups.stored_sources import LAPTOP
 from tests.commands import command
 from tests.delivery.endpoint_rows import make_endpoint
 from tests.jobs.worker_processes import Programs

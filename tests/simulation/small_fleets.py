@@ -1,5 +1,7 @@
 """Fleets of one source or a few, whose runs can be computed by hand."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 from simulation import fleet_file, schedulers
@@ -35,3 +37,9 @@ def ran(given: SimulatedFleet, scheduler: str, days: int = 1) -> Ledger:
 def runs(ledger: Ledger) -> list[tuple[int, float, float, bool]]:
     """(number, begins, ends, succeeded) of each, in order of their beginnings."""
     return sorted((run.number, run.begins, run.ends, run.succeeded) for run in ledger.runs)
+
+
+def written(directory: Path, *sources: dict[str, Any], units: int = 1) -> Path:
+    file = directory / "fleet.json"
+    file.write_text(json.dumps(facts(*sources, units=units)))
+    return file

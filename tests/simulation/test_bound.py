@@ -9,8 +9,7 @@ from simulation import schedulers
 from simulation.bound import bound
 from simulation.fleet_file import SimulatedFleet
 from tests.commands import command
-from tests.simulation.small_fleets import DAY, HOUR, fleet, ran, source
-from tests.simulation.test_schedulers import written
+from tests.simulation.small_fleets import DAY, HOUR, fleet, ran, source, written
 
 simulate, _ = command("simulate")
 

@@ -1,7 +1,6 @@
 """Three schedulers on fleets whose runs are computed by hand; their figures; and that chance is the same for all."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from simulation import fleets, gains, schedulers
 from simulation.fleet_file import parse
 from tests.commands import command
-from tests.simulation.small_fleets import DAY, HOUR, facts, fleet, ran, runs, source
+from tests.simulation.small_fleets import DAY, HOUR, fleet, ran, runs, source, written
 
 simulate, refused = command("simulate")
 
@@ -100,12 +99,6 @@ class TestChance:
                     taken.setdefault(key, set()).add(round(run.ends - run.begins, 3))
         assert len(taken) > 20
         assert {len(each) for each in taken.values()} == {1}
-
-
-def written(directory: Path, *sources: dict[str, Any], units: int = 1) -> Path:
-    file = directory / "fleet.json"
-    file.write_text(json.dumps(facts(*sources, units=units)))
-    return file
 
 
 class TestTheCommand:

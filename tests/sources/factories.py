@@ -19,6 +19,7 @@ from tests.factories import claim_ready, make_claimed
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 """Midnight of a Monday in March, winter time in Berlin."""
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
 
 _numbers = count(1)
 SCHEDULE_FIELDS = ("cron", "zone", "priority", "throttle", "retry_policy", "enabled", "next_trigger_at")

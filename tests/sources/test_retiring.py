@@ -15,12 +15,15 @@ from sources.models import Assignment, Backup, Source
 from sources.planning import retirement
 from sources.protection import overdue_assignments
 from tests.api.asking import Program
-from tests.backups.test_retention import HERE, assignment, at_work, played, run  # noqa: F401 - fixtures
+from tests.backups import points_to_remove
+from tests.backups.points_to_remove import HERE, at_work, run
 from tests.commands import command
 from tests.factories import status_of
 from tests.operations.questions import asked, choose
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_policy, make_source, record_of
 from tests.storage.played_runs import BEGAN, Played
+
+assignment, played = points_to_remove.assignment, points_to_remove.played
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -69,7 +72,7 @@ def test_each_rule_goes_down_as_if_the_backups_had_gone_on(rules: dict, days: in
 
 @HERE
 @pytest.mark.usefixtures("made_by_hand")
-def test_its_points_thin_out_day_by_day_and_at_last_the_folder_goes(assignment: Assignment, played: Played) -> None:  # noqa: F811
+def test_its_points_thin_out_day_by_day_and_at_last_the_folder_goes(assignment: Assignment, played: Played) -> None:
     Source.objects.update(retired_at=BEGAN + 5 * DAY, paused_at=BEGAN)
 
     def kept(days: int) -> int:

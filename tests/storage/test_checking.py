@@ -23,11 +23,11 @@ from storage.points.checking import GONE, Checked, Damage
 from storage.points.known import digest_of
 from storage.points.store import StorageFailed, Store
 from tests.engines.peers import STARTED_AT, local_folder, task_for
-from tests.engines.test_probing import KEY, serving
+from tests.engines.served import KEY, serving
 from tests.storage.played_runs import ASSIGNMENT, Played, files_below
 from tests.storage.repositories import encrypted
 from tests.storage.stepping import stepped
-from tests.storage.test_copying import WithDigests
+from tests.storage.with_digests import WithDigests
 
 FOLDER = "nas-7/nightly"
 KNOWN: Any = {"part": "", "after": "", "total": 0}

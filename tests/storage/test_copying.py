@@ -2,11 +2,10 @@
 
 import contextlib
 import errno
-import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,35 +16,20 @@ from hypothesis import strategies as st
 
 from storage.points import copying, removal, runs
 from storage.points.copies import Copied
-from storage.points.manifests import Entry
 from storage.points.store import StorageFailed
-from tests.storage.played_runs import ASSIGNMENT, Played, Tree, files_below
+from tests.storage.played_history import PATHS, points_of
+from tests.storage.played_runs import ASSIGNMENT, files_below
 from tests.storage.stepping import Killed, SteppedStore, stepped
-from tests.storage.test_removal import PATHS, points_of
+from tests.storage.with_digests import WithDigests
 
 pytestmark = pytest.mark.usefixtures("without_waits_for_disks")
 
 KINDS = ("plain", "sealed", "remote")
-UNKNOWN = ("new", "red")
-"""Contents of one size without a digest in manifests, as of files on a remote, or that changed while they came."""
 
 
 @pytest.fixture
 def without_waits_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-class WithDigests(Played):
-    """Contents of one size are told apart, as in real manifests, or not known."""
-
-    def _entries(self, name: str, tree: Tree, *more: Any) -> Iterator[Entry]:
-        for each in super()._entries(name, tree, *more):
-            is_known = tree[each.path] not in UNKNOWN
-            yield each._replace(digest=digest_of(tree[each.path]), digest_from="copy") if is_known else each
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

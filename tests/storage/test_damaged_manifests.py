@@ -19,9 +19,9 @@ from storage.points import manifests, removal
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import opened, versions_of
+from tests.storage.played_history import points_of
 from tests.storage.played_runs import ASSIGNMENT, Played
 from tests.storage.stepping import stepped
-from tests.storage.test_removal import points_of
 
 Damage = Callable[[bytes], bytes | None]
 

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,10 +15,12 @@ import pytest
 from storage.points.store import StorageFailed
 from storage.restoring import into_folder
 from storage.restoring.base import Refused, Report, Wish
+from tests.storage import other_accounts
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
+from tests.storage.other_accounts import OWNER, WORKER
 
-OWNER, WORKER = 65_534, 1
-"""Of the target; and a worker that is not root."""
+home = other_accounts.home
+
 SWAPPING = """
 import os, sys
 target, victim = sys.argv[1:]
@@ -49,15 +50,6 @@ while True:
         for name in names_in(folder):
             swap(folder + "/" + name)
 """
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Which every account may pass through, unlike `tmp_path`."""
-    home = Path(tempfile.mkdtemp())
-    home.chmod(0o755)
-    yield home
-    shutil.rmtree(home)
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,9 +14,8 @@ from storage.places import remotes
 from storage.recover import program as recovering
 from tests.engines import peers
 from tests.storage.building import ASSIGNMENT, Built, picture
-from tests.waiting import PATIENCE, eventually
-
-ROOT = Path(__file__).parents[2]
+from tests.storage.recovering import ended, recover, started
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -30,31 +27,6 @@ def built(tmp_path: Path) -> Built:
     (built.source / "link").symlink_to("docs/a")
     built.back_up()
     return built
-
-
-def recover(*arguments: object, code: int = 0, **environment: str) -> str:
-    """Run it as a program that has neither database nor settings, and where it writes Django is not imported."""
-    return ended(started(*arguments, **environment), code)
-
-
-def started(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
-    program = "import sys; from backupsched.command_line import main; code = main(); assert 'django' not in sys.modules"
-    return subprocess.Popen(
-        (sys.executable, "-c", f"{program}; sys.exit(code)", "recover", *map(str, arguments)),
-        cwd=ROOT, env={"PATH": os.environ["PATH"], "TZ": "Europe/Berlin", **environment},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def ended(process: "subprocess.Popen[str]", code: int) -> str:
-    """What it said."""
-    with process:
-        try:
-            out, errors = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
-    assert process.returncode == code, errors
-    return out + errors
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

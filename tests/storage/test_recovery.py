@@ -1,6 +1,5 @@
 """`RECOVER.txt`, followed to the letter with nothing but rclone and a shell."""
 
-import os
 import re
 import subprocess
 from contextlib import nullcontext
@@ -13,7 +12,6 @@ import pytest
 
 from backups import repository_orders
 from engines.base import EngineResult, Verdict
-from external.processes.programs import find_rclone
 from storage import layout
 from storage.places import remotes
 from storage.places.location import Location, of_directory
@@ -22,6 +20,7 @@ from storage.points.manifests import Entry, Header
 from storage.recover import instructions
 from tests.engines.peers import PASSWORD, STARTED_AT, local_folder, task_for, tree, write_files
 from tests.storage.building import picture
+from tests.storage.recovering import follow
 from tests.storage.repositories import KEY, encrypted, webdav
 
 FIRST = {
@@ -48,20 +47,6 @@ def back_up(files: Path, location: Location, days: int) -> EngineResult:
     task = task_for(local_folder(files), Path("nas-7/nightly"), location=location, folder="nas-7/nightly")
     task = replace(task, started_at=started_at)
     return repository_orders.back_up(task, on_progress=lambda progress: None, stop=Event())
-
-
-def follow(text: str, scratch: Path, environment: dict[str, str], **choices: str) -> str:
-    """Run what `RECOVER.txt` says, after the choices that it leaves to its reader. Returns what that prints."""
-    script = "\n".join(line for line in text.splitlines() if line.startswith("    "))
-    for name, value in choices.items():
-        script, number = re.subn(rf"(?m)^( +(export )?{name}=).*$", lambda found: found[1] + f"'{value}'", script)  # noqa: B023
-        assert number == 1, name
-    path = f"{Path(find_rclone()).parent}:{os.environ['PATH']}"
-    ended = subprocess.run(
-        ("bash", "-eu", "-c", script), cwd=scratch, check=True, env={"PATH": path, "HOME": str(scratch)} | environment,
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    return ended.stdout.decode()
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Collection
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from hypothesis import strategies as st
 from storage import layout
 from storage.points import known, removal, sweeping
 from storage.points.store import StorageFailed
+from tests.storage.played_history import PATHS, check, played_at, points_of, unnamed
 from tests.storage.played_runs import ASSIGNMENT, Played, files_below
 from tests.storage.stepping import Killed, stepped
-
-PATHS = ("a", "A", "b/c", "b/d", "e/f/g", "ä")
 
 trees = st.dictionaries(st.sampled_from(PATHS), st.sampled_from("xyz"), min_size=2)
 links = st.dictionaries(st.sampled_from(PATHS), st.sampled_from(PATHS), max_size=2)
@@ -28,24 +26,6 @@ backups = st.tuples(st.just("back up"), st.tuples(trees, links, seldom), ends)
 removals = st.tuples(st.just("remove"), st.sets(st.integers(0, 4), min_size=1), st.none() | st.integers(0, 40))
 sweeps = st.tuples(st.just("sweep"), st.none(), st.none() | st.integers(0, 20))
 """As a backup does at its end."""
-
-
-def points_of(played: Played, numbers: Collection[int]) -> list[str]:
-    """Of the points, those of these numbers; never the newest one."""
-    return [name for number, name in enumerate(played.points()[:-1]) if number in numbers]
-
-
-def check(played: Played) -> None:
-    for point in played.points():
-        assert played.restored(point) == played.expected[point]
-
-
-def unnamed(played: Played) -> set[str]:
-    """What no point names of runs up to the newest point, and marks of these."""
-    newest = played.points()[-1]
-    files = {each for each in played.unnamed() if not layout.is_later(layout.run_of(each.partition("/")[0]), newest)}
-    marks = {each.name for each in played.folder.glob(f"{layout.MANIFESTS}/*Z.*") if not each.name.endswith(".gz")}
-    return files | {each for each in marks if not layout.is_later(each.partition(".")[0], newest)}
 
 
 def play(played: Played, story: list[tuple[Any, ...]]) -> None:
@@ -74,25 +54,6 @@ def play(played: Played, story: list[tuple[Any, ...]]) -> None:
 def test_every_kept_point_has_its_files_and_nothing_else_stays(story: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         play(Played(Path(folder)), story)
-
-
-HISTORY = [
-    {"a": "1", "A": "x", "b/c": "1", "e/f/g": "stays"},
-    {"a": "2", "A": "x", "b/c": "1", "b/d": "2", "e/f/g": "stays"},
-    {"a": "3", "b/d": "2", "e/f/g": "stays", "ä": "3"},
-    {"a": "4", "b/c": "4", "b/d": "2", "e/f/g": "stays"},
-    {"a": "5", "b/c": "4", "e/f/g": "stays"},
-]
-
-
-def played_at(folder: Path) -> Played:
-    """Five points, two of which go in tests, and a killed run."""
-    played = Played(folder)
-    for number, tree in enumerate(HISTORY):
-        if number == 2:
-            played.back_up({"killed": "k", "a": "k"}, ends_after=1)
-        played.back_up(tree, linked={"b/d": "a"} if number == 1 else None)
-    return played
 
 
 @pytest.mark.slow

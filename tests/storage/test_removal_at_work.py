@@ -16,11 +16,11 @@ from storage.points import removal, runs
 from storage.points.store import Store
 from tests.delivery.queue_servers import QueueServer
 from tests.engines.peers import free_port, loopback_address, small_disk
-from tests.engines.test_probing import serving
+from tests.engines.served import serving
+from tests.storage.played_history import check, played_at, unnamed
 from tests.storage.played_runs import ASSIGNMENT, Played
 from tests.storage.repositories import KEY
 from tests.storage.stepping import Killed
-from tests.storage.test_removal import check, played_at, unnamed
 
 pytestmark = pytest.mark.slow
 

@@ -31,8 +31,18 @@ from storage.restoring.base import Wish
 from storage.stores import store_of
 from tests.engines.peers import STARTED_AT, local_folder, small_disk
 from tests.engines.restic_keys import make_quick
-from tests.engines.test_restic import FOLDER, MADE, back_up, contents, location_at, restic_task
-from tests.engines.test_restic_faults import MIB, fill, frozen_prune, killing
+from tests.engines.restic_runs import (
+    FOLDER,
+    MADE,
+    MIB,
+    back_up,
+    contents,
+    fill,
+    frozen_prune,
+    killing,
+    location_at,
+    restic_task,
+)
 from tests.programs import needs_restic
 
 pytestmark = [pytest.mark.slow, needs_restic]

@@ -19,8 +19,11 @@ from storage.restoring import into_folder, placing
 from storage.restoring.attributes import ACL, CAPABILITY, Owners
 from storage.restoring.base import Report, Wish
 from tests.engines.peers import local_folder, points, run, task_for, write_files
+from tests.storage import other_accounts
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
-from tests.storage.test_hostile_targets import WORKER, home
+from tests.storage.other_accounts import WORKER
+
+home = other_accounts.home
 
 __all__ = ["home"]
 

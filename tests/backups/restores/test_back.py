@@ -16,8 +16,9 @@ from engines.restores import back, postgresql
 from storage.points.manifests import Entry
 from storage.points.store import Store
 from storage.restoring.base import Refused, Report, Wish
+from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines import peers
-from tests.engines.test_pg_dump import dump
+from tests.engines.peers import back_up as dump
 from tests.storage.building import ASSIGNMENT, FILES, Built
 
 pytestmark = pytest.mark.slow
@@ -163,16 +164,6 @@ def test_an_encrypted_repository_gives_back_the_same(tmp_path: Path, served: tup
     put_back(built, source)
 
     assert contents(folder) == contents(built.source)
-
-
-def database_of_the_tests() -> SourceSpec:
-    connection.ensure_connection()
-    settings = connection.settings_dict
-    return peers.specification(
-        "postgresql", settings["HOST"] or "localhost", port=int(settings["PORT"] or 5432), path=settings["NAME"],
-        options={"user": settings["USER"]} if settings["USER"] else {},
-        secret=connection.connection.info.password or None if connection.connection else None,
-    )  # fmt: skip
 
 
 @pytest.mark.django_db(transaction=True)

@@ -16,17 +16,20 @@ from backups.restores import downloads, process, requests
 from fleet.admin import browsing
 from jobs.handlers import registry
 from jobs.models import Decision
-from sources.models import Assignment, Repository, Restore, Source
+from sources.models import Assignment, Repository, Restore
 from storage.points.manifests import Entry
-from tests.api.asking import make_user
-from tests.fleet import test_pages
+from tests.backups.restores import browsed
+from tests.backups.restores.browsed import content, look, page
+from tests.fleet import driven_browser
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.storage.building import ASSIGNMENT, Built, picture
 
+client_of_staff = browsed.client_of_staff
+
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 
-Browser = test_pages.Browser
-browser = test_pages.browser
+Browser = driven_browser.Browser
+browser = driven_browser.browser
 
 
 @pytest.fixture
@@ -45,24 +48,6 @@ def built(tmp_path: Path, settings: Any) -> Built:
     built.write("photos/winter.jpg", "w" * 5000)
     built.back_up()
     return built
-
-
-def page() -> str:
-    return reverse("admin:sources_source_restore", args=[Source.objects.get(name="nas").pk])
-
-
-@pytest.fixture
-def client_of_staff() -> Client:
-    client = Client()
-    client.force_login(make_user("view_source", "view_restore", "restore_source"))
-    return client
-
-
-def look(client: Client, **query: str) -> str:
-    answer = client.get(page(), query)
-    assert answer.status_code == 200
-    text: str = answer.content.decode()
-    return text[text.index('id="content') :]
 
 
 def test_a_person_browses_points_folders_and_versions(built: Built, client_of_staff: Client) -> None:
@@ -107,10 +92,6 @@ def test_a_page_and_a_download_say_what_is_as_of_an_earlier_point_and_what_is_la
             "1 file as of 2026-11-20 07:00 UTC, since it could not be read later: top.txt",
         ]
         assert "top.txt" in archive.getnames()
-
-
-def content(answer: Any) -> bytes:
-    return b"".join(answer.streaming_content)
 
 
 def test_a_file_and_a_folder_are_downloaded(built: Built, client_of_staff: Client, tmp_path: Path) -> None:
@@ -167,7 +148,7 @@ def test_a_restore_is_asked_for_where_it_is_looked_at(built: Built, client_of_st
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_the_page_in_a_browser(built: Built, browser: test_pages.Browser, tmp_path: Path) -> None:
+def test_the_page_in_a_browser(built: Built, browser: driven_browser.Browser, tmp_path: Path) -> None:
     long = "n" * 246 + ".txt"
     built.write(f"{long[4:]}/{long}", "what stands beside it stays in sight")
     built.back_up()

@@ -7,7 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,8 @@ from backups.upkeep import checks, copies
 from engines.base import SourceSpec
 from engines.restores import drilling
 from engines.restores.scratch import Scratch
-from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import Handoff, Outcome, Succeeded
+from jobs.outcomes import Succeeded
 from jobs.states import Status
 from sources.models import Assignment, CheckRound, Copy, Repository
 from sources.planning import AVAILABILITY, BACKUPS
@@ -32,11 +31,12 @@ from storage import layout
 from storage.points.checking import GONE
 from storage.points.manifests import Entry
 from tests.api.asking import Program, make_user
-from tests.backups.test_retention import add_backup
+from tests.backups.points_to_remove import add_backup
+from tests.backups.restores.asking import NOW, drilled
+from tests.engines.peers import back_up as dump
 from tests.engines.peers import specification
-from tests.engines.test_pg_dump import dump
 from tests.jobs.backlog.changes import held_up
-from tests.sources.factories import claim, make_assignment, make_policy, make_source, settle
+from tests.sources.factories import claim, make_assignment, make_policy, make_source
 from tests.sources.made_by_hand import take_over
 from tests.sources.worker_process import worker_process
 from tests.storage.building import ASSIGNMENT, Built
@@ -44,8 +44,6 @@ from tests.threads import PATIENCE, another_connection, impatience
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
-
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -73,16 +71,6 @@ def assigned(built: Built, point: str, **source: Any) -> Assignment:
     )
     add_backup(made, point, 1)
     return made
-
-
-def drilled(now: datetime = NOW) -> Outcome:
-    """What is on the backlog, done and settled."""
-    record = claim(AVAILABILITY, now)
-    settle(record, Handoff(BACKUPS, exclusive_key=record.payload["key"]), now)
-    record = claim(BACKUPS, now)
-    outcome = drills.run_drill(Run(record))
-    settle(record, outcome, now)
-    return outcome
 
 
 def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: Client) -> None:

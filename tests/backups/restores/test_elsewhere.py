@@ -18,18 +18,17 @@ from jobs.models import Decision
 from sources.models import Assignment, CheckRound, Copy, Repository, Restore
 from storage import layout
 from tests.api.asking import fields_of
-from tests.backups.restores import test_browsing
-from tests.backups.restores.test_browsing import content, look, page
-from tests.backups.restores.test_drills import drilled
-from tests.backups.restores.test_restores import ask, work
-from tests.backups.test_retention import add_backup
+from tests.backups.points_to_remove import add_backup
+from tests.backups.restores import browsed
+from tests.backups.restores.asking import ask, drilled, work
+from tests.backups.restores.browsed import content, look, page
 from tests.commands import command
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.storage.building import ASSIGNMENT, Built
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 
-client_of_staff = test_browsing.client_of_staff
+client_of_staff = browsed.client_of_staff
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from engines.restores import postgresql
 from engines.restores.pg import owners
 from engines.restores.terms import Terms
 from storage.restoring.base import Refused, Report, Wish
-from tests.backups.restores.test_postgresql import databases, shop
+from tests.backups.restores.databases_here import databases, shop
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server
 from tests.storage.building import ASSIGNMENT, Built

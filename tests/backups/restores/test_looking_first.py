@@ -6,16 +6,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.core.management import CommandError
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
 from sources.models import Repository, Restore
 from tests.api.asking import Program, fields_of, make_user
-from tests.backups.restores.test_back import database_of_the_tests
-from tests.backups.restores.test_restore_command import call_command
-from tests.backups.restores.test_restores import ask, work
-from tests.engines.test_pg_dump import dump
+from tests.backups.restores.asking import ask, work
+from tests.backups.restores.databases_here import database_of_the_tests
+from tests.engines.peers import back_up as dump
 from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]

@@ -17,6 +17,7 @@ from engines.restores.terms import Terms
 from storage.places.location import of_directory
 from storage.points.store import Store
 from storage.restoring.base import Refused, Report, TargetFailed, Wish
+from tests.backups.restores.databases_here import databases, shop
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server
 from tests.storage.building import ASSIGNMENT, Built
@@ -38,15 +39,6 @@ def restored(server: PostgresqlServer, folder: Path, name: str, into: SourceSpec
     assert result.snapshot, result.error
     wish = Wish(ASSIGNMENT, result.snapshot, Path(name))
     return postgresql.create(wish, built.store, into or server.source(), folder / "cache", lambda step: None)
-
-
-def shop(server: PostgresqlServer, text: str) -> None:
-    server.run("DROP DATABASE IF EXISTS shop;; CREATE DATABASE shop")
-    server.run(text, "shop")
-
-
-def databases(server: PostgresqlServer) -> set[str]:
-    return {name for (name,) in server.ask("SELECT datname FROM pg_database")}
 
 
 def test_a_server_that_is_older_than_the_programs_gets_its_database_back(old: PostgresqlServer, tmp_path: Path) -> None:

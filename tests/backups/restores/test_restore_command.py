@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from sources.models import Assignment, Repository, Source
-from tests.backups.test_retention import add_backup
+from tests.backups.points_to_remove import add_backup
 from tests.commands import command
 from tests.jobs.worker_processes import database_url
 from tests.sources.factories import make_assignment, make_policy, make_source

@@ -9,18 +9,17 @@ import psycopg
 import pytest
 from django.db import connection
 
-from backups.restores import handler, requests
-from jobs import backlog, periodic, rescuing, settling
+from jobs import backlog, periodic, rescuing
 from jobs.backlog import cancelling
 from jobs.clock import database_clock
-from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
 from sources.models import Repository, Restore, Source
-from tests.api.asking import Program, fields_of, make_user
-from tests.backups.restores.test_back import database_of_the_tests
-from tests.engines.test_pg_dump import dump
-from tests.sources.factories import claim, make_assignment, make_policy, make_source
+from tests.api.asking import fields_of
+from tests.backups.restores.asking import ask, work
+from tests.backups.restores.databases_here import database_of_the_tests
+from tests.engines.peers import back_up as dump
+from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
 from tests.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import eventually
@@ -38,21 +37,6 @@ def built(tmp_path: Path, settings: Any) -> Built:
     built.write("docs/b", "first")
     built.back_up()
     return built
-
-
-def work(is_stopped: bool = False) -> Restore:
-    """Run the one record that is ready, as a worker does."""
-    record = claim(requests.QUEUE, database_clock())
-    run = Run(record)
-    if is_stopped:
-        run.stop.set()
-    settling.settle([(record, handler.run_restore(run))])
-    return Restore.objects.get(pk=record.payload["restore"])
-
-
-def ask(**body: Any) -> Any:
-    account = make_user("restore_source", "view_restore")
-    return Program(account, scopes=("operate",)).post("restores", {"source": "nas", **body})
 
 
 def test_a_restore_is_asked_for_over_the_api_and_run_by_a_worker(built: Built, tmp_path: Path) -> None:

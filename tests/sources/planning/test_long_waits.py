@@ -19,7 +19,7 @@ from sources import planning
 from sources.models import Assignment, Policy, Source
 from sources.planning import long_waits as of_windows
 from tests.factories import make_worker
-from tests.jobs.test_clock_steps import step_the_databases_clock
+from tests.jobs.clocks import step_the_databases_clock
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db
