@@ -1,16 +1,16 @@
 """The accuracy of the forecast, measured on simulated fleets: at some hours of the second week the queue is run forward
 from the facts known then, and compared with the rest of the simulation.
 
-`python -m simulation.accuracy NAME SEED …` prints a table; NAME is a fleet of `simulation/fleets.py`. The known facts
-are the presence of earlier days, as agents report it, and when a source was last seen awake today.
+`simulate FLEET.json --accuracy` prints it. The known facts are the presence of earlier days, as agents report it, and
+when a source was last seen awake today.
 """
 
 import random
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 from fleet.foreseeing.habits import Habit, Past, Today
 from fleet.foreseeing.intervals import Group, error, group_of, interval
@@ -22,7 +22,7 @@ from operations.backlog.throttling import Head
 from simulation.fleet_file import SimulatedFleet
 from simulation.lookahead.memory import MemoryWorld
 from simulation.lookahead.records import MemoryRecord
-from simulation.lookahead.worker import VirtualWorker
+from simulation.lookahead.worker import Progress, VirtualWorker
 from simulation.lookahead.world import rows_of
 from simulation.machines import DAY, SimulatedMachine, machines_of
 from simulation.results import HOUR, Ledger
@@ -61,11 +61,16 @@ class Observer:
         self._rng = random.Random(seed)  # noqa: S311 - no secret comes of it
         self.guesses: list[Guess] = []
 
-    def run(self) -> None:
+    def run(self, progress: Progress = lambda share: None) -> None:
         """Let the days pass."""
-        self._worker.run(self._look)
 
-    def _look(self, _: float) -> None:
+        def look(share: float) -> None:
+            progress(share)
+            self._look()
+
+        self._worker.run(look)
+
+    def _look(self) -> None:
         now = (self._worker.now - self.fleet.start).total_seconds()
         while self._due and self._due[0] <= now:
             self._due.pop(0)
@@ -163,13 +168,14 @@ class Score:
         self.missed += not came_true
 
     @property
-    def row(self) -> str:
-        precision = self.hits / self.said if self.said else float("nan")
-        recall = self.hits / self.missed if self.missed else float("nan")
-        return (
-            f"n {self.asked:6,}  right {self.right / self.asked:.2f}  Brier {self.squares / self.asked:.3f}  "
-            f"at risk: precision {precision:.2f} recall {recall:.2f} (missed {self.missed / self.asked:.2f})"
-        )
+    def as_facts(self) -> dict[str, float | int | None]:
+        """The shares by name; `precision` and `recall` are of the sources that are said to be at risk."""
+        return {
+            "asked": self.asked, "missed": self.missed, "right": round(self.right / self.asked, 3),
+            "brier": round(self.squares / self.asked, 3),
+            "precision": round(self.hits / self.said, 3) if self.said else None,
+            "recall": round(self.hits / self.missed, 3) if self.missed else None,
+        }  # fmt: skip
 
 
 def score(observer: Observer) -> dict[int, Score]:
@@ -195,33 +201,56 @@ def errors(observer: Observer) -> Iterator[tuple[Guess, float]]:
             yield each, came - each.at
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print the tables of a fleet for each seed."""
-    from simulation import fleets
-    from simulation.fleet_file import parse
+@dataclass(frozen=True)
+class Starts:
+    """The errors of the foreseen starts of one group. `within`: the share no further from the median than 1, 10 and 60
+    minutes; `inside`: the share in the interval; `factor`: by how much the runs' own intervals had to be widened for
+    nine tenths to be inside.
+    """
 
-    name, *seeds = arguments
-    name, _, sources = name.partition(":")
-    how: dict[str, int] = dict(zip(("count", "units"), map(int, sources.split("/")), strict=True)) if sources else {}
-    for seed in map(int, seeds):
-        observer = Observer(parse(fleets.FLEETS[name](seed, **how)))
-        observer.run()
-        for hour, found in sorted(score(observer).items()):
-            sys.stdout.write(f"{name} {seed} {hour:02}:00  {found.row}\n")
-        pairs = [(each, came) for each, came in errors(observer) if len(each.starts) >= each.runs / 2]
-        for group in Group:
-            chosen = [pair for pair in pairs if pair[0].group == group]
-            sys.stdout.write(f"{name} {seed} starts of {group}: {_within(chosen)}\n")
+    number: int
+    within: tuple[float, float, float]
+    inside: float
+    factor: float
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[Guess, float]]) -> "Starts":
+        """The errors of guesses, at least one, each with the instant at which it came."""
+        apart = [abs(interval(each.starts, each.group).median - came) for each, came in pairs]
+        factors = sorted(error(each.starts, each.group, came) for each, came in pairs)
+        one, ten, sixty = (round(sum(each <= limit for each in apart) / len(apart), 3) for limit in (60, 600, 3600))
+        inside = sum(each.is_held(came) for each, came in pairs) / len(pairs)
+        return cls(
+            len(pairs),
+            (one, ten, sixty),
+            round(inside, 3),
+            round(factors[min(len(factors) - 1, int(0.9 * len(factors)))], 2),
+        )
 
 
-def _within(pairs: Sequence[tuple[Guess, float]]) -> str:
-    if not pairs:
-        return "none"
-    apart = [abs(interval(each.starts, each.group).median - came) for each, came in pairs]
-    inside = sum(each.is_held(came) for each, came in pairs)
-    factors = sorted(error(each.starts, each.group, came) for each, came in pairs)
-    shares = [sum(each <= limit for each in apart) / len(apart) for limit in (60, 600, 3600)]
-    within = " ".join(f"{share:.2f}" for share in shares)
-    nine_tenths = factors[min(len(factors) - 1, int(0.9 * len(factors)))]
-    covered = f"in the interval {inside / len(pairs):.2f}, nine tenths with factor {nine_tenths:.2f}"
-    return f"n {len(pairs):,}, within 1/10/60 min {within}, {covered}"
+@dataclass(frozen=True)
+class Accuracy:
+    """The accuracy of the forecast on one fleet: of *protected?* by the hour, of starts by the group."""
+
+    hours: dict[int, Score]
+    groups: dict[Group, Starts]
+
+    @property
+    def as_facts(self) -> dict[str, Any]:
+        """The fields by name."""
+        hours = {f"{hour:02}:00": score.as_facts for hour, score in self.hours.items()}
+        return {"hours": hours, "starts": {str(group): asdict(found) for group, found in self.groups.items()}}
+
+
+def accuracy_of(fleet: SimulatedFleet, days: int = DAYS, progress: Progress = lambda share: None) -> Accuracy:
+    """Let the days of a fleet pass, foresee at each of the hours from the second week on, and compare. Raises:
+    ValueError if there is no second week.
+    """
+    if days <= FIRST_DAY:
+        raise ValueError(f"the forecast is measured from day {FIRST_DAY + 1} on, and these are {days}")
+    observer = Observer(fleet, days)
+    observer.run(progress)
+    pairs = [(each, came) for each, came in errors(observer) if len(each.starts) >= each.runs / 2]
+    of_groups = {group: [pair for pair in pairs if pair[0].group == group] for group in Group}
+    groups = {group: Starts.of(found) for group, found in of_groups.items() if found}
+    return Accuracy(dict(sorted(score(observer).items())), groups)

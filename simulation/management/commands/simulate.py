@@ -11,7 +11,7 @@ from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import columns, table
 from external.formatting import several
 from jobs.clock import database_clock
-from simulation import changes, fleet_file, gains, schedulers, what_if
+from simulation import accuracy, changes, fleet_file, gains, schedulers, what_if
 from simulation.bound import BoundUnknown, bound
 from simulation.fleet_file import SimulatedFleet
 from simulation.recorded import recorded_fleet
@@ -21,6 +21,8 @@ HEADERS = columns(
     "scheduler", "protected>", "possible>", "share>", "of bound>", "never seen>", "never protected>", "gap p50>",
     "p95>", "max, days>", "busy>", "packets>", "aborted>",
 )  # fmt: skip
+AT_RISK = columns("protected?", "asked>", "missed>", "right>", "Brier>", "precision>", "recall>")
+STARTS = columns("starts of", "number>", "within 1 min>", "10 min>", "an hour>", "in the interval>", "widened by>")
 MOVED = columns("source", "misses now>", "misses then>")
 SHOWN = 20
 
@@ -32,7 +34,8 @@ class Command(VerbCommand):
         "Schema is fixtures/simulated_fleet.schema.json, and fixtures/fleet_700_laptops.json is one. With "
         "--from-history it is the fleet of this installation, as its last days were recorded. lookahead decides "
         "as this product does; fifo is a plain queue, proactive the published algorithm. With --parts lookahead is "
-        "simulated with each part of the order that is off, too, to see what it would bring. With a change (--units, "
+        "simulated with each part of the order that is off, too, to see what it would bring; with --accuracy instead "
+        "the forecast of starts and of what is at risk is compared with what comes. With a change (--units, "
         "--policy, --add) lookahead alone is simulated, with it and without, and the difference is printed. Nothing is "
         "written. Exit code 2 for bad usage, and for a history that is too short."
     )
@@ -52,6 +55,9 @@ class Command(VerbCommand):
         )  # fmt: skip
         parser.add_argument(
             "--parts", action="store_true", help="say what each part of the order that is off would bring to this fleet"
+        )
+        parser.add_argument(
+            "--accuracy", action="store_true", help="measure how accurate the forecast is on this fleet, from day 8 on"
         )
         parser.add_argument("--no-bound", action="store_true", help="do not work out what was possible at all")
         tried = parser.add_argument_group("what if")
@@ -85,8 +91,11 @@ class Command(VerbCommand):
             fleet, days, lacks = found.fleet, min(days or found.days, found.days), found.lacks
         if options["seed"] is not None:
             fleet = fleet.model_copy(update={"seed": options["seed"]})
-        if options["parts"] and tried != changes.Changes():
-            raise ValueError("--parts is of the fleet as it is: leave out --units, --policy and --add")
+        if tried != changes.Changes() and (options["parts"] or options["accuracy"]):
+            raise ValueError("--parts and --accuracy are of the fleet as it is: leave out --units, --policy and --add")
+        if options["accuracy"]:
+            self._measure(fleet, days, lacks)
+            return
         if options["parts"]:
             names = list(dict.fromkeys([*names, *gains.to_try()]))
         if tried == changes.Changes():
@@ -105,6 +114,18 @@ class Command(VerbCommand):
             found.as_facts | {"lacks": lacks}, "\n".join(lines),
             lambda: table(MOVED, [tuple(map(str, each)) for each in moved]) if moved else "",
         )  # fmt: skip
+
+    def _measure(self, fleet: SimulatedFleet, days: int, lacks: list[str]) -> None:
+        with _progress() as progress:
+            task = progress.add_task("the forecast", total=1.0)
+            found = accuracy.accuracy_of(fleet, days, _into(progress, task))
+        hours, starts = found.as_facts["hours"], found.as_facts["starts"]
+        self.answer(
+            found.as_facts | {"lacks": lacks},
+            lambda: table(AT_RISK, [(name, *map(_shown, each.values())) for name, each in hours.items()]),
+            lambda: table(STARTS, [_of_starts(group, each) for group, each in starts.items()]),
+            *_noted(lacks),
+        )
 
     def _by_scheduler(
         self, fleet: SimulatedFleet, names: list[str], days: int, lacks: list[str], *, with_bound: bool
@@ -157,6 +178,15 @@ def _progress() -> Progress:
 
 def _into(progress: Progress, task: TaskID) -> Callable[[float], None]:
     return lambda share: progress.update(task, completed=share)
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+
+
+def _of_starts(group: str, found: dict[str, Any]) -> list[str]:
+    shares = [*found["within"], found["inside"]]
+    return [group, f"{found['number']:,}", *(f"{share:.0%}" for share in shares), f"{found['factor']:.2f}"]
 
 
 def _row(name: str, result: Result) -> list[str]:
