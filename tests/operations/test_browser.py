@@ -57,7 +57,7 @@ def follow_a_retry_policy(browser: driven_browser.Browser) -> None:
     eventually(lambda: "unit=120" in picture_of(browser))
     browser.type("id_algorithm", "exponential")
     eventually(lambda: shown_parameters(browser) == ["least", "unit", "jitter"])
-    eventually(lambda: "unit=60" in picture_of(browser))
+    eventually(lambda: "algorithm=exponential" in picture_of(browser))
     assert browser.complaints() == []
 
 
