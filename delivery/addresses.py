@@ -121,7 +121,7 @@ def _literal(host: str) -> Address | None:
         if getattr(address, "scope_id", None):
             raise Refused("an address with a zone (%) is on a network of our own")
         return address
-    if ODD_NUMBER.search(host):
+    if len(host) <= LONGEST_NAME and ODD_NUMBER.search(host):
         raise Refused(f"{host} is a number that may mean any address; write an address as 192.0.2.7")
     if len(host) > LONGEST_NAME or not NAME.fullmatch(host):
         raise Refused(f"{host[:LONGEST_NAME]!r} is no host name")

@@ -5,16 +5,16 @@ operations the process reports that it is alive, after a look at the repository.
 orders need: each backup starts such a process, and loading everything takes a quarter of its start.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from engines import engine_for
-from engines.at_repositories.confining import confine
+from engines.at_repositories.confining import confine, explained
 from engines.at_repositories.work import FAILURES, Stop, say_progress
 from engines.base import BackupTask, EngineResult, SourceSpec, Verdict
 from engines.limits import room_of
-from engines.results import failure, result_of
+from engines.results import ERROR_LENGTH, failure, result_of
 from external.processes.serving import Program, serve
 from storage.places.directories import missing
 from storage.places.identity import Identity
@@ -42,7 +42,10 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
         instructions.keep_true(store, whose, made=made, folder=whole.folder, newest=newest)
         return engine_for(source.kind, location.format).run(whole, on_progress=say_progress, stop=stop)
 
-    return asdict(result_of(whole, run)) | {"room": room_of(location.directory)}
+    result = result_of(whole, run)
+    if result.verdict is Verdict.REPOSITORY_FAILED:
+        result = replace(result, error=explained(result.error, location)[:ERROR_LENGTH])
+    return asdict(result) | {"room": room_of(location.directory)}
 
 
 _KEEPING, _QUESTIONS = "engines.at_repositories.keeping", "engines.at_repositories.questions"

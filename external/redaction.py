@@ -14,12 +14,22 @@ from urllib.parse import quote, quote_plus
 SHORTEST = 4
 """The fewest characters of a secret that is searched for: shorter ones occur in any text by chance."""
 STRUCK_OUT = "***"
+LONGEST = 2**16
+"""The most characters of a text that are searched: an address of many parts has thousands of spellings."""
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """`text` with every spelling of each of `secrets` struck out."""
-    spellings = {spelling for secret in secrets for spelling in spellings_of(secret)}
-    for spelling in sorted(spellings, key=len, reverse=True):
+    """`text` with every spelling of each of `secrets` struck out, and without its middle if it is very long."""
+    spellings = sorted({spelling for secret in secrets for spelling in spellings_of(secret)}, key=len, reverse=True)
+    if len(text) <= LONGEST:
+        return _struck_out(text, spellings)
+    begin, end = (_struck_out(part, spellings) for part in (text[: LONGEST // 2], text[-LONGEST // 2 :]))
+    half_a_secret = len(spellings[0]) if spellings else 0
+    return f"{begin[: max(0, len(begin) - half_a_secret)]} … {end[half_a_secret:]}"
+
+
+def _struck_out(text: str, spellings: Iterable[str]) -> str:
+    for spelling in spellings:
         text = text.replace(spelling, STRUCK_OUT)
     return text
 

@@ -8,29 +8,72 @@ database, its index of what is not yet in its file. All these are opened before 
 import os
 import sys
 import tempfile
+import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from engines import engine_for
 from external.processes.confinement import confine_writes
 from external.processes.programs import ProgramMissing, find_rclone, find_restic
 from storage.places.location import Location
 from storage.places.rclone import BY_ACCOUNT
+from storage.points.moving import NO_LINKS
 
 IN_A_REPOSITORY = frozenset({
     "back_up", "remove_points", "prune", "remove_folder", "check_files", "foreign_points", "copy_points",
 })  # fmt: skip
 """The orders for a repository that exists. Others make one, or only ask."""
 TEMPORARY_OF_SQLITE = "/var/tmp"  # noqa: S108 - SQLite takes it where TMPDIR is not set
+DEEPEST, MOST_LOOKED_AT, LOOK_SECONDS = 5, 20_000, 5.0
+"""The levels of a repository with folders that a run makes or writes in; and the bounds of a look for links there."""
+LINK_OUT = f"{{}} is a link to {{}}, out of the repository: {NO_LINKS}"
+
+_confined_to: list[str] = []
+"""The folders in which this process may write. Empty if it is not confined."""
 
 
 def confine(do: str, facts: Mapping[str, Any]) -> None:
     """Confine this process to the folders in which an order may write, where the kernel can do that."""
     if sys.platform != "linux" or do not in IN_A_REPOSITORY:
         return
+    with suppress(LookupError, ValueError, TypeError):  # the order reports it
+        # its modules are compiled while that can be written
+        engine_for(facts["task"]["source"]["kind"], facts["task"]["location"]["format"])
     with suppress(OSError):  # there is no directory for temporary files: the order reports it
-        if (folders := writable(facts)) and not _have_more_rights():
-            confine_writes(folders)
+        if (folders := writable(facts)) and not _have_more_rights() and confine_writes(folders):
+            _confined_to[:] = map(os.path.realpath, folders)
+
+
+def explained(problem: str, *places: Location) -> str:
+    """The message of a failure; with the link that is its cause, if a part of a repository among `places` is behind
+    one, where this process may not write.
+    """
+    if _confined_to and "permission denied" in problem.lower():
+        for each in filter(None, (place.directory for place in places)):
+            if found := _link_out_of(str(each)):
+                return f"{found} ({problem})"
+    return problem
+
+
+def _link_out_of(repository: str) -> str:
+    """A sentence about the first link in a repository to a place where this process may not write; empty if none is
+    found in its upper levels.
+    """
+    waiting, looked_at, until = deque([(repository, 0)]), 0, time.monotonic() + LOOK_SECONDS
+    while waiting and looked_at < MOST_LOOKED_AT and time.monotonic() < until:
+        folder, depth = waiting.popleft()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for each in entries:
+                looked_at += 1
+                if each.is_symlink():
+                    real = os.path.realpath(each.path)
+                    if not any(real == may or real.startswith(f"{may.rstrip('/')}/") for may in _confined_to):
+                        return LINK_OUT.format(each.path, real)
+                elif depth < DEEPEST and each.is_dir(follow_symlinks=False):
+                    waiting.append((each.path, depth + 1))
+    return ""
 
 
 def writable(facts: Mapping[str, Any]) -> list[str]:

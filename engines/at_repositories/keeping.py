@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
+from engines.at_repositories.confining import explained
 from engines.at_repositories.work import Stop, at_work, check_there, say_files
 from engines.base import RunEnded
 from engines.limits import Space, room_of
@@ -222,5 +223,5 @@ def copy_points(
     try:
         answer = at_work(location, folder, bring, known)
     except (RunEnded, ValueError, StorageFailed) as error:
-        answer = {"problem": str(error)}  # it is raised once the room is noted
+        answer = {"problem": explained(str(error), place)}  # it is raised once the room is noted
     return answer | {"room": room_of(place.directory)}

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from engines.at_repositories.confining import explained
 from engines.base import EngineProgress
 from external.processes.programs import ProgramMissing
 from external.processes.serving import say
@@ -64,9 +65,11 @@ def at_work(
             return work(store_of(where, Stop(where.directory), lock, known))
     except (ManifestDamaged, ProgramMissing) as error:
         raise StorageFailed(str(error)) from error
+    except StorageFailed as error:
+        raise StorageFailed(explained(str(error), where)) from error
     except OSError as error:
         text = f"{error.filename or where.outside} cannot be written: {error.strerror or error}"
-        raise StorageFailed(text) from error
+        raise StorageFailed(explained(text, where)) from error
 
 
 def check_there(location: Location) -> None:

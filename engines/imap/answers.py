@@ -10,7 +10,7 @@ from typing import Any
 
 NUMBER = re.compile(rb"\d+ \(")
 UID = re.compile(rb"\bUID (\d+)")
-FLAGS = re.compile(rb"\bFLAGS \(([^)]*)\)", re.IGNORECASE)
+FLAGS = re.compile(rb"\bFLAGS \(([^()]*)\)", re.IGNORECASE)
 SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)", re.IGNORECASE)
 IS_PIECE = re.compile(rb"\bBODY\[\]<0>", re.IGNORECASE)
 EMPTY = re.compile(rb'\bBODY\[\](<0>)? (""|NIL)', re.IGNORECASE)

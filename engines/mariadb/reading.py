@@ -16,6 +16,8 @@ CREATE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?" + NAME + rb" \($")
 COLUMNS = rb"\((?:(?:`(?:[^`]|``)+`|\w++)(?:, |(?=\))))*+\) "
 INSERT = re.compile(rb"INSERT INTO " + NAME + rb" (?:" + COLUMNS + rb")?VALUES\s*")
 STRING = re.compile(rb"'(?:[^'\\]|\\.)*+'", re.DOTALL)
+OUTSIDE = re.compile(rb"(?:[^']++|" + STRING.pattern + rb")*+", re.DOTALL)
+"""A piece as far as it has no string that continues in the next one: `STRING` would try each quote in there."""
 REST_OF_STRING = re.compile(rb"(?:[^'\\]|\\.)*+'", re.DOTALL)
 DELIMITER = b"DELIMITER "
 LAST_LINE = b"-- Dump completed"
@@ -137,12 +139,12 @@ class _Rows:
                 self._hold_backslash(piece)
                 return 0
             self.in_string, piece = False, piece[rest.end() :]
-        bare = STRING.sub(b"", piece)
-        quote = bare.find(b"'")
-        if quote >= 0:
+        outside = OUTSIDE.match(piece)
+        quote = outside.end() if outside else 0
+        if quote < len(piece):
             self.in_string = True
-            self._hold_backslash(bare[quote + 1 :])
-            bare = bare[:quote]
+            self._hold_backslash(piece[quote + 1 :])
+        bare = STRING.sub(b"", piece[:quote])
         self.ended = bare.rstrip().endswith(b";")
         return bare.count(b"(")
 

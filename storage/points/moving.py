@@ -30,6 +30,10 @@ SMALLEST_RESERVE = 1e-9
 GiB or a tenth.
 """
 LITTLE = 2**24
+NO_LINKS = (
+    "nothing is written or deleted behind links. If it is yours, move the folder that it leads to here in its place, "
+    "or mount it on an empty folder here (`mount --bind`)"
+)
 LOOK_EVERY_SECONDS = 0.1
 PIECE = 2**24
 COUNTED = ("bytes", "transfers", "checks", "listed")
@@ -145,7 +149,7 @@ def check_inside(location: Location, folder: str) -> None:
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as found:
             path = next((Path(each.path) for each in found if each.is_symlink()), path) if inside else path
         if not inside or path.is_symlink():
-            raise StorageFailed(f"{path} is a link, and we write none there: nothing is written or deleted behind it")
+            raise StorageFailed(f"{path} is a link where a folder belongs: {NO_LINKS}")
 
 
 def files_of(place: Path, paths: Collection[str]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from external.redaction import redacted
+from external.redaction import LONGEST, redacted
 
 secrets = (
     st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=6, max_size=40)
@@ -41,3 +41,14 @@ def test_in_base64_nothing_but_its_first_and_last_bits_get_through(secret: str, 
 @pytest.mark.parametrize("secret", ["", "a", "abc"])
 def test_what_is_too_short_to_be_told_from_words_stays(secret: str) -> None:
     assert redacted("a b c abc", [secret]) == "a b c abc"
+
+
+@pytest.mark.parametrize("cut_at", [1, 10, 18])
+def test_a_text_without_end_is_cut_and_shows_no_half_of_a_secret(cut_at: int) -> None:
+    """An answer of 60 MB and the 1,900 spellings of a long address took ten minutes."""
+    secret, half = "horse/battery/staple", LONGEST // 2
+    begin, end = f"no {secret} ".ljust(half - cut_at, "a"), f" {secret} no".rjust(half - cut_at, "z")
+    shown = redacted(f"{begin}{secret}{'-' * 10_000_000}{secret}{end}", [secret, "another"])
+    assert len(shown) <= LONGEST
+    assert (shown[:7], shown[-7:]) == ("no *** ", " *** no")
+    assert not [each for each in ("hor", "horse", "ple", "staple") if each in shown]

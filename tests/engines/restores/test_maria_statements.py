@@ -4,8 +4,9 @@ from io import BytesIO
 
 import pytest
 
+from engines.imap.answers import FLAGS
 from engines.mariadb.catalogue import Catalogue
-from engines.mariadb.reading import INSERT
+from engines.mariadb.reading import INSERT, PIECE, read
 from engines.restores.maria.renamed import lines_of
 from engines.restores.maria.statements import statements_at
 
@@ -83,6 +84,9 @@ def test_what_names_the_old_database_means_the_new_one_and_texts_of_people_stay(
 def test_no_text_of_a_server_or_a_dump_is_tried_without_end() -> None:
     assert INSERT.match(b"INSERT INTO `t` (" + b"a" * 60 + b"!) VALUES") is None
     assert INSERT.match(b"INSERT INTO `t` (`a``b`, c, `d`) VALUES (1)")
+    assert FLAGS.search(b"1 (" + b"FLAGS ( " * 60_000) is None
+    apostrophes = b"INSERT INTO `t` VALUES ('" + b"\\'" * PIECE + b"'),('\\\\');\n"
+    assert read(BytesIO(apostrophes + b"-- Dump completed")).rows == {"`t`": 2}
     for like, name, is_it in (
         (r"a\_b%", "a_bc", True), (r"a\_b%", "axbc", False), ("a%b", "ab", True), ("a%b", "abcb", True),
         ("a%b%c", "axbxbxc", True), ("a%b_%c", "abc", False), ("ab%b", "ab", False), ("abc", "abc", True),
