@@ -61,7 +61,7 @@ simulate-protocol: $(VENV)/.dev ## play the lease protocol step by step, a seed 
 pictures: $(VENV)/.dev ## take the README's pictures anew, of the demo's fleet with sixty days of history; needs Chromium
 	@$(BIN)/python docs/pictures.py $(ARGS)
 
-lint: $(VENV)/.dev ## ruff, mypy, import-linter, deptry, missing migrations
+lint: $(VENV)/.dev ## ruff, mypy, import-linter, deptry, migrations: missing ones, and those that lock a release out
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check --target-version py38 agent/backupsched-agent
@@ -71,6 +71,7 @@ lint: $(VENV)/.dev ## ruff, mypy, import-linter, deptry, missing migrations
 	$(BIN)/deptry .
 	@# no database is needed, so none is started
 	DATABASE_URL=postgresql://127.0.0.1:1/none $(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+	$(BIN)/python -m proving.upgrades.lint
 
 format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff check --fix .

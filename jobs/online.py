@@ -1,0 +1,66 @@
+"""Operations of migrations on large tables, beside workers that go on: what they do can be stopped and run again.
+
+Each is the only operation of a migration with `atomic = False`: nothing undoes half of one.
+"""
+
+from typing import Any
+
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db.migrations.operations.base import Operation
+from django.db.migrations.state import ProjectState
+
+BATCH_ROWS = 1000
+
+UNFINISHED = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid"
+
+
+class BuildIndex(AddIndexConcurrently):
+    """`AddIndex` that locks nobody out. It waits for all older transactions, so without `lock_timeout`: nothing queues
+    behind it. What a build that was stopped left is removed first.
+    """
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        name = schema_editor.quote_name(self.index.name)
+        with schema_editor.connection.cursor() as cursor:
+            cursor.execute("SHOW lock_timeout")
+            before = cursor.fetchone()[0]
+            cursor.execute("SET lock_timeout = 0")
+            try:
+                cursor.execute(UNFINISHED, [name])
+                if cursor.fetchone():
+                    cursor.execute(f"DROP INDEX CONCURRENTLY {name}")
+                super().database_forwards(app_label, schema_editor, from_state, to_state)
+            finally:
+                cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])
+
+
+class UpdateInBatches(Operation):
+    """`UPDATE table SET … WHERE …`, a thousand rows a transaction. `where` must not hold for a row that was updated:
+    so it ends, and is run again from where it stopped. Not undone when it is unapplied.
+    """
+
+    reduces_to_sql = False
+    reversible = True
+
+    def __init__(self, table: str, changes: str, where: str, key: str = "id") -> None:
+        self.table, self.changes, self.where, self.key = table, changes, where, key
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        pass
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        statement = (
+            f"UPDATE {self.table} SET {self.changes} WHERE {self.key} IN "
+            f"(SELECT {self.key} FROM {self.table} WHERE {self.where} LIMIT {BATCH_ROWS} FOR UPDATE)"
+        )
+        with schema_editor.connection.cursor() as cursor:
+            while True:
+                cursor.execute(statement)
+                if not cursor.rowcount:
+                    return
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        pass
+
+    def describe(self) -> str:
+        return f"Update {self.table} in batches"

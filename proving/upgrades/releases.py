@@ -1,0 +1,57 @@
+"""The file `releases.toml`: a release is a commit named there, since a clone may lack tags."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "releases.toml"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A released version. `migrations`: app → its last migration; `database`: a dump of a database of it, a file."""
+
+    version: str
+    commit: str
+    database: Path
+    migrations: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A problem of a migration (`app.name`) that is accepted, by its rule, and why."""
+
+    migration: str
+    rule: str
+    because: str
+
+
+@dataclass(frozen=True)
+class Releases:
+    """All releases, the oldest first, and what is allowed to migrations since the newest."""
+
+    releases: list[Release]
+    allowed: list[Allowed]
+
+    @property
+    def newest(self) -> Release | None:
+        return self.releases[-1] if self.releases else None
+
+
+def read(file: Path = FILE) -> Releases:
+    """Raises: ValueError for what is not as it should be."""
+    found = tomllib.loads(file.read_text())
+    try:
+        releases = [_release(file, each) for each in found.get("release", [])]
+        allowed = [Allowed(**each) for each in found.get("allowed", [])]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{file}: {error}") from error
+    if without := [each.migration for each in allowed if not each.because.strip()]:
+        raise ValueError(f"{file}: say why this is allowed: {', '.join(without)}")
+    return Releases(releases, allowed)
+
+
+def _release(file: Path, facts: dict[str, Any]) -> Release:
+    return Release(facts["version"], facts["commit"], file.parent / facts["database"], dict(facts["migrations"]))

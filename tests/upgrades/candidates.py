@@ -1,0 +1,17 @@
+"""States of before the first release that play one: commits of this repository, and dumps of databases of theirs."""
+
+from proving.upgrades.releases import Release
+from tests.documents import ROOT
+
+NEWER = Release(
+    version="0.1.0-candidate-2",
+    commit="982963cb",
+    database=ROOT / "tests/upgrades/candidate-2.sql.gz",
+    migrations={
+        "alerting": "0003_readable_instants", "api": "0001_initial", "audit": "0001_audit_entry",
+        "dashboard": "0001_home", "delivery": "0002_readable_instants", "jobs": "0005_cancelled_records",
+        "operations": "0002_attempt_entry", "schedules": "0002_readable_instants",
+        "sources": "0022_a_snooze_is_a_pause_by_the_user",
+    },
+)  # fmt: skip
+"""The newest program works with its tables, and its program with the newest tables."""
