@@ -92,9 +92,15 @@ def empty_url(transactional_db: None) -> Iterator[str]:
 
 
 @pytest.fixture
-def installation(tmp_path: Path, empty_url: str) -> Iterator[Installation]:
-    """A migrated database of a test's own, and its programs."""
-    copy_tables(empty_url)
+def empty_installation(tmp_path: Path, empty_url: str) -> Iterator[Installation]:
+    """A database of a test's own without tables, and its programs."""
     installation = Installation(tmp_path, empty_url)
     yield installation
     installation.end()
+
+
+@pytest.fixture
+def installation(empty_installation: Installation) -> Installation:
+    """The same, migrated."""
+    copy_tables(empty_installation.url)
+    return empty_installation

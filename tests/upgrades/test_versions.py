@@ -3,10 +3,10 @@
 import psycopg
 import pytest
 
-from tests.upgrades.newer import EXPANDS, FIRST, NEWER, NEWEST, empty_url, installation
+from tests.upgrades.newer import EXPANDS, FIRST, NEWER, NEWEST, empty_installation, empty_url, installation
 from tests.waiting import PATIENCE, eventually
 
-__all__ = ["empty_url", "installation"]
+__all__ = ["empty_installation", "empty_url", "installation"]
 
 pytestmark = pytest.mark.slow
 
