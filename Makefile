@@ -12,7 +12,7 @@ MINUTES ?= 2
 EXTRAS := --extra demo --extra pictures
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test test-rest test-all test-pythons test-postgresql bench chaos simulate-protocol pictures lint format lock clean
+.PHONY: help install demo run test test-rest test-all test-pythons test-postgresql bench chaos simulate-protocol pictures release-fixture lint format lock clean
 
 # The tests start many processes: without compiled modules each of them spends seconds on compiling.
 unexport PYTHONDONTWRITEBYTECODE
@@ -57,6 +57,9 @@ chaos: $(VENV)/.dev ## kill workers and database at random for MINUTES (2), then
 
 simulate-protocol: $(VENV)/.dev ## play the lease protocol step by step, a seed at a time; ARGS="--seeds 1000" or "--seed 7"
 	@$(BIN)/python -m proving.chaos.protocol $(ARGS)
+
+release-fixture: $(VENV)/.dev ## a database of COMMIT (HEAD) with rows of each kind, for the release VERSION, and its lines for releases.toml
+	@$(BIN)/python -m proving.upgrades.fixture $(or $(COMMIT),HEAD) proving/upgrades/$(VERSION).sql.gz
 
 pictures: $(VENV)/.dev ## take the README's pictures anew, of the demo's fleet with sixty days of history; needs Chromium
 	@$(BIN)/python docs/pictures.py $(ARGS)

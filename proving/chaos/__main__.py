@@ -20,6 +20,7 @@ import django
 from backupsched.embedded import EmbeddedDatabaseError
 from proving.chaos.server import CrashingServer, make_directory, remove_directory
 from proving.chaos.small_disk import SmallDisk
+from proving.upgrades.checkout import check_out, has
 
 DISCREPANCIES = 1
 DISK_MEGABYTES = 1024
@@ -74,13 +75,24 @@ def _storm(directory: Path, server: CrashingServer, options: argparse.Namespace,
     from proving.chaos.run import Run
 
     try:
-        found = Run(directory, server, options.minutes, options.seed, options.workers, disk).run()
+        beside = _beside(options.beside, directory)
+        found = Run(directory, server, options.minutes, options.seed, options.workers, disk, beside).run()
     except WorkersDoNotStart as error:
         sys.stderr.write(f"chaos: {error}\n")
         return 2
     found["seed"] = options.seed
     sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else report.text(found, options.seed)}\n")
     return DISCREPANCIES if found["discrepancies"] else 0
+
+
+def _beside(commit: str | None, directory: Path) -> Path | None:
+    """The program of a commit, whose workers are to work beside these."""
+    if commit is None:
+        return None
+    folder = directory / "beside"
+    folder.mkdir()
+    check_out(commit, folder)
+    return folder
 
 
 def _arguments() -> argparse.Namespace:
@@ -91,6 +103,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="tells the same storm again")
     parser.add_argument("--workers", type=int, default=3, help="worker processes at a time (3)")
     parser.add_argument("--lease", type=float, default=4.0, help="seconds that a lease lasts (4)")
+    parser.add_argument("--beside", metavar="COMMIT", help="half of the workers are of this commit: an older version")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     options = parser.parse_args()
     if not 0 < options.minutes <= MAX_MINUTES:
@@ -99,6 +112,8 @@ def _arguments() -> argparse.Namespace:
         parser.error("--lease is a number of seconds from 1 to 60")
     if not 2 <= options.workers <= 32:
         parser.error("--workers is a number from 2 to 32: one of them is always left alone")
+    if options.beside is not None and not has(options.beside):
+        parser.error(f"--beside: this clone has no commit {options.beside}")
     return options
 
 

@@ -32,6 +32,8 @@ class Member:
     journal: Path
     log: Path
     started: float
+    root: Path = ROOT
+    """The folder of its program: that of another version has one of its own."""
     how: str = ""
     stopped: bool = False
     asked_to_end: float = float("inf")
@@ -44,8 +46,10 @@ class Member:
 class Fleet:
     """`size` workers whose journals and logs lie in `directory`."""
 
-    def __init__(self, directory: Path, seed: int, size: int) -> None:
+    def __init__(self, directory: Path, seed: int, size: int, beside: Path | None = None) -> None:
+        """`beside`: the folder of another version, whose workers work beside these."""
         self.directory, self.seed, self.size = directory, seed, size
+        self.roots = (ROOT, beside) if beside else (ROOT,)
         self.members: list[Member] = []
         self.gone: list[tuple[Member, ProcessFact]] = []
 
@@ -118,12 +122,13 @@ class Fleet:
 
     def _start(self) -> None:
         number = len(self.gone) + len(self.members) + 1
+        root = self._root_of_next()
         journal, log = self.directory / f"journal-{number}", self.directory / f"log-{number}"
         argv, environment = self.command(journal)
         with log.open("wb") as output:
             process = subprocess.Popen(
                 argv,
-                cwd=ROOT,
+                cwd=root,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -131,7 +136,12 @@ class Fleet:
                 start_new_session=True,  # Ctrl-C is for the storm, which ends them
                 preexec_fn=die_with_parent if sys.platform == "linux" else None,
             )
-        self.members.append(Member(process, journal, log, boot_seconds()))
+        self.members.append(Member(process, journal, log, boot_seconds(), root))
+
+    def _root_of_next(self) -> Path:
+        """As many of one version as of the other, also after some have died."""
+        here = [member.root for member in self.members]
+        return min(self.roots, key=here.count)
 
 
 def _how(member: Member) -> str:

@@ -73,6 +73,8 @@ def text(report: dict[str, Any], seed: int) -> str:
         f"caps         {caps}, in {report['samples']} samples",
         f"keys         {keys}",
     ]
+    if len(report["by_version"]) > 1:
+        lines.append(f"by version   {_listed(report['by_version'])}")
     if report["unfinished"]:
         lines.append(f"unfinished   {_listed(report['unfinished'])}: the time to drain was over")
     found = report["discrepancies"]

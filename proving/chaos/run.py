@@ -14,7 +14,7 @@ from django.db.utils import InterfaceError, OperationalError
 
 from jobs import conf
 from jobs.clock import boot_seconds
-from jobs.models import BacklogRecord
+from jobs.models import Attempt, BacklogRecord
 from jobs.states import Status
 from proving.chaos import audit_runs, audit_tables, collect, report
 from proving.chaos.facts import Deeds
@@ -46,11 +46,13 @@ class Run:
     seed: int
     workers: int
     disk: SmallDisk | None = None
+    beside: Path | None = None
+    """The folder of another version, whose workers work on the same backlog."""
 
     def run(self) -> dict[str, Any]:
         """Blow, drain, audit. Returns the report."""
         deeds = Deeds()
-        fleet = Fleet(self.directory, self.seed, self.workers)
+        fleet = Fleet(self.directory, self.seed, self.workers, self.beside)
         filler = Filler(self.seed, deeds, min(1.0, self.minutes / FULL_MINUTES))
         storm = Storm(Random(self.seed), fleet, self.server, deeds, self.disk)  # noqa: S311 - no secret
         began = boot_seconds()
@@ -70,7 +72,7 @@ class Run:
         facts = collect.facts(fleet, deeds, sampler.end(), filler.caps, drained=drained)
         findings = audit_runs.audit(facts)
         found = [*audit_tables.audit(facts), *findings.discrepancies, *facts.complaints]
-        return report.summary(facts, storm.done, findings, found, seconds)
+        return report.summary(facts, storm.done, findings, found, seconds) | {"by_version": _by_version(fleet)}
 
     def _prepare(self, filler: Filler) -> None:
         call_command("migrate", verbosity=0)
@@ -109,6 +111,13 @@ class Run:
                 printed_at = now
             pause.wait(STEP_SECONDS * 4)
         return False
+
+
+def _by_version(fleet: Fleet) -> dict[str, int]:
+    """Attempts by the version of their worker."""
+    pids = {root: [member.pid for member, _ in fleet.gone if member.root == root] for root in fleet.roots}
+    counts = (Attempt.objects.filter(worker__pid__in=each).count() for each in pids.values())
+    return dict(zip(("this one", "the one beside"), counts, strict=False))
 
 
 def _unfinished() -> int | None:
