@@ -18,6 +18,7 @@ from jobs.handlers import Run, registry
 from jobs.models import Hold, Worker
 from jobs.prepared import prepare_in_this_thread
 from jobs.worker import outage
+from jobs.worker.hints import Bell
 from jobs.worker.units import CANCELLED, LOST, Units
 
 log = logging.getLogger(__name__)
@@ -26,27 +27,37 @@ TRY_AGAIN_AFTER_SECONDS = 1.0
 
 
 class Heartbeat(threading.Thread):
-    """Beats four times a lease until `end()`. It stops runs that it no longer owns, or that a user cancelled or holds.
-    It tries again each second what it could not renew.
+    """Beats four times a lease, and when it is asked to, until `end()`. It stops runs that it no longer owns, or that a
+    user cancelled or holds. It tries again each second what it could not renew.
     """
 
     def __init__(self, worker_id: int, units: Units) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._worker_id = worker_id
         self._units = units
-        self._ended = threading.Event()
+        self._bell = Bell()
+        self._is_ended = False
         self._unknown: list[Run] = []
+
+    def beat_now(self) -> None:
+        """Beat at once: the database may be another one, which does not know what runs here and gives it away."""
+        self._bell.ring()
 
     def end(self) -> None:
         """Stop beating, after the beat under way."""
-        self._ended.set()
+        self._is_ended = True
+        self._bell.ring()
         self.join(timeout=10)
 
     def run(self) -> None:
         prepare_in_this_thread()
         beat_at = boot_seconds() + conf.heartbeat_seconds()
         try:
-            while not self._ended.wait(self._pause(beat_at)):
+            while True:
+                if self._bell.wait(self._pause(beat_at)):
+                    beat_at = boot_seconds()
+                if self._is_ended:
+                    return
                 try:
                     if boot_seconds() < beat_at:
                         self._renew(self._unknown)

@@ -156,6 +156,7 @@ class WorkerProcess:
     def do_one_round(self) -> bool:
         """Look, tick and claim once. Returns whether there was anything to do."""
         if self._was_cut_off:
+            self.heartbeat.beat_now()
             known = {run.record.id for run in self.units.runs()}
             self._was_cut_off = not rescuing.release_strays(worker_id=self.row.pk, known=known)
         moved = boot_seconds() >= self._look_at and self.look()

@@ -9,7 +9,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, Worker
-from jobs.states import AttemptOutcome, Status
+from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import make_retry_policy, status_of
 from tests.jobs.worker_processes import RESCUING_LEASE, outcomes_of
 from tests.waiting import PATIENCE, eventually
@@ -137,3 +137,24 @@ def test_a_database_that_refuses_writes_is_waited_for_and_no_result_is_lost(work
     assert outcomes_of(record) == outcomes_of(after) == [AttemptOutcome.SUCCEEDED]
     eventually(lambda: "the database answers again" in workers.log())
     assert [workers.log().count(each) for each in refused] == [1, 1]
+
+
+def test_what_the_database_has_forgotten_while_it_was_away_is_stopped_when_it_is_back_and_not_at_the_next_heartbeat(
+    workers,
+):
+    """As after a failover to a replica that lagged: the next heartbeat is due in a quarter of an hour."""
+    record = workers.put("hang")
+    workers()
+    workers.wait_for("hang")
+    BacklogRecord.objects.filter(pk=record.pk).update(
+        status=Status.WAITING,
+        waiting_for=WaitingFor.START,
+        run_after=database_clock() + timedelta(hours=1),
+        attempt=0,
+        started_at=None,
+        leased_by=None,
+        lease_token=None,
+        lease_expires_at=None,
+    )
+    cut_all_others()
+    eventually(lambda: "lost the lease of hang" in workers.log())

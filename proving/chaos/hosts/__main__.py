@@ -71,7 +71,8 @@ def _all(directory: Path, lan: Lan, pair: Pair, options: argparse.Namespace) -> 
 
     from proving.chaos.fleet import WorkersDoNotStart
     from proving.chaos.hosts import services
-    from proving.chaos.hosts.run import HostsRun, text
+    from proving.chaos.hosts.run import HostsRun
+    from proving.chaos.hosts.verdict import text
     from proving.chaos.run import BOOKING_TABLE
 
     call_command("migrate", verbosity=0)
@@ -86,11 +87,14 @@ def _all(directory: Path, lan: Lan, pair: Pair, options: argparse.Namespace) -> 
             place = directory / name
             place.mkdir()
             reports.append(HostsRun(name, FAULTS[name], lan, pair, place, options.seed).run())
+            if not options.json:
+                sys.stdout.write(f"{text(reports[-1])}\n")
+                sys.stdout.flush()
     except (WorkersDoNotStart, services.ServiceDoesNotStart) as error:
         sys.stderr.write(f"chaos: {error}\n")
         return DISCREPANCIES
-    texts = (text(found) for found in reports)
-    sys.stdout.write(f"{json.dumps(reports, indent=2) if options.json else chr(10).join(texts)}\n")
+    if options.json:
+        sys.stdout.write(f"{json.dumps(reports, indent=2)}\n")
     return DISCREPANCIES if any(found["discrepancies"] for found in reports) else 0
 
 

@@ -2,9 +2,9 @@
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,17 +15,17 @@ from django.db.utils import Error
 from jobs import conf
 from jobs.clock import boot_seconds, database_clock
 from jobs.models import BacklogRecord
-from proving.chaos import audit_runs, audit_tables, collect, report
+from proving.chaos import collect
 from proving.chaos.facts import Deeds, Facts
 from proving.chaos.filler import Filler, Portion
 from proving.chaos.hosts.faults import Fault
 from proving.chaos.hosts.fleet import HostFleet
 from proving.chaos.hosts.lan import Lan
-from proving.chaos.hosts.overlaps import overlaps
 from proving.chaos.hosts.processes import Processes
 from proving.chaos.hosts.servers import Pair, Pooler
 from proving.chaos.hosts.services import ServiceDoesNotStart, Services, Watch
 from proving.chaos.hosts.stage import WORKERS, Stage
+from proving.chaos.hosts.verdict import judge
 from proving.chaos.sampler import Sampler
 
 STEP_SECONDS = 0.1
@@ -34,6 +34,13 @@ START_SECONDS = 180.0
 HEAL_SECONDS = 180.0
 """At most, for web, qcluster, agent and every worker to do something after the fault: a machine may be slow."""
 DRAIN_SECONDS = 180.0
+PICKED_UP = """
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY waited), max(waited)
+  FROM (SELECT extract(epoch FROM a.started_at - b.inserted_at)::float8 AS waited
+          FROM jobs_backlogrecord b
+          JOIN jobs_attempt a ON a.record_id = b.id AND a.number = 1
+         WHERE b.kind = 'quick' AND b.inserted_at BETWEEN %s AND %s) AS each
+"""
 PORTIONS = (
     Portion("quick", 60, 3),
     Portion("answer", 40, 2),
@@ -73,11 +80,13 @@ class HostsRun:
             self._start(stage, services)
             sampler.start()
             self._say("the fault begins")
-            began = boot_seconds()
+            began, since = boot_seconds(), database_clock()
             for seconds in self.fault.play(stage):
                 self._go_on(stage, seconds)
+            connections.close_all()  # the storm's own may lead to the old primary
             self._say("the fault is over")
             healed = self._heal(stage, services)
+            until = database_clock()
             drained = self._drain(stage)
             stage.fleet.end()
             died = processes.died()
@@ -86,7 +95,9 @@ class HostsRun:
             stage.fleet.kill_all()
             processes.end_all()
         facts = self._facts(stage, sampler, drained)
-        return self._judge(facts, stage, healed, died, boot_seconds() - began)
+        found = {"fault": self.name, "summary": self.fault.summary, "pick_up": _pick_up(since, until)}
+        found |= judge(facts, stage, healed, died, HEAL_SECONDS)
+        return found | {"seconds": round(boot_seconds() - began, 1)}
 
     def _stage(self, processes: Processes) -> Stage:
         pooler = Pooler(self.directory, self.lan.hosts["pooler"], self.pair.one, processes)
@@ -98,7 +109,7 @@ class HostsRun:
         processes.environment = environment | services
         hosts = [self.lan.hosts[name] for name in WORKERS]
         fleet = HostFleet(self.directory, self.seed, hosts, environment, self.fault.clocks)
-        return Stage(self.lan, self.pair, pooler, processes, fleet, conf.lease_seconds())
+        return Stage(self.lan, self.pair, pooler, processes, fleet, conf.lease_seconds(), self._deeds)
 
     def _start(self, stage: Stage, services: Services) -> None:
         if self.fault.pooled:
@@ -123,6 +134,7 @@ class HostsRun:
         """Wait until all have done something that is newer than now: seconds to each, and what has not."""
         began = boot_seconds()
         watch = Watch(services, database_clock(), began)
+        services.ask_for_a_task()
         workers: dict[str, float] = {}
 
         def all_work() -> bool:
@@ -168,30 +180,11 @@ class HostsRun:
 
     def _facts(self, stage: Stage, sampler: Sampler, drained: bool) -> Facts:
         facts = collect.facts(stage.fleet, self._deeds, sampler.end(), self._filler.caps, drained=drained)
-        cut_off = {
-            member.pid: tuple(stage.cut_off.get(stage.fleet.host_of(member), ())) for member, _ in stage.fleet.gone
-        }
+        spans = {member.pid: stage.in_doubt.get(stage.fleet.host_of(member), []) for member, _ in stage.fleet.gone}
         processes = {
-            pid: replace(process, stood=(*process.stood, *cut_off[pid])) for pid, process in facts.processes.items()
+            pid: replace(process, stood=(*process.stood, *spans[pid])) for pid, process in facts.processes.items()
         }
         return replace(facts, processes=processes)
-
-    def _judge(
-        self, facts: Facts, stage: Stage, healed: dict[str, float | None], died: list[str], seconds: float
-    ) -> dict[str, Any]:
-        findings = audit_runs.audit(facts)
-        found = [*audit_tables.audit(facts), *findings.discrepancies, *facts.complaints]
-        found += [f"{name} ended by itself" for name in died]
-        idle = [name for name, at in healed.items() if at is None]
-        found += [f"{name} did nothing for {HEAL_SECONDS:.0f} s after the fault" for name in idle]
-        ended = {pid: process.ended for pid, process in facts.processes.items()}
-        for one, other, together in overlaps(facts.executions, ended):
-            found.append(
-                f"attempts {one.attempt} of record {one.record_id} and {other.attempt} of record {other.record_id} "
-                f"({one.kind}) ran at once for {together:.2f} s"
-            )
-        summary = report.summary(facts, Counter({self.name: 1}), findings, found, seconds)
-        return {"fault": self.name, "healed": healed, "frames_lost": self.lan.switch.lost, **summary}
 
     def _say(self, line: str) -> None:
         sys.stderr.write(f"{self.name}: {boot_seconds() - self._began:4.0f} s: {line}\n")
@@ -207,13 +200,9 @@ def _began_after(journal: Path, instant: float) -> float | None:
     return None
 
 
-def text(found: dict[str, Any]) -> str:
-    """One fault's report for people."""
-    healed = ", ".join(f"{name} {'never' if at is None else f'{at:.1f} s'}" for name, at in found["healed"].items())
-    lines = [
-        f"{found['fault']}: {'; '.join(found['discrepancies']) or 'the books balance'}",
-        f"    healed     {healed} after the fault",
-        f"    records    {found['records']}, attempts {found['attempts']}: {found['by_outcome']}",
-        f"    ran again  {found['ran_again']} successes whose result was lost with a lease",
-    ]
-    return "\n".join(lines)
+def _pick_up(since: datetime, until: datetime) -> dict[str, float]:
+    """How long a quick record that was put there in between waited for its first attempt, in seconds."""
+    with connection.cursor() as cursor:
+        cursor.execute(PICKED_UP, [since, until])
+        median, longest = cursor.fetchone()
+    return {"median": round(median or 0.0, 2), "longest": round(longest or 0.0, 2)}

@@ -14,8 +14,9 @@ import requests
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.utils import Error
+from django_q.models import Schedule
 
-from jobs.clock import boot_seconds
+from jobs.clock import boot_seconds, database_clock
 from operations.installing import install
 from proving.chaos.fleet import ROOT
 from proving.chaos.hosts.lan import Host
@@ -70,6 +71,10 @@ class Services:
         if done.returncode:
             raise ServiceDoesNotStart(f"the agent cannot enrol: {done.stderr.strip()}")
         self.processes.python("agent", self.hosts["laptop"], str(AGENT), "run", "--verbose", "--config", str(config))
+
+    def ask_for_a_task(self) -> None:
+        """Make all periodic tasks due now: else they are so once a minute."""
+        Schedule.objects.update(next_run=database_clock())
 
     def log_in(self) -> bool:
         """Whether a user on the laptop's host can log in, which writes a session."""

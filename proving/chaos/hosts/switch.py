@@ -97,18 +97,3 @@ def _frame(end: int) -> bytes:
 def _send(end: int, frame: bytes) -> None:
     with suppress(OSError):  # the interface is down: as a cable that is not plugged in
         os.write(end, frame)
-
-
-ETHERNET, IPV4, TCP = 14, b"\x08\x00", 6
-
-
-def to_port(port: int) -> Callable[[bytes], bool]:
-    """True of frames with a TCP segment to that port."""
-
-    def concerns(frame: bytes) -> bool:
-        if frame[12:ETHERNET] != IPV4 or frame[ETHERNET + 9] != TCP:
-            return False
-        start = ETHERNET + (frame[ETHERNET] & 0x0F) * 4
-        return int.from_bytes(frame[start + 2 : start + 4], "big") == port
-
-    return concerns

@@ -16,7 +16,6 @@ from django.conf import settings
 from proving.chaos.facts import Execution
 from proving.chaos.hosts.lan import NAMESPACES, PREFIX, why_not
 from proving.chaos.hosts.overlaps import overlaps
-from proving.chaos.hosts.switch import to_port
 from proving.chaos.server import make_directory, remove_directory
 from tests.waiting import eventually
 
@@ -65,13 +64,14 @@ def left_behind(place: Path, pid: int) -> list[Any]:
 
 
 @marked
-@pytest.mark.parametrize("fault", ["partition"])
+@pytest.mark.parametrize("fault", ["partition", "promotion", "pooler", "clocks", "lag"])
 def test_after_a_fault_all_heal_by_themselves_the_books_balance_and_nothing_ran_twice_at_once(fault, place):
     process = start(place, fault, "--seed", "7")
     out, err = process.communicate()
     assert process.returncode == 0, out + err
     (report,) = json.loads(out)
     assert report["discrepancies"] == []
+    assert bool(report["lost"]["successes"]) == (fault == "lag")
     assert report["by_status"] == {"succeeded": report["records"]}
     assert None not in report["healed"].values()
     assert left_behind(place, process.pid) == []
@@ -109,14 +109,3 @@ class TestOverlaps:
     def test_records_of_one_source_count_as_one(self):
         assert self.seconds(execution(1, 1, 0, 5, "anna"), execution(2, 2, 3, 9, "anna")) == [2.0]
         assert self.seconds(execution(1, 1, 0, 5, "anna"), execution(2, 2, 3, 9, "ben")) == []
-
-
-def test_only_segments_to_a_port_are_concerned():
-    ethernet, to_5432 = bytes(12), (1).to_bytes(2, "big") + (5432).to_bytes(2, "big")
-    segment = ethernet + b"\x08\x00" + b"\x45" + bytes(8) + b"\x06" + bytes(10) + to_5432
-    concerns = to_port(5432)
-    assert concerns(segment)
-    assert not concerns(segment[:-1] + b"\x00")
-    assert not concerns(ethernet + b"\x08\x06" + segment[14:]), "no IP"
-    assert not concerns(segment[:23] + b"\x11" + segment[24:]), "UDP"
-    assert not concerns(b""), "a frame that is cut short"
