@@ -10,7 +10,8 @@ In every ordering rows without a value come last, or are left out where an index
 same value are in the order of their ids.
 """
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -96,18 +97,19 @@ def _row_id(after: Any) -> int:
 
 
 @contextmanager
-def patiently(ask_for_less: str = ASK_FOR_LESS) -> Iterator[None]:
+def patiently(ask_for_less: str = ASK_FOR_LESS, whole: float = math.inf) -> Iterator[Callable[[], None]]:
     """Give up what takes too long, for one transaction, which sees the rows and what belongs to them at one instant.
+    `whole`, and the function that it yields: as for `at_most`.
 
     Raises: ApiError (503), which says how to ask for less.
     """
     outermost = not connection.in_atomic_block
     try:
-        with at_most(PAGE_SECONDS):
+        with at_most(PAGE_SECONDS, whole) as go_on:
             if outermost:
                 with connection.cursor() as cursor:
                     cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            yield
+            yield go_on
     except TookTooLong as error:
         headers = {"Retry-After": str(DATABASE_AWAY_SECONDS)}
         raise ApiError(503, f"the answer took more than {PAGE_SECONDS} s", ask_for_less, headers) from error

@@ -33,6 +33,9 @@ from sources.declarations import resources
 from sources.domain.status import Status
 from sources.models import Assignment, Source
 
+EXPLAINING_SECONDS = 10.0
+"""The limit of an answer over all sources, its statements and what is made of them."""
+
 OPERATING = Staff(Scope.OPERATE, "sources.change_source")
 ENROLLING = Staff(Scope.WRITE, "sources.change_source")
 
@@ -169,8 +172,8 @@ def when(request: HttpRequest, source: Source) -> dict[str, Any]:
 def explain_sources(request: HttpRequest) -> dict[str, Any]:
     """Each source under each policy counts once, by its first reason; the most frequent reason first."""
     now = database_clock()
-    with patiently("ask again later"):
-        return {"at": now, "groups": [each.as_facts for each in explain_all(now)]}
+    with patiently("ask again later", whole=EXPLAINING_SECONDS) as go_on:
+        return {"at": now, "groups": [each.as_facts for each in explain_all(now, go_on)]}
 
 
 @router.get(

@@ -65,13 +65,13 @@ def libpq_parameters(secret: str | None, options: Mapping[str, Any]) -> dict[str
     who we are.
 
     With a secret the server has to prove that it knows it (SCRAM, RFC 5802), so no other server learns anything about
-    it. Servers that ask for nothing, or identify the account at their socket, are for sources without a secret: they
-    get nothing else of the worker's account, no password of `~/.pgpass`, no certificate of `~/.postgresql`, no Kerberos
-    ticket (`WITHOUT_TICKET` for programs).
+    it. Servers that ask for nothing, or identify the account at their socket, are for sources without a secret. None
+    gets anything else of the worker's account: no password of `~/.pgpass`, no certificate of `~/.postgresql`, no
+    Kerberos ticket (`WITHOUT_TICKET` for programs).
     """
-    is_known = {"require_auth": str(options.get("auth", AUTHENTICATIONS[0]))}
-    found = is_known if secret else {"sslcert": NO_FILE, "gssencmode": "disable"}
-    found["passfile"] = NO_FILE
+    found = {"sslcert": NO_FILE, "gssencmode": "disable", "passfile": NO_FILE}
+    if secret:
+        found["require_auth"] = str(options.get("auth", AUTHENTICATIONS[0]))
     return found | {name: str(options[name]) for name in ("sslmode", "sslrootcert") if name in options}
 
 

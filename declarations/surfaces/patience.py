@@ -6,8 +6,9 @@ answers none, because it stands still or is behind a tunnel that does, does not 
 this process's own clock gives it up, or each web thread in turn would wait for it for ever.
 """
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar
@@ -39,7 +40,7 @@ _answer_within: ContextVar[float | None] = ContextVar("answer_within", default=N
 
 
 class TookTooLong(Exception):
-    """A statement was given up."""
+    """A statement, or the whole of an answer, was given up."""
 
 
 def was_given_up(error: BaseException) -> bool:
@@ -48,15 +49,26 @@ def was_given_up(error: BaseException) -> bool:
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """One transaction, each statement of which is given up after `seconds`. Raises: TookTooLong; django.db.Error, also
-    for a server that says nothing."""
-    before = _answer_within.set(seconds + ON_ITS_WAY_SECONDS)
+def at_most(seconds: float, whole: float = math.inf) -> Iterator[Callable[[], None]]:
+    """One transaction, each statement of which is given up after `seconds`, and that begins none once `whole` seconds
+    have passed. Yields a function for loops between two statements, which gives up likewise. Raises: TookTooLong;
+    django.db.Error, also for a server that says nothing."""
+    before, until = _answer_within.set(seconds + ON_ITS_WAY_SECONDS), time.monotonic() + whole
+
+    def go_on() -> None:
+        if time.monotonic() > until:
+            raise TookTooLong(f"that took more than {whole:g} s")
+
+    def executed(execute: Callable[..., Any], *statement: Any) -> Any:
+        go_on()
+        return execute(*statement)
+
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL statement_timeout = %s", [int(seconds * 1000)])
-            yield
+            with connection.execute_wrapper(executed):
+                yield go_on
     except OperationalError as error:
         if not was_given_up(error):
             raise

@@ -1,6 +1,7 @@
 """All sources by the first reason why their backups do not run: each source under each policy counts once."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -82,8 +83,9 @@ class Group:
         return {"code": str(self.code), "what": WHAT[self.code], "number": self.number, "names": list(self.names)}
 
 
-def explain_all(now: datetime) -> list[Group]:
-    """All groups, the largest first. A number of statements that does not grow with the sources."""
+def explain_all(now: datetime, go_on: Callable[[], object] = lambda: None) -> list[Group]:
+    """All groups, the largest first. A number of statements that does not grow with the sources. `go_on` is called for
+    each group before it is looked at, and may raise."""
     with connection.cursor() as cursor:
         cursor.execute(GROUPS, {"now": now})
         rows = [_Group(*row) for row in cursor.fetchall()]
@@ -92,6 +94,7 @@ def explain_all(now: datetime) -> list[Group]:
     around = Surroundings(list(examples.values()), now)
     numbers, names = defaultdict[Code, int](int), defaultdict[Code, list[str]](list)
     for row in rows:
+        go_on()
         code = Code(row.code) if row.code else _first(examples.get(row.example or 0), around)
         numbers[code] += row.number
         names[code] += row.names

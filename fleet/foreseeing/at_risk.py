@@ -21,9 +21,9 @@ from jobs.clock import database_clock
 from sources.models import Foresight
 
 BUDGET_SECONDS = 40.0
-"""The limit of one look, half of it for the runs: a large fleet gets fewer of them."""
-READING_SECONDS = 20.0
-"""The limit of each of its statements."""
+"""The limit of one look: half of what its reading leaves is for the runs, of which a large fleet gets fewer."""
+READING_SECONDS = 10.0
+"""The limit of each of its statements, and the time after which it begins no other one."""
 MOST_KEPT = 200
 ENOUGH = 0.99
 OLD_AFTER = timedelta(hours=1)
@@ -34,9 +34,9 @@ def keep(now: datetime | None = None, rng: random.Random = RNG) -> int:
     """Look at all due assignments, and keep those at risk. Returns their number."""
     instant, began = now or database_clock(), time.monotonic()
     try:
-        with at_most(READING_SECONDS):
+        with at_most(READING_SECONDS, READING_SECONDS) as go_on:
             state = queue_state(instant)
-            due = due_assignments(instant) if state is not None else []
+            due = due_assignments(instant, go_on) if state is not None else []
             draw = drawing(*known_durations())
     except TookTooLong as error:
         return _write(instant, began, because=str(error))
@@ -44,10 +44,11 @@ def keep(now: datetime | None = None, rng: random.Random = RNG) -> int:
         return _write(instant, began, because="no worker is alive that backs up, or everything is on hold")
     contenders = [each.contender for each in due]
     others = _others(due)
-    runs = foresee(state, contenders, draw, others, rng, until=began + BUDGET_SECONDS / 2)
+    ends = began + BUDGET_SECONDS
+    runs = foresee(state, contenders, draw, others, rng, until=(time.monotonic() + ends) / 2)
     units = None
     if due:
-        units = units_for(ENOUGH, state, contenders, draw, others, rng, until=began + BUDGET_SECONDS)
+        units = units_for(ENOUGH, state, contenders, draw, others, rng, until=ends)
     found = sorted(_at_risk(due, runs), key=lambda each: each["probability"])
     return _write(instant, began, len(due), found, state.units, units)
 

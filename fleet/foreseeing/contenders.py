@@ -2,7 +2,7 @@
 queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -54,8 +54,8 @@ def queue_state(now: datetime) -> State | None:
     )
 
 
-def due_assignments(now: datetime) -> list[Due]:
-    """Assignments on the backlog whose period ends soon."""
+def due_assignments(now: datetime, go_on: Callable[[], object] = lambda: None) -> list[Due]:
+    """Assignments on the backlog whose period ends soon. `go_on` is called for each, and may raise."""
     related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
     assignments = {subject_of(each.pk): each for each in related if not each.policy.problem}
     records = BacklogRecord.objects.filter(kind=KIND).unfinished().defer("payload", "last_error")
@@ -66,6 +66,7 @@ def due_assignments(now: datetime) -> list[Due]:
     seen = sightings_since(since, {each.pk: each.source_id for _, each in paired}) if paired else {}
     found = []
     for record, each in paired:
+        go_on()
         learnt = _learnt(each, seen.get(each.source_id, []), since, now)
         ready = record.status == Status.READY and record.queue == BACKUPS
         contender = Contender(

@@ -8,7 +8,7 @@ import pytest
 from django.core.cache import cache
 from django.utils import timezone
 
-from fleet.foreseeing import at_risk
+from fleet.foreseeing import at_risk, contenders
 from fleet.foreseeing.habits import Habit, Today
 from fleet.foreseeing.presence import DAY, Stay
 from fleet.foreseeing.runs import Contender, foresee, units_for
@@ -126,6 +126,14 @@ class TestKept:
         assert "on hold" in at_risk.latest(NOW).because
         Foresight.objects.update(because="")
         assert "older than an hour" in at_risk.latest(NOW + timedelta(hours=2)).because
+
+    def test_a_look_whose_reading_takes_too_long_is_given_up(self, fleet, monkeypatch):
+        monkeypatch.setattr(at_risk, "READING_SECONDS", 0.0)
+        assert at_risk.keep(NOW) == 0
+        assert at_risk.latest(NOW).because == "that took more than 0 s"
+        asked: list[bool] = []
+        contenders.due_assignments(NOW, lambda: asked.append(True))
+        assert len(asked) == 3, "before each assignment"
 
     def test_is_shown_by_status_home_and_the_api(self, fleet, admin_client):
         at_risk.keep(NOW, random.Random(1))

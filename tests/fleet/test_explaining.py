@@ -272,6 +272,16 @@ class TestTheSurfaces:
         [group] = program.get("/api/sources/explain").json()["groups"]
         assert (group["code"], group["number"], group["names"]) == ("not_due", 1, ["laptop"])
 
+    def test_an_answer_over_all_sources_that_takes_too_long_is_given_up(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make_assignment(make_policy(), make_source(name="laptop"), next_backup_at=timezone.now() + HOUR)
+        asked: list[bool] = []
+        assert len(explain_all(timezone.now(), lambda: asked.append(True))) == len(asked) == 1, "before each group"
+        monkeypatch.setattr("api.sources.EXPLAINING_SECONDS", 0.0)
+        answer = program.get("/api/sources/explain")
+        assert (answer.status_code, answer.json()["hint"], "Retry-After" in answer) == (503, "ask again later", True)
+
     def test_the_page_of_a_source_has_its_reasons_and_a_strip(self, admin_client: Client) -> None:
         assignment = make_assignment(make_policy(), next_backup_at=timezone.now() + HOUR)
         Assignment.objects.update(inserted_at=timezone.now() - timedelta(days=3))

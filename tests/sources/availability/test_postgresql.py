@@ -168,27 +168,29 @@ class TestDatabases:
         assert not any(b"of-another-program" in each for each in heard)
 
     @pytest.mark.slow
-    def test_a_source_without_a_secret_is_not_reached_by_the_certificate_or_ticket_of_the_workers_account(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    @pytest.mark.parametrize("secret", ["", "env:BACKUP_SECRET_SHOP"], ids=["no secret", "secret"])
+    def test_a_source_is_not_reached_by_the_certificate_or_ticket_of_the_workers_account(
+        self, secret: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         """A server may take either for any user that it names. libpq says so when it cannot read the first."""
         (tmp_path / ".postgresql").mkdir()
         (tmp_path / ".postgresql/postgresql.crt").write_text("of the account")
         monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", "swordfish-7-lanterns")
 
         def offer_tls(client: socket.socket) -> None:
             client.recv(8)
             client.sendall(b"S")
 
         with listening(offer_tls) as (address, port):
-            source = database(address=address, port=port, secret="")
+            source = database(address=address, port=port, secret=secret)
             said = [ask_now(source, PATIENCE).text, back_up(specification_of(source), tmp_path / "copy").error]
             with pytest.raises(psycopg.OperationalError) as refused:
                 connected(specification_of(source))
         assert not [each for each in (*said, str(refused.value)) if "postgresql.crt" in each]
         heard: list[bytes] = []
         with server_that_asks(7, heard) as (address, port):  # for a ticket
-            source = database(address=address, port=port, secret="")
+            source = database(address=address, port=port, secret=secret)
             answer = ask_now(source, PATIENCE)
             with pytest.raises(psycopg.OperationalError, match="authentication method requirement"):
                 connected(specification_of(source))
