@@ -19,7 +19,7 @@ from alerting.models import Alert, AlertKind, Watch
 from alerting.raising import FoundAlert
 from jobs.clock import boot_seconds
 from operations.conditions import look_at
-from operations.finding import CONDITIONS, Finding, Look
+from operations.finding import CONDITIONS, Finding, Look, examine_together
 from sources.models import Policy
 
 GRACE = timedelta(minutes=2)
@@ -72,7 +72,7 @@ def look(watch: Watch, now: datetime, boot: float | None = None) -> list[FoundAl
     """
     autodiscover_modules("conditions")
     around = look_at(now, partial(_late_before, watch))
-    found = [each for kind in KINDS for each in CONDITIONS[kind].examine(around)]
+    found = examine_together([CONDITIONS[kind] for kind in KINDS], around)
     made = list(alerts(found, around))
     return [*made, *_clock.look(now, boot_seconds() if boot is None else boot)]
 

@@ -48,8 +48,11 @@ class Pages:
         self.only_with_value = has_null and self.path in with_value
         self.nullable = has_null and not self.only_with_value
 
-    def page(self, rows: QuerySet[Any], limit: int, after: Any = None) -> tuple[list[Any], int | None]:
-        """A page of `rows`, and the `after` of the next page, None if there is none.
+    def page(
+        self, rows: QuerySet[Any], every: QuerySet[Any], limit: int, after: Any = None
+    ) -> tuple[list[Any], int | None]:
+        """A page of `rows`, and the `after` of the next page, None if there is none. The ids of a page are found
+        first, and then its rows in `every`, unfiltered: what is computed for a row is computed for these alone.
 
         Raises: ApiError (400) for an `after` that does not start a page.
         """
@@ -59,9 +62,11 @@ class Pages:
             rows = rows.filter(**{f"{self.path}__isnull": False})
         by, nulls = F(self.path), {"nulls_last": True} if self.nullable else {}  # which would pass an index by
         first = [by.desc(**nulls) if self.descending else by.asc(**nulls)] if self.path != "id" else []
-        found = list(rows.order_by(*first, "-id" if self.descending else "id")[: limit + 1])
-        shown = found[:limit]
-        return shown, (shown[-1].pk if len(found) > limit else None)
+        in_order = rows.prefetch_related(None).order_by(*first, "-id" if self.descending else "id")
+        ids = list(in_order.values_list("pk", flat=True)[: limit + 1])
+        found = every.order_by().in_bulk(ids[:limit])
+        shown = [found[pk] for pk in ids if pk in found]
+        return shown, (shown[-1].pk if len(ids) > limit and shown else None)
 
     def _behind(self, row_id: int) -> Q:
         """The rows that come after the one with that id. Raises: ApiError (400)."""

@@ -149,7 +149,7 @@ class Resource(Generic[Row]):
         with patiently(self.ask_for_less):
             rows = self.filtered(self.rows(), asked)
             pages = Pages(self.model, query.ordering, self.with_value)
-            shown, following = pages.page(rows, query.limit, query.after)
+            shown, following = pages.page(rows, self.rows(), query.limit, query.after)
             return JsonResponse({"items": self.contents(shown), "next": following})
 
     def read(self, request: HttpRequest, row_id: int) -> HttpResponse:

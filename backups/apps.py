@@ -36,7 +36,6 @@ class BackupsConfig(AppConfig):
         registry.add(Kind(names.RESTORE, home_queue=names.RESTORES, after_settle=restored))
         registry.handler(names.RESTORE, queue=names.RESTORES)(later("backups.restores.handler:run_restore"))
         for task in (
-            "backups.upkeep.retention:plan_retired",
             "backups.self_backup.backing_up:plan_for_today",
             "backups.upkeep.checks:plan",
             "backups.upkeep.looks:plan",
@@ -47,6 +46,7 @@ class BackupsConfig(AppConfig):
             "backups.hooks.running:pay_owed",
         ):
             registry.add_periodic(later(task))
+        registry.add_periodic(later("backups.upkeep.retention:plan_retired"), rare=True)
         registry.at_start.append(later("backups.hooks.running:pay_owed"))
         registry.prunes.append(later("backups.restores.requests:prune"))
 

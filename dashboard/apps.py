@@ -9,4 +9,4 @@ class DashboardConfig(AppConfig):
         """Register what the minute's round keeps for the home page."""
         from jobs.handlers import later, registry
 
-        registry.add_periodic(later("dashboard.days:keep"))
+        registry.add_periodic(later("dashboard.days:keep"), rare=True)

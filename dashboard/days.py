@@ -1,9 +1,9 @@
 """The last thirty days of all sources together, from the attempts: what was backed up, what failed and what was missed,
 and what was added to each repository; how much room is left there, and when it is used up at that pace.
 
-A day that is over is counted once, by the minute's round of any process, and kept: its attempts may be pruned, and the
+A day that is over is counted once, by the round of any process, and kept: its attempts may be pruned, and the
 backups of a repository are removed by retention. Today is counted when it is looked at; where that is more than some
-thousand assignments, by the minute's round as well, and what is looked at is as old as that, and says so.
+thousand assignments, by the round as well, every five minutes, and what is looked at is as old as that, and says so.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ LEAST_DAYS = 7
 FURTHEST = timedelta(days=3650)
 MUCH = 10_000
 """Assignments of today, from which on they are not counted at each look: that takes a tenth of a second."""
-FRESH = timedelta(seconds=50)
-"""How long today's count is not made again: each worker has a round each minute."""
-OLD = timedelta(minutes=3)
+FRESH = timedelta(minutes=4)
+"""How long today's count is not made again: each worker has such a round every five minutes, qcluster each minute."""
+OLD = timedelta(minutes=12)
 """From then on no round has kept it: it is counted when it is looked at."""
 
 # Served by `attempt_ended`. A row that counts many silences counts for each day from its first to its last.

@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Min, OuterRef, Subquery
+
 from backups.restores import requests
 from engines import engine_for
 from jobs import breakers
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
-from sources.models import Assignment, Progress
+from sources.models import Assignment, Policy, Progress
 from sources.planning import ARRIVALS, AVAILABILITY, BACKUPS, KIND, OF_ASSIGNMENTS
 from sources.planning.names import assignment_of
 
@@ -105,9 +107,13 @@ def _coming(record: BacklogRecord, assignment: Assignment | None) -> dict[str, A
 
 
 def next_due(now: datetime) -> datetime | None:
-    """The earliest next-backup date in the future."""
-    ahead = Assignment.objects.active().filter(next_backup_at__gt=now).order_by("next_backup_at")
-    return ahead.values_list("next_backup_at", flat=True).first()
+    """The earliest next-backup date in the future: the earliest of each policy, by `assignment_due`, and of these the
+    first.
+    """
+    ahead = Assignment.objects.active().filter(policy=OuterRef("pk"), next_backup_at__gt=now)
+    first = Subquery(ahead.order_by("next_backup_at").values("next_backup_at")[:1])
+    found: datetime | None = Policy.objects.filter(schedule__enabled=True).aggregate(at=Min(first))["at"]
+    return found
 
 
 def next_opening() -> tuple[str, datetime] | None:

@@ -143,11 +143,12 @@ def later_async(name: str) -> Callable[[Run], Awaitable[Outcome]]:
 class Registry:
     """Kinds, their handlers by queue, and the functions of other apps that the queue calls.
 
-    `step`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute. `prunes`:
-    every hour, `(now)`. `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a claim.
-    `at_end(records, outcome, ended_at)`: when attempts have ended in one way, at that instant (None: now).
-    `before_retry(record ids)`: before they are locked, so that no end is noted of what they belong to until this
-    transaction ends. `at_retry(record ids)`: when these, which had ended, are unfinished again.
+    `step`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute; `rare`:
+    every five minutes of a worker, and every minute of the clock outside. `prunes`: every hour, `(now)`.
+    `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a claim. `at_end(records, outcome,
+    ended_at)`: when attempts have ended in one way, at that instant (None: now). `before_retry(record ids)`: before
+    they are locked, so that no end is noted of what they belong to until this transaction ends. `at_retry(record
+    ids)`: when these, which had ended, are unfinished again.
     """
 
     def __init__(self) -> None:
@@ -155,6 +156,7 @@ class Registry:
         self.step = NO_STEP
         self.at_start: list[Callable[[datetime], int]] = []
         self.periodic: list[Callable[[], int]] = []
+        self.rare: list[Callable[[], int]] = []
         self.prunes: list[Callable[[datetime], int]] = []
         self.at_heartbeat: list[Callable[[], None]] = []
         self.at_claim: list[Callable[[str, Sequence[Claimed], int, int], None]] = []
@@ -211,10 +213,13 @@ class Registry:
         """The kinds known here whose records have no windows. Of any other, a worker that knows it decides."""
         return [kind.name for kind in self.kinds.values() if kind.next_opening is None]
 
-    def add_periodic(self, task: Callable[[], int]) -> None:
-        """Register what is done every minute beside the tick: short, idempotent. Returns how many rows it changed."""
-        if task not in self.periodic:
-            self.periodic.append(task)
+    def add_periodic(self, task: Callable[[], int], *, rare: bool = False) -> None:
+        """Register what is done every minute beside the tick, or if `rare`, since nothing waits for it, every five
+        minutes: short, idempotent. It returns how many rows it changed.
+        """
+        tasks = self.rare if rare else self.periodic
+        if task not in tasks:
+            tasks.append(task)
 
 
 UNKNOWN_KIND_SECONDS, LONGEST_UNKNOWN_KIND_SECONDS = 60, 3_600

@@ -7,7 +7,7 @@ from datetime import datetime
 from jobs import breakers, conf, decisions, long_waits, sweeps
 from jobs.backlog import pausing
 from jobs.breakers import verbs
-from jobs.clock import database_clock
+from jobs.clock import clock_asked_once, database_clock
 from jobs.database_errors import log_unless_away
 from jobs.handlers import registry
 from jobs.models import Attempt, BacklogRecord, Worker
@@ -57,18 +57,20 @@ def at_start() -> int:
     return sum(task(now) for task in registry.at_start)
 
 
-def run_minutely() -> int:
+def run_minutely(*, rare: bool = True) -> int:
     """Run the tasks of every minute: overdue sweeps, and those of other apps, such as noting ended batches, or records
     that became due behind a trigger that has passed. The workers do it as well, so a clock that stands still costs
-    nothing. Returns how much was changed. One that fails is logged and does not stop the others.
+    nothing. `rare`: also the tasks for which nothing waits, such as prunes and what a clock that was ahead has left
+    behind, which a worker does every five minutes. Returns how much was changed. One that fails is logged and does not
+    stop the others.
 
     Raises: django.db.Error if the database is away.
     """
-    own = [
-        sweeps.run_overdue, breakers.correct_clocks, long_waits.correct, pausing.resume_those_over,
-        pausing.release_if_over,
-    ]  # fmt: skip
-    return sum(_done_or_logged(task) for task in (*own, *registry.periodic))
+    tasks = [sweeps.run_overdue, pausing.resume_those_over, pausing.release_if_over, *registry.periodic]
+    if rare:
+        tasks += [breakers.correct_clocks, long_waits.correct, *registry.rare]
+    with clock_asked_once():
+        return sum(_done_or_logged(task) for task in tasks)
 
 
 def _done_or_logged(task: Callable[[], int]) -> int:

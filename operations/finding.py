@@ -5,12 +5,13 @@ subject. Everything that shows problems reads that list: the doctor all of it, a
 home, `status` and `backlog` the findings about the queue (`operations/backlog/attention.py`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection, transaction
 from django.db.utils import Error
@@ -22,6 +23,9 @@ STATEMENT_SECONDS = 5
 """Each statement is served by an index or bounded by a LIMIT. Beyond this, the answer is that it is slow."""
 COUNT_TO = 10_000
 """An operator does nothing else for a larger number, and counting a million rows takes seconds."""
+
+
+Row = TypeVar("Row")
 
 
 class Severity(StrEnum):
@@ -78,6 +82,13 @@ class Look:
         late: Callable[[datetime], datetime | None] = lambda now: None,
     ) -> None:
         self.now, self._summarize, self._late = now, summarize, late
+        self._read: dict[Any, list[Any]] = {}
+
+    def of(self, read: Callable[[datetime], Iterable[Row]]) -> list[Row]:
+        """The rows that a function reads at that instant, read once for all conditions that ask for them."""
+        if read not in self._read:
+            self._read[read] = list(read(self.now))
+        return self._read[read]
 
     @cached_property
     def summary(self) -> Any:
@@ -108,17 +119,18 @@ class Condition:
         Raises: django.db.Error when the database is away. Any other error is the finding.
         """
         try:
-            with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute(f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
-                found = list(self.find(look))
-                transaction.set_rollback(True)
-                return [replace(each, kind=self.kind) for each in found]
+            with _reading_only():
+                return self.found(look)
         except Error as error:
             if not connection.is_usable():
                 raise
             return [self._unexamined(error)]
         except Exception as error:  # a row that cannot be read must not hide what others say
             return [self._unexamined(error)]
+
+    def found(self, look: Look) -> list[Finding]:
+        """Its findings, without a transaction of its own, and with any error raised."""
+        return [replace(each, kind=self.kind) for each in self.find(look)]
 
     def _unexamined(self, error: Exception) -> Finding:
         text = f"could not be examined: {first_line(str(error))}"
@@ -141,6 +153,26 @@ class Condition:
         text = listed([each.text for each in wrong])
         do = listed(list(dict.fromkeys(each.remedy for each in wrong)))
         return Examined(self.kind, worst, text if wrong[0].error else self.wrong.format(text), do, numbers, wrong)
+
+
+@contextmanager
+def _reading_only() -> Iterator[None]:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
+        yield
+        transaction.set_rollback(True)
+
+
+def examine_together(conditions: Sequence[Condition], look: Look) -> list[Finding]:
+    """The findings of several conditions, in one transaction; if one fails, each in a transaction of its own.
+
+    Raises: django.db.Error when the database is away.
+    """
+    try:
+        with _reading_only():
+            return [finding for each in conditions for finding in each.found(look)]
+    except Exception:  # whose it is, and what it says, is found one by one
+        return [finding for each in conditions for finding in each.examine(look)]
 
 
 LATE: list[Callable[[datetime], datetime | None]] = []

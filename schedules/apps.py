@@ -21,7 +21,7 @@ class SchedulesConfig(AppConfig):
         registry.before_retry[:], registry.at_retry[:] = [finishing.hold], [finishing.take_back]
         uses.append(later("schedules.obstacles:use_of"))
         registry.add_periodic(batches.keep)
-        registry.add_periodic(emitter.correct_watermarks)
+        registry.add_periodic(emitter.correct_watermarks, rare=True)
         registry.add_periodic(verbs.resume_those_over)
         rollouts.register_kind()
         follow(Schedule, title=named("jobs_origin", "origin_id"), also=("paused_until", "paused_why"))

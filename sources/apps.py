@@ -44,11 +44,8 @@ class SourcesConfig(AppConfig):
             registry.handler(planning.KIND, queue=queue)(later_async("sources.availability.check:ask_source"))
         add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
         batches_provided[:] = [later("sources.planning.previews:batches_of_policies")]
-        for task in (
-            "sources.planning.long_waits:correct",
-            "sources.protection.overdue_assignments:look",
-            "sources.agents.tokens:prune",
-        ):
-            registry.add_periodic(later(task))
+        registry.add_periodic(later("sources.protection.overdue_assignments:look"))
+        for task in ("sources.planning.long_waits:correct", "sources.agents.tokens:prune"):
+            registry.add_periodic(later(task), rare=True)
         registry.prunes.append(later("sources.protection.ledger:prune"))
         post_delete.connect(later("sources.planning.retirement:end_after_deletion"), sender=Assignment, weak=False)

@@ -80,9 +80,15 @@ def due(wanted: Q, since: str, at_most: int | None = AT_ONCE) -> list[Assignment
     Their related rows are read for these alone: all assignments may be due, on the day after an upgrade.
     """
     backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
-    by = () if since == "pk" else (F(since).asc(nulls_first=True),)
-    ordered = Assignment.objects.active().filter(wanted, backed_up).order_by(*by, "pk")
-    ids = list(ordered.values_list("pk", flat=True)[:at_most])
+    found = Assignment.objects.active().filter(wanted, backed_up)
+    if since == "pk":
+        ids = list(found.order_by("pk").values_list("pk", flat=True)[:at_most])
+    else:  # first those that it never was: in the order of ids, so that the first of very many end the look
+        never = found.filter(**{since: None}).order_by("pk")
+        ids = list(never.values_list("pk", flat=True)[:at_most])
+        if at_most is None or len(ids) < at_most:
+            others = found.exclude(**{since: None}).order_by(since, "pk").values_list("pk", flat=True)
+            ids += others[: None if at_most is None else at_most - len(ids)]
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
     rows = related.in_bulk(ids) if ids else {}
     return [rows[pk] for pk in ids if pk in rows]

@@ -132,7 +132,7 @@ class ErrorFilter(Linked):
     title, parameter_name = "error", "error"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(pk__in=failing_alike(error)) if (error := self.value()) else queryset
+        return queryset.filter(failing_alike(error)) if (error := self.value()) else queryset
 
 
 class PolicyFilter(admin.SimpleListFilter):

@@ -19,7 +19,8 @@ NAMED = 3
 
 # One pass over the assignments, and over their unfinished records by `one_unfinished_record_per_subject`. Ready records
 # are distinguished by queue and lane, since these decide their obstacles; `closed`: its window has closed; `last`: the
-# outcome that tells whether a record that is looked at again was silent or put off.
+# outcome that tells whether a record that is looked at again was silent or put off. The first names of a group are
+# picked from it: `array_agg(name ORDER BY name)` would sort all names.
 GROUPS = f"""
 WITH record AS MATERIALIZED (
     SELECT id, subject, status, waiting_for, queue, lane, closes_at <= %(now)s AS closed,
@@ -50,7 +51,7 @@ WITH record AS MATERIALIZED (
      WHERE s.retired_at IS NULL AND NOT EXISTS (SELECT FROM sources_assignment a WHERE a.source_id = s.id)
 )
 SELECT code, status, waiting_for, queue, lane, closed, last, count(*), min(id),
-       (array_agg(name ORDER BY name))[1:{NAMED}]
+       ARRAY(SELECT each FROM unnest(array_agg(name)) AS each ORDER BY each LIMIT {NAMED})
   FROM found
  GROUP BY code, status, waiting_for, queue, lane, closed, last
 """

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import Any
 
 from django.db import connection
-from django.db.models import QuerySet
-from django.db.models.expressions import RawSQL
+from django.db.models import Q, QuerySet
 
 from fleet.status.conditions import DOUBTFUL
+from fleet.status.of_all import ids_of
 from jobs.states import UNFINISHED, Status
 from sources.models import Assignment, Source
 from sources.planning.names import KIND
@@ -17,27 +17,25 @@ from sources.planning.names import KIND
 LONGEST_ERROR = 300
 """Characters by which errors are alike: they are part of an address."""
 
-# The record of each on the backlog, or else the last dead letter that it left: served by
-# `one_unfinished_record_per_subject` and `backups_of_subject`. LATERAL, so that failing assignments are looked up one
-# by one, however many sources there are.
+# The record of each on the backlog, or else, and only then, the last dead letter that it left: served by
+# `one_unfinished_record_per_subject` and `backups_of_subject`, which is walked back through a month of successes where
+# there is no dead letter. LATERAL, so that failing assignments are looked up one by one, however many sources there
+# are.
 LINES = f"""
 SELECT failing.source_id, left(split_part(record.last_error, E'\\n', 1), {LONGEST_ERROR}) AS line
   FROM ({{failing}}) AS failing
  CROSS JOIN LATERAL (
-       SELECT last_error
-         FROM (SELECT 0 AS place, last_error, NULL::timestamptz AS finished_at
-                 FROM jobs_backlogrecord
-                WHERE kind = '{KIND}' AND subject = 'assignment:' || failing.id
-                  AND status IN {tuple(map(int, UNFINISHED))}
-                UNION ALL
-               (SELECT 1, last_error, finished_at
-                  FROM jobs_backlogrecord
-                 WHERE kind = '{KIND}' AND subject = 'assignment:' || failing.id AND finished_at IS NOT NULL
-                   AND status = {Status.FAILED}
-                 ORDER BY finished_at DESC
-                 LIMIT 1)) AS either
-        ORDER BY place
-        LIMIT 1) AS record
+       SELECT COALESCE(
+             (SELECT last_error
+                FROM jobs_backlogrecord
+               WHERE kind = '{KIND}' AND subject = 'assignment:' || failing.id
+                 AND status IN {tuple(map(int, UNFINISHED))}),
+             (SELECT last_error
+                FROM jobs_backlogrecord
+               WHERE kind = '{KIND}' AND subject = 'assignment:' || failing.id AND finished_at IS NOT NULL
+                 AND status = {Status.FAILED}
+               ORDER BY finished_at DESC
+               LIMIT 1)) AS last_error) AS record
  WHERE record.last_error <> ''
 """
 
@@ -65,11 +63,10 @@ def numbers(lines: Collection[str]) -> dict[str, int]:
         return dict(cursor.fetchall())
 
 
-def failing_alike(line: str) -> QuerySet[Source]:
-    """The sources that fail by this line."""
+def failing_alike(line: str) -> Q:
+    """The condition of sources that fail by this line now: their ids, looked up here."""
     sql, values = _lines(_failing())
-    chosen = RawSQL(f"SELECT source_id FROM ({sql}) AS found WHERE line = %s", (*values, line))  # noqa: S611 - ours
-    return Source.objects.filter(pk__in=chosen)
+    return Q(pk__in=ids_of(f"SELECT source_id FROM ({sql}) AS found WHERE line = %s", *values, line))
 
 
 def _failing() -> QuerySet[Any]:

@@ -5,19 +5,21 @@ and if these fill the page nothing else is looked at; the status of few sources 
 after them, among many sources, makes all others be put in order.
 """
 
+import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from django.db import connection
 from django.db.models import QuerySet
 
-from fleet.status.of_all import FOUND, FOUND_OF_SOME, IDS, IN_NEED, RANKS, by_place, ranked
+from fleet.status.of_all import FOUND, FOUND_OF_SOME, IDS, IN_NEED, RANKS, ranked
 from sources.domain.status import BY_RANK, Status
 
 FEW = 1000
 """The most sources that are looked up one by one."""
 
-BY_NAME, OLDEST_SUCCESS_FIRST = "s.name", "last.at NULLS FIRST, s.name"
+BY_NAME, OLDEST_SUCCESS_FIRST = "name", "at NULLS FIRST, name"
 """Orders among sources of equal status."""
 
 LAST = """
@@ -27,28 +29,70 @@ LAST = """
 LAST_OF_FEW = """
  CROSS JOIN LATERAL (SELECT max(a.last_backup_at) AS at FROM sources_assignment a WHERE a.source_id = s.id) AS last
 """
+SET_ASIDE = f"CASE WHEN s.retired_at IS NOT NULL THEN {Status.RETIRED.rank} ELSE {Status.PAUSED.rank} END"
+IS_ACTIVE = "s.paused_at IS NULL AND s.retired_at IS NULL"
 
 FIRST = f"""
-SELECT s.id, (ARRAY{RANKS})[found.place + 1]
+SELECT s.id, (ARRAY{RANKS})[found.place + 1] AS rank, s.name, {{at}} AS at
   FROM ({IN_NEED}) AS found
   JOIN sources_source s ON s.id = found.source_id
-{{last}}
- WHERE s.paused_at IS NULL AND s.retired_at IS NULL AND s.id IN ({{chosen}})
- ORDER BY 2, {{order}}
- LIMIT %s OFFSET %s
+{{last_of_few}}
+ WHERE {IS_ACTIVE} AND {{chosen}}
+ ORDER BY rank, {{order}}
+ LIMIT {{most}} OFFSET {{first}}
 """
 
-ALL = f"""
-SELECT s.id, CASE WHEN s.retired_at IS NOT NULL THEN {Status.RETIRED.rank}
-                  WHEN s.paused_at IS NOT NULL THEN {Status.PAUSED.rank}
-                  ELSE COALESCE(ranked.rank, {Status.PROTECTED.rank}) END
+OF_FEW = f"""
+  WITH few AS MATERIALIZED (SELECT ARRAY({{ids}}) AS ids)
+SELECT s.id, CASE WHEN {IS_ACTIVE} THEN COALESCE(ranked.rank, {Status.PROTECTED.rank}) ELSE {SET_ASIDE} END AS rank,
+       s.name, {{at}} AS at
   FROM sources_source s
-  LEFT JOIN ({{ranked}}) AS ranked ON ranked.id = s.id
-{{last}}
- WHERE s.id {{chosen}}
- ORDER BY 2, {{order}}
- LIMIT %s OFFSET %s
+  LEFT JOIN ({ranked(FOUND_OF_SOME, some=True)}) AS ranked ON ranked.id = s.id
+{{last_of_few}}
+ WHERE s.id = {IDS}
+ ORDER BY rank, {{order}}
+ LIMIT {{most}} OFFSET {{first}}
 """
+
+# Three parts, one after the other: what has more to it than being protected, which alone is sorted by rank; what is
+# protected; what is set aside. Each begins where the one before ends, and a part that the page does not reach is not
+# read, since its LIMIT is 0.
+NUMBER, NUMBER_ACTIVE = "(SELECT number FROM first_part)", "(SELECT number FROM both_parts)"
+ALL = f"""
+  WITH ranked AS MATERIALIZED (
+           SELECT s.id, found.rank, s.name, {{at}} AS at
+             FROM ({ranked(FOUND)}) AS found
+             JOIN sources_source s ON s.id = found.id
+{{last_of_few}}
+            WHERE {{chosen}}),
+       first_part AS MATERIALIZED (SELECT count(*) AS number FROM ranked),
+       both_parts AS MATERIALIZED (
+           SELECT count(*) AS number FROM sources_source s WHERE {IS_ACTIVE} AND {{chosen}})
+SELECT id, rank
+  FROM ((SELECT id, rank, name, at
+           FROM ranked
+          ORDER BY rank, {{order}}
+          LIMIT {{most}} OFFSET {{first}})
+         UNION ALL
+        (SELECT s.id, {Status.PROTECTED.rank}, s.name, {{at}} AS at
+           FROM sources_source s
+{{last}}
+          WHERE {IS_ACTIVE} AND {{chosen}} AND NOT EXISTS (SELECT FROM ranked WHERE ranked.id = s.id)
+          ORDER BY {{order}}
+          LIMIT LEAST({{most}}, GREATEST(0, {{end}} - {NUMBER})) OFFSET GREATEST(0, {{first}} - {NUMBER}))
+         UNION ALL
+        (SELECT s.id, {SET_ASIDE} AS rank, s.name, {{at}} AS at
+           FROM sources_source s
+{{last_of_few}}
+          WHERE NOT ({IS_ACTIVE}) AND {{chosen}}
+          ORDER BY rank, {{order}}
+          LIMIT CASE WHEN {NUMBER} >= {{end}} THEN 0
+                     ELSE LEAST({{most}}, GREATEST(0, {{end}} - {NUMBER_ACTIVE})) END
+         OFFSET CASE WHEN {NUMBER} >= {{end}} THEN 0 ELSE GREATEST(0, {{first}} - {NUMBER_ACTIVE}) END)) AS page
+ ORDER BY rank, {{order}}
+"""
+MOST = 10**9
+"""Rows of a page that has all."""
 
 
 def worst_first(
@@ -63,24 +107,32 @@ def worst_first(
     """The ids of `most` of these sources (None for all) from the number `first` on, counted from 0, and their status:
     the worst first, and then by name or as given by `order`. `few`: True if they are known to be FEW or less.
     """
-    last = LAST_OF_FEW if order == OLDEST_SUCCESS_FIRST else ""
-    chosen, values = sources.order_by().values("pk").query.sql_with_params()
+    by_success, wanted = order == OLDEST_SUCCESS_FIRST, MOST if most is None else int(most)
+    ids, values = _named(*sources.order_by().values("pk").query.sql_with_params())
+    values["now"] = now
+    parts = {
+        "ids": ids, "order": order, "first": int(first), "most": wanted, "end": int(first) + wanted,
+        "chosen": f"s.id IN ({ids})" if sources.query.where else "TRUE", "at": "last.at" if by_success else "NULL",
+        "last": LAST if by_success else "", "last_of_few": LAST_OF_FEW if by_success else "",
+    }  # fmt: skip
     if few:
-        sql, instants = by_place(ranked(FOUND_OF_SOME, some=True), now)
-        sql = ALL.format(ranked=sql, chosen=f"= {IDS}", order=order, last=last)
-        return _asked(
-            f"WITH few AS MATERIALIZED (SELECT ARRAY({chosen}) AS ids) {sql}", *values, *instants, most, first
-        )
+        return _asked(OF_FEW.format(**parts), values)
     if most is not None:
-        page = _asked(FIRST.format(chosen=chosen, order=order, last=last), *values, most, first)
+        page = _asked(FIRST.format(**parts), values)
         if len(page) == most:
             return page
-    sql, instants = by_place(ranked(FOUND), now)
-    sql = ALL.format(ranked=sql, chosen=f"IN ({chosen})", order=order, last=LAST if last else "")
-    return _asked(sql, *instants, *values, most, first)
+    return _asked(ALL.format(**parts), values)
 
 
-def _asked(sql: str, *values: Any) -> dict[int, Status]:
+def _named(sql: str, values: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+    """A statement of Django's with its values by name, so that it can occur several times within another one."""
+    names = [f"value_{number}" for number in range(len(values))]
+    left = iter(names)
+    text = re.sub("%%|%s", lambda found: found[0] if found[0] == "%%" else f"%({next(left)})s", sql)
+    return text, dict(zip(names, values, strict=True))
+
+
+def _asked(sql: str, values: dict[str, Any]) -> dict[int, Status]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
-        return {pk: BY_RANK[rank] for pk, rank in cursor.fetchall()}
+        return {pk: BY_RANK[rank] for pk, rank, *_ in cursor.fetchall()}

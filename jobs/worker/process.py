@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.25
 """With the heartbeat beside it, an idle worker stays below one query a second."""
-BESIDES_SECONDS = 60.0
+BESIDES_SECONDS, RARELY_SECONDS = 60.0, 300.0
 """Between two rounds of what other apps do every minute."""
 COLLECT_AFTER = (20_000, 20, 20)
 """New objects, and rounds, after which Python looks for garbage in cycles. A callback leaves some dozens; looked for as
@@ -77,7 +77,7 @@ class WorkerProcess:
         self.gave_up = False
         self._look_at = 0.0
         self.lease_watch = LeaseWatch()
-        self._besides_at = boot_seconds() + BESIDES_SECONDS
+        self._besides_at = self._rare_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
         self._migrated: int | None = None
         self.is_outdated = False
@@ -175,7 +175,10 @@ class WorkerProcess:
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
             self._notice_migrations()
-            periodic.run_minutely()  # it logs what fails, and must not starve for a tick that always fails
+            if rare := now >= self._rare_at:
+                self._rare_at = now + RARELY_SECONDS
+            # it logs what fails, and must not starve for a tick that always fails
+            periodic.run_minutely(rare=rare)
         unchanged = self.lease_watch.unchanged()
         ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
         if any(ticked):  # what it had no time for is due now, and what follows may be in a moment

@@ -42,7 +42,7 @@ class EnabledSchedule(NamedTuple):
 
 
 def enabled(now: datetime) -> Iterator[EnabledSchedule]:
-    """All enabled schedules."""
+    """All enabled schedules, for `Look.of`: several conditions read them."""
     found = rows(ENABLED)
     until = time.monotonic() + READING_SECONDS
     for pk, name, cron, zone, at in found:
@@ -80,7 +80,7 @@ SELECT t.id, o.name, t.trigger_at, t.seen_at
 def schedules(look: Look) -> Iterator[Case]:
     """Enabled schedules that cannot be read, are late, or whose next trigger is not that of their cron; and triggers
     that emit nothing."""
-    found = list(enabled(look.now))
+    found = look.of(enabled)
     for each in found:
         if each.error:
             yield Case(f"unreadable:{each.pk}", f"{each.name}: it cannot be read: {each.error}", None, each.name)

@@ -95,10 +95,12 @@ SELECT origin_id, count(*) FROM emitted GROUP BY origin_id
 HAVE_DUE = f"""
 SELECT DISTINCT a.policy_id
   FROM sources_assignment a
-  JOIN sources_source s ON s.id = a.source_id
- WHERE s.paused_at IS NULL AND s.retired_at IS NULL
-   AND (a.next_backup_at IS NULL OR a.next_backup_at <= %(now)s::timestamptz
+ WHERE (a.next_backup_at IS NULL OR a.next_backup_at <= %(now)s::timestamptz
         OR a.last_backup_at > %(now)s::timestamptz + interval '1 hour')
+   AND NOT EXISTS (
+       SELECT
+         FROM sources_source s
+        WHERE s.id = a.source_id AND (s.paused_at IS NOT NULL OR s.retired_at IS NOT NULL))
    AND NOT EXISTS (
        SELECT
          FROM jobs_backlogrecord b

@@ -23,23 +23,29 @@ LONGEST_OF_USERS = timedelta(days=7)
 """The longest pause that an agent may ask for. A longer one is until a date that an operator has named."""
 
 # Served by `backlog_waiting_until`.
-OF_WINDOWS = f"""
-  FROM jobs_backlogrecord b
-  JOIN sources_assignment a ON b.subject = 'assignment:' || a.id
- WHERE b.status = {Status.WAITING} AND b.waiting_for = {WaitingFor.WINDOW} AND b.kind = ANY(%(kinds)s::text[])
+WAITS_FOR_WINDOW = f"""
+       b.status = {Status.WAITING} AND b.waiting_for = {WaitingFor.WINDOW} AND b.kind = ANY(%(kinds)s::text[])
    AND b.run_after > %(after)s::timestamptz"""
 FURTHEST = f"""
-SELECT a.policy_id, b.kind = '{COPY}', max(b.run_after){OF_WINDOWS}
+SELECT a.policy_id, b.kind = '{COPY}', max(b.run_after)
+  FROM jobs_backlogrecord b
+  JOIN sources_assignment a ON b.subject = 'assignment:' || a.id
+ WHERE {WAITS_FOR_WINDOW}
  GROUP BY 1, 2
  ORDER BY 3 DESC
 """
+# By subjects: joined, the planner reads all assignments of the policy for each record that waits.
 # `closing.LOOK_AGAIN_AFTER` is the wait of records that were set aside, whose window cannot be read.
 CLOSE_AGAIN = f"""
 UPDATE jobs_backlogrecord
    SET run_after = %(now)s::timestamptz, closes_at = %(now)s::timestamptz
  WHERE id = ANY(ARRAY(
-       SELECT b.id{OF_WINDOWS}
-          AND a.policy_id = %(policy)s::bigint AND (b.kind = '{COPY}') = %(is_copy)s::boolean
+       SELECT b.id
+         FROM jobs_backlogrecord b
+        WHERE {WAITS_FOR_WINDOW}
+          AND b.subject = ANY(ARRAY(
+              SELECT 'assignment:' || id FROM sources_assignment WHERE policy_id = %(policy)s::bigint))
+          AND (b.kind = '{COPY}') = %(is_copy)s::boolean
           AND (b.closes_at IS NULL OR b.closes_at > %(now)s::timestamptz OR b.run_after > %(set_aside)s::timestamptz)
         ORDER BY b.id
         LIMIT %(limit)s::int

@@ -45,6 +45,7 @@ def set_up() -> Player:
     places.install()
     kinds.register()
     registry.periodic.clear()
+    registry.rare.clear()
     cast("Any", process).BESIDES_SECONDS = NEVER
     cast("Any", threading.Thread).start = baton.start_thread
     return Player(monitor, clocks, _memories())
