@@ -17,6 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from django.db.models.constants import LOOKUP_SEP
+from django.db.models.expressions import RawSQL
 from pydantic import BaseModel
 
 import declarations
@@ -167,7 +168,8 @@ class Service(Generic[Row]):
 
     def existing(self, names: Collection[str]) -> dict[str, Row]:
         """The rows that have one of these names. The other names are known as free from now on."""
-        rows = self.rows().filter(**{f"{self.named_by}__in": list(names)})
+        chosen = RawSQL("SELECT unnest(%s::text[])", [list(names)])  # one value: psycopg takes its time for each
+        rows = self.rows().filter(**{f"{self.named_by}__in": chosen})
         found = {self.name_of(row): row for row in self.together(list(rows))}
         self.free = set(names) - set(self._taken(names))
         return found

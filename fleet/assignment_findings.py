@@ -100,7 +100,9 @@ MAY_HAVE_ONE: Final = f"""
         OFFSET 0) AS a
 """
 
-RAISED: Final = FINDINGS.replace(JOINED.splitlines(keepends=True)[1], MAY_HAVE_ONE).format(
+OF_ALL: Final = FINDINGS.replace(JOINED.splitlines(keepends=True)[1], MAY_HAVE_ONE)
+
+RAISED: Final = OF_ALL.format(
     chosen=f"""v.raises AND {ACTIVE}
    AND (a.overdue_since IS NOT NULL OR a.failures >= {FAILING_AFTER} OR {HELD_BACK} OR {COPY_LATE} OR {COPY_FAILED}
         OR {NOT_PROVED} OR {DAMAGED})"""
@@ -128,20 +130,21 @@ class AssignmentFinding(NamedTuple):
 
 def of_kind(kind: str, now: datetime) -> Iterator[AssignmentFinding]:
     """All findings of one kind of OF_A_KIND, the longest first."""
-    yield from _found(f"v.kind = '{kind}' AND {OF_A_KIND[kind]} ORDER BY v.since, a.id LIMIT {COUNT_TO}", now)
+    yield from _found(f"v.kind = '{kind}' AND {OF_A_KIND[kind]} ORDER BY v.since, a.id LIMIT {COUNT_TO}", now, OF_ALL)
 
 
 def of(assignments: Collection[int], now: datetime) -> dict[int, list[AssignmentFinding]]:
     """Findings of these assignments, by their ids; those in order are left out."""
     found: dict[int, list[AssignmentFinding]] = {}
-    for each in _found("a.id = ANY(%(assignments)s)", now, assignments=list(assignments)) if assignments else ():
+    chosen = "a.id = ANY(%(assignments)s)"
+    for each in _found(chosen, now, FINDINGS, assignments=list(assignments)) if assignments else ():
         found.setdefault(each.pk, []).append(each)
     return found
 
 
-def _found(chosen: str, now: datetime, **values: Any) -> Iterator[AssignmentFinding]:
+def _found(chosen: str, now: datetime, findings: str, **values: Any) -> Iterator[AssignmentFinding]:
     with connection.cursor() as cursor:
-        cursor.execute(FINDINGS.format(chosen=chosen), {"now": now, **values})
+        cursor.execute(findings.format(chosen=chosen), {"now": now, **values})
         for kind, pk, _, source, _, since, text, damage in cursor.fetchall():
             yield AssignmentFinding(kind, pk, source, since, text, json.loads(damage or "[]"))
 

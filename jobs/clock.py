@@ -35,8 +35,7 @@ def clock_asked_once() -> Iterator[None]:
     """Let `database_clock` ask the database once in this thread, and count on from there by the boot clock: for what
     does many short things in a row. Raises: django.db.Error.
     """
-    at = boot_seconds()
-    _thread.asked = database_clock(), at
+    _thread.asked = database_clock(), boot_seconds()  # in this order: never ahead of the database
     try:
         yield
     finally:

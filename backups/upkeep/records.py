@@ -81,17 +81,15 @@ def due(wanted: Q, since: str, at_most: int | None = AT_ONCE) -> list[Assignment
     """
     backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
     found = Assignment.objects.active().filter(wanted, backed_up)
-    if since == "pk":
-        ids = list(found.order_by("pk").values_list("pk", flat=True)[:at_most])
-    else:  # first those that it never was: in the order of ids, so that the first of very many end the look
-        never = found.filter(**{since: None}).order_by("pk")
-        ids = list(never.values_list("pk", flat=True)[:at_most])
-        if at_most is None or len(ids) < at_most:
-            others = found.exclude(**{since: None}).order_by(since, "pk").values_list("pk", flat=True)
-            ids += others[: None if at_most is None else at_most - len(ids)]
+    parts = [Q()] if since == "pk" else [Q(**{since: None}), Q(**{f"{since}__isnull": False})]
+    ids = list[int]()
+    for part, order in zip(parts, (("pk",), (since, "pk")), strict=False):
+        if at_most is None or len(ids) < at_most:  # of very many that it never was the first ids end the look
+            rows = found.filter(part).order_by(*order).values_list("pk", flat=True)
+            ids += rows[: at_most and at_most - len(ids)]
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
-    rows = related.in_bulk(ids) if ids else {}
-    return [rows[pk] for pk in ids if pk in rows]
+    by_id = related.in_bulk(ids) if ids else {}
+    return [by_id[pk] for pk in ids if pk in by_id]
 
 
 def asked_for(kind: str, ids: Iterable[int], since: str, by: str, now: datetime) -> list[Assignment]:
@@ -252,18 +250,11 @@ def record_points(assignment_id: int, repository_id: int, found: Iterable[dict[s
         if each["name"] not in known:
             rows.append(
                 Backup(
-                    assignment_id=assignment_id,
-                    repository_id=repository_id,
-                    attempt=0,
-                    engine=each["engine"][:20],
-                    started_at=at,
-                    ended_at=_instant(each["ended_at"]) or at,
-                    size=each["size"],
-                    files=each["files"],
-                    snapshot=each["name"],
-                    warnings=[] if each["complete"] else [LEFT_OUT],
+                    assignment_id=assignment_id, repository_id=repository_id, attempt=0, engine=each["engine"][:20],
+                    started_at=at, ended_at=_instant(each["ended_at"]) or at, size=each["size"], files=each["files"],
+                    snapshot=each["name"], warnings=[] if each["complete"] else [LEFT_OUT],
                 )
-            )
+            )  # fmt: skip
     Backup.objects.bulk_create(rows)
 
 

@@ -1,6 +1,7 @@
 """Rows that machines write: backlog records with their attempts, events among them."""
 
 import json
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from unfold.admin import TabularInline
 from declarations.surfaces.admin.base import (
     MOST_LISTED,
     Completing,
+    FirstPages,
     OfManyRows,
     ReadOnlyAdmin,
     ReadOnlyRows,
@@ -110,6 +112,17 @@ def _sent(record: BacklogRecord) -> SafeString:
     return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', written)
 
 
+class PagesOfRecords(FirstPages):
+    """Delivered events lie behind all that was there before them: they are counted in the order of the list."""
+
+    @cached_property
+    def count(self) -> int:
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        if "answer_code" not in rows.query.annotations:
+            return int(super().count)
+        return rows.values("pk")[:MOST_LISTED].count()
+
+
 @admin.register(BacklogRecord)
 class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, OfManyRows, ReadOnlyAdmin):
     """The backlog. The page of a record lists its attempts; that of an event also shows its payload and the answer."""
@@ -117,6 +130,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, OfManyRows, 
     when_empty = (
         "Each unit of work is listed here: what waits, what is ready, what runs, and for a while what has ended."
     )
+    paginator = PagesOfRecords
     adds = "delivery"
     list_display = (
         "__str__", "shown_status", "queue", "waiting_for", "due", "priority", "rank_day", "failures",

@@ -13,9 +13,10 @@ from operator import or_
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, Exists, ExpressionWrapper, Max, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce
 
 from delivery.models import EndpointKind
 from jobs import conf
@@ -127,8 +128,9 @@ def _answered(rows: Rows, answer: str) -> Rows:
     looked at.
     """
     rows = with_answers(_events(rows)).annotate(answer_code=KeyTextTransform("status", "answer"))
-    if answer == "2xx":
-        return rows.filter(answer_code__regex=r"^2\d\d$")
+    if answer == "2xx":  # as COALESCE, of which the planner expects half of all, which is nearer to all than none
+        is_delivered = ExpressionWrapper(Q(answer_code__regex=r"^2\d\d$"), BooleanField())
+        return rows.filter(Coalesce(is_delivered, Value(False)))
     rows = rows.filter(pk__in=_undelivered())
     if answer == "none":
         return rows.filter(Exists(Attempt.objects.filter(record_id=OuterRef("pk"))), answer_code__isnull=True)

@@ -73,6 +73,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--poison", type=positive, help="records that are wrong for ever (default 10,000)")
     parser.add_argument("--files", type=positive, help="in a backup (default 10,000 of 100 kB)")
     parser.add_argument("--sources", type=positive, help="of the largest fleet whose pages are opened (100,000)")
+    parser.add_argument("--largest-only", action="store_true", help="that fleet, without those of a tenth and less")
     parser.add_argument("--surfaces", metavar="WORD,…", help="of the pages and commands: whose names have one of these")
     parser.add_argument(
         "--kept", type=Path, metavar="DIRECTORY", help="where the server and its fleets stay for the next time"
@@ -114,7 +115,7 @@ def options_of(parsed: argparse.Namespace) -> Options:
     if parsed.full:
         given.update(capped_jobs=FULL_CAPPED_JOBS, capped_repeats=1, all_beside_others=True, all_shapes=True)
     surfaces = tuple(filter(None, (parsed.surfaces or "").split(",")))
-    return replace(options, only=parsed.only, surfaces=surfaces, **given)
+    return replace(options, only=parsed.only, surfaces=surfaces, largest_only=parsed.largest_only, **given)
 
 
 def main(arguments: list[str]) -> int:

@@ -58,6 +58,8 @@ class Options:
     """Of 100 kB each, in one backup."""
     sources: int = 100_000
     """Of the largest fleet whose pages are opened."""
+    largest_only: bool = False
+    """That fleet alone."""
     surfaces: tuple[str, ...] = ()
     """What of those has one of these words in its name; none: all."""
     kept: Path | None = None

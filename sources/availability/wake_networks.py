@@ -15,8 +15,10 @@ EVERYWHERE = "255.255.255.255"
 
 def is_allowed(address: str) -> bool:
     """True if a packet may be sent to this IP address."""
+    if address == EVERYWHERE:
+        return True
     found = ipaddress.ip_address(address.partition("%")[0])
-    return address == EVERYWHERE or any(found in network for network in (*settings.WAKE_NETWORKS, *own_networks()))
+    return any(found in network for network in (*settings.WAKE_NETWORKS, *own_networks()))
 
 
 def check(address: str) -> None:

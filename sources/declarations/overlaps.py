@@ -6,7 +6,7 @@ share that does not answer.
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -134,20 +134,29 @@ def _forms(path: str, is_here: bool) -> list[str]:
 
 
 def _is_inside(path: str, directories: Iterable[str]) -> bool:
-    """True if `path` is one of these directories or below one; all of them are normalized. Compared as text: a file of
-    a large fleet has some millions of pairs.
-    """
-    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in directories)
+    """True if `path` is one of these directories or below one; all of them are normalized."""
+    return any(path == each or path.startswith(_below(each)) for each in directories)
 
 
 _normal = lru_cache(1_000)(os.path.normpath)
 
 
-def _first_overlap(forms: Iterable[str], others: Iterable[str]) -> str | None:
+@lru_cache(1_000)
+def _below(directory: str) -> str:
+    """The beginning of all paths below a directory."""
+    return f"{directory.rstrip('/')}/"
+
+
+def _first_overlap(forms: Sequence[str], others: Iterable[str]) -> str | None:
+    """The first of `others` that is, contains or lies in one of `forms`. Compared as text, by loops: a file of a large
+    fleet has some millions of pairs.
+    """
     for other in others:
         normal = _normal(other)
-        if any(_is_inside(form, [normal]) or _is_inside(normal, [form]) for form in forms):
-            return other
+        below = _below(normal)
+        for form in forms:
+            if form == normal or form.startswith(below) or normal.startswith(f"{form.rstrip('/')}/"):
+                return other
     return None
 
 

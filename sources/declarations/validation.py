@@ -4,6 +4,7 @@ ValueError; those of a repository get the fields before their own.
 
 import ipaddress
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -78,6 +79,7 @@ def check_url(address: str) -> None:
     _check_host(host)
 
 
+@lru_cache(1_000)
 def _check_host(host: str) -> None:
     try:
         ipaddress.ip_address(host)

@@ -3,11 +3,13 @@ minutes, and raises nothing while all is well."""
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django_q.models import Schedule as PeriodicTask
 from django_q.models import Task
 
@@ -19,6 +21,7 @@ from jobs.backlog import hold
 from jobs.models import Attempt, BacklogRecord, Breaker, Sweep, Throttle, Worker
 from jobs.states import Status, WaitingFor
 from operations.conditions import schedules
+from operations.finding import CONDITIONS, rows
 from operations.installing import install
 from schedules.models import Schedule, Trigger
 from sources.models import Assignment, CheckRound, Copy, Policy, Repository
@@ -286,3 +289,14 @@ def test_no_false_alarm_in_thirty_days_about_a_change_of_clocks():
             for _ in range(3):
                 world.minute()
     assert list(Alert.objects.values_list("kind", "subject", "text")) == []
+
+
+def test_all_conditions_are_asked_in_one_transaction_and_each_in_its_own_where_one_fails(monkeypatch):
+    watch = Watch(pk=1, looked_at=NINE, resumed_at=PAST)
+    with CaptureQueriesContext(connection) as asked:
+        found = watching.look(watch, NINE, 0)
+    assert sum("READ ONLY" in each["sql"] for each in asked) == 1
+    assert sum("ORDER BY o.id" in each["sql"] for each in asked) == 1  # the schedules, for three conditions
+    monkeypatch.setitem(CONDITIONS, "dates", replace(CONDITIONS["dates"], find=lambda look: rows("SELECT 1 / 0")))
+    [fails] = [each for each in watching.look(watch, NINE, 0) if each not in found]
+    assert (fails.name, fails.text.partition(":")[0]) == ("the watch over the scheduler fails", "dates")

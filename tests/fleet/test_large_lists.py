@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from declarations.surfaces.admin import base
+from fleet.status import alike
 from jobs.models import BacklogRecord
-from jobs.states import Status
+from jobs.states import Status, WaitingFor
 from operations.backlog import searching, selection
 from operations.backlog.selection import filtered
 from schedules.models import Trigger
@@ -72,6 +73,52 @@ def test_a_page_has_its_rows_in_order_and_with_their_status(admin_client: Client
     make_source(name="a lone one")
     in_need = admin_client.get(SOURCES, {"status": "needs you"}).context["cl"].result_list
     assert [row.name for row in in_need] == ["b", "a lone one"]  # the worst first, not by name
+
+
+@pytest.mark.parametrize(
+    ("asked", "costly"),
+    [
+        ({"status": "absent"}, "min(each.place)"),
+        ({"status": "protected"}, "min(each.place)"),
+        ({"status": "failing"}, "min(each.place)"),
+        ({"error": "no route to host"}, "split_part(record.last_error"),
+    ],
+)
+def test_what_a_list_is_filtered_by_is_looked_up_once_for_its_count_and_its_page(
+    admin_client: Client, asked: dict[str, str], costly: str
+) -> None:
+    for name, fields in (("a", {}), ("b", {"failures": 2})):
+        assignment = make_assignment(make_policy(), make_source(name=name), last_backup_at=NOW, **fields)
+        make_record(
+            Status.WAITING, kind=KIND, subject=subject_of(assignment.pk), waiting_for=WaitingFor.RECHECK,
+            run_after=NOW + timedelta(hours=1), last_error="no route to host\nat all" if fields else "",
+        )  # fmt: skip
+    make_assignment(make_policy(), make_source(name="c"), last_backup_at=NOW, next_backup_at=NOW + timedelta(days=1))
+    with CaptureQueriesContext(connection) as sent:
+        page = admin_client.get(SOURCES, asked).context["cl"]
+    expected = {"absent": "a", "protected": "c"}.get(asked.get("status", ""), "b")
+    assert ([row.name for row in page.result_list], page.result_count) == ([expected], 1)
+    of_all = [each for each in sent if costly in each["sql"] and "SELECT ids FROM few" not in each["sql"]]
+    assert len(of_all) == 1
+
+
+def test_delivered_events_are_counted_in_the_order_of_the_list(admin_client: Client) -> None:
+    with CaptureQueriesContext(connection) as sent:
+        admin_client.get(RECORDS, {"answer": "2xx"})
+    [count] = [each["sql"] for each in sent if "COUNT(*)" in each["sql"] and "jobs_attempt" in each["sql"]]
+    assert "DESC LIMIT 10000) subquery" in count
+
+
+def test_a_dead_letter_is_looked_for_only_where_nothing_is_unfinished() -> None:
+    assignment = make_assignment(make_policy(), make_source(name="b"), last_backup_at=NOW, failures=2)
+    make_record(Status.READY, kind=KIND, subject=subject_of(assignment.pk), last_error="no route")
+    sql, values = alike._lines(alike._failing())
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE) {sql}", values)
+        plan = [row[0] for row in cursor.fetchall()]
+    assert alike.numbers(["no route"]) == {"no route": 1}
+    subplans = [number for number, line in enumerate(plan) if line.strip().startswith("SubPlan")]
+    assert "never executed" in plan[subplans[-1] + 1], "\n".join(plan)
 
 
 def test_a_search_finds_old_records_by_what_is_indexed_and_others_among_the_latest(

@@ -7,6 +7,7 @@ import pytest
 from django.core.management.base import CommandError
 from django.db import connection, transaction
 from django.db.utils import OperationalError
+from django.test.utils import CaptureQueriesContext
 
 from jobs import claiming, periodic, settling
 from jobs.clock import database_clock
@@ -167,6 +168,7 @@ class TestPeriodicTasks:
         done: list[str] = []
         monkeypatch.setattr(periodic.sweeps, "run_overdue", fail)
         monkeypatch.setattr(registry, "periodic", [fail, fail_in_the_database, wait_for_a_lock, last])
+        monkeypatch.setattr(registry, "rare", [])
         message = periodic.tick()
         record.refresh_from_db()
         assert (record.status, done) == (Status.READY, ["besides"])
@@ -175,6 +177,23 @@ class TestPeriodicTasks:
         failures = [record.getMessage() for record in caplog.records if record.name == "jobs.periodic"]
         assert len(failures) == 4
         assert "fail_in_the_database failed" in failures[2]
+
+    def test_a_round_asks_the_clock_once_and_does_rare_work_where_it_is_asked_to(self, monkeypatch):
+        done, instants = [], []
+
+        def often() -> int:
+            instants.append(database_clock())
+            return 0
+
+        monkeypatch.setattr(registry, "periodic", [often, often])
+        monkeypatch.setattr(registry, "rare", [lambda: done.append("rarely") or 1])
+        with CaptureQueriesContext(connection) as asked:
+            assert periodic.run_minutely(rare=False) == 0
+        assert sum("clock_timestamp" in each["sql"] for each in asked) == 1
+        assert instants[0] < instants[1] <= database_clock()
+        assert not done
+        assert periodic.run_minutely() == 1
+        assert done == ["rarely"]
 
     def test_a_database_that_is_away_is_told_to_who_asked(self, monkeypatch):
         def ask() -> int:

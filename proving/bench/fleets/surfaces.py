@@ -33,6 +33,9 @@ from schedules.models import Schedule
 from sources.models import Policy, Source
 
 LONGEST_COMMAND = 240.0
+FIRST = "home, as the first page of its process"
+NOT_COMPUTED = ("/api/what-if", 409)
+"""An address and the status that is its answer, too: there is no history, or too much to be read in its time."""
 COMMANDS = {
     "status": ["status"], "sources": ["sources"], "sources --json": ["sources", "--json"], "backlog": ["backlog"],
     "backlog errors": ["backlog", "errors"], "doctor": ["doctor"], "schedules": ["schedules"],
@@ -111,7 +114,8 @@ def open_pages(wanted: list[str], repeats: int) -> dict[str, Any]:
     client.force_login(user)
     connection.close()
     found = {name: address for name, address in pages().items() if is_wanted(name, wanted)}
-    return {name: _opened(client, address, repeats) for name, address in found.items()}
+    first = {FIRST: _opened(client, reverse("home"), 1)} if is_wanted(FIRST, wanted) else {}
+    return first | {name: _opened(client, address, repeats) for name, address in found.items()}
 
 
 def is_wanted(name: str, wanted: list[str]) -> bool:
@@ -121,17 +125,28 @@ def is_wanted(name: str, wanted: list[str]) -> bool:
 def _opened(client: Client, address: str, repeats: int) -> dict[str, Any]:
     taken, status, length = [], 0, 0
     with _rows_read() as rows, timed() as sent:
+        before = processor_time()
         for _ in range(repeats):
             _forget_what_is_kept()
             began = time.perf_counter()
             answer = client.get(address)
             length, status = len(answer.getvalue()), answer.status_code
             taken.append(time.perf_counter() - began)
+        spent = (processor_time() - before) / repeats
     slowest = max(sent, key=lambda each: each[1], default=("", 0.0))
     return {
         "taken": taken, "statements": len(sent) // repeats, "rows": rows[0] // repeats, "slowest": slowest,
-        "wrong": "" if status < 400 else f"answered {status}", "bytes": length,
+        "wrong": "" if status < 400 or (address, status) == NOT_COMPUTED else f"answered {status}", "bytes": length,
+        "processor": spent,
     }  # fmt: skip
+
+
+def processor_time() -> float:
+    """Seconds of processor of this connection's server process, without those of parallel workers; 0 where it runs on
+    another host, or none says so."""
+    connection.ensure_connection()
+    found = Path(f"/proc/{connection.connection.info.backend_pid}/schedstat")
+    return int(found.read_text().split()[0]) / 1e9 if found.exists() else 0.0
 
 
 def _forget_what_is_kept() -> None:

@@ -77,10 +77,11 @@ class TestPages:
         results, lines = Results(), []
         stage = Stage(None, Options(), results, lines.append)
         for title, size, taken in (("home", 1_000, [0.2, 0.1, 0.1]), ("home", 10_000, [30.0]), ("new", 10_000, [1.0])):
-            looked = {"statements": 1, "rows": size, "bytes": 1, "wrong": "", "taken": taken}
+            looked = {"statements": 1, "rows": size, "bytes": 1, "wrong": "", "taken": taken, "processor": 0.02}
             pages.note(stage, title, size, looked)
         pages.mark(stage, [1_000, 10_000])
         assert "home 100 ms, at most 200 ms" in lines[0]
+        assert "20 ms of the database's processor" in lines[0]
         assert ["GROWS" in series.note for series in results.series.values()] == [False, True, False]
 
     @pytest.mark.django_db
