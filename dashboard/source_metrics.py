@@ -7,6 +7,7 @@ test holds both equal.
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
@@ -14,7 +15,7 @@ from fleet.status.of_all import FOUND, ranked
 from sources.domain.status import BY_RANK, Status
 
 NAMES = [str(BY_RANK[rank]) for rank in range(len(BY_RANK))]
-"""Of the statuses, by their ranks."""
+"""The names of the statuses, by their ranks."""
 
 PIECE = 10_000
 """Lines of one text."""
@@ -77,7 +78,7 @@ def lines(now: datetime) -> Iterator[str]:
     yield from (text for what, text in dates if what == "next")
 
 
-def _pieces(sql: str, values: dict[str, object]) -> list[tuple[str, ...]]:
+def _pieces(sql: str, values: dict[str, Any]) -> list[tuple[str, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return list(cursor.fetchall())
