@@ -2,8 +2,8 @@
 
 The runs alone are too sure of themselves: they do not know how early a user comes today, nor which other sources do. So
 the distance of each end from the median is widened by a factor for each group, which was calibrated on past errors: the
-factor with which nine tenths of the starts of simulated fleets were inside (`simulation/accuracy.py` measures it on
-other fleets than those).
+factor with which nine tenths of the starts of simulated fleets were inside (`simulate --accuracy` measures it on other
+fleets than those).
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from fleet.foreseeing.runs import Contender
-
-MARGIN = 60.0
-"""Seconds added to each distance before it is widened: runs that agree are not certain."""
 
 
 class Group(StrEnum):
@@ -38,7 +35,21 @@ def group_of(contender: Contender, *, ready: bool) -> Group:
     return Group.THERE if contender.today.is_there else Group.AWAY
 
 
-WIDER = {Group.READY: 2.8, Group.ALWAYS: 1.0, Group.THERE: 3.6, Group.AWAY: 2.6}
+class Wider(NamedTuple):
+    """`margin`: seconds added to each distance from the median, since runs that agree are not certain. The sum is
+    multiplied by `factor`.
+    """
+
+    margin: float
+    factor: float
+
+
+WIDER = {
+    Group.READY: Wider(60.0, 4.0),
+    Group.ALWAYS: Wider(60.0, 1.0),
+    Group.THERE: Wider(600.0, 2.7),
+    Group.AWAY: Wider(600.0, 1.9),
+}
 
 
 class Interval(NamedTuple):
@@ -55,9 +66,10 @@ def interval(starts: Sequence[float], group: Group, wider: float | None = None) 
     low, median, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
     if ordered[0] == ordered[-1]:
         return Interval(low, median, high)  # nothing was drawn on which it depends
-    factor = WIDER[group] if wider is None else wider
+    margin, usual = WIDER[group]
+    factor = usual if wider is None else wider
     return Interval(
-        max(0.0, median - factor * (median - low + MARGIN)), median, median + factor * (high - median + MARGIN)
+        max(0.0, median - factor * (median - low + margin)), median, median + factor * (high - median + margin)
     )
 
 

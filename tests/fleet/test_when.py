@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from fleet.explaining.when import LEAST_KNOWN, RUNS, Expected, snapshot
-from fleet.foreseeing.intervals import MARGIN, Group, error, interval
+from fleet.foreseeing.intervals import WIDER, Group, error, interval
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from schedules.time_limits import within
@@ -79,7 +79,7 @@ def test_behind_units_that_are_busy_starts_when_the_first_ends_with_an_interval(
     assert expected(rows[0]).earliest == expected(rows[0]).latest
     learnt([0.8 + 0.02 * number for number in range(LEAST_KNOWN)])
     found = expected(rows[2])
-    assert NOW + 5 * MINUTE < found.earliest < found.at < found.latest < NOW + 25 * MINUTE  # type: ignore[operator]
+    assert NOW + 3 * MINUTE < found.earliest < found.at < found.latest < NOW + 27 * MINUTE  # type: ignore[operator]
     assert found.latest - found.earliest > 5 * MINUTE  # type: ignore[operator]
 
 
@@ -136,9 +136,11 @@ def test_pages_ask_for_it_after_they_are_shown(admin_client: Client) -> None:
 
 
 def test_an_interval_is_as_wide_as_past_errors_were() -> None:
+    margin, factor = WIDER[Group.READY]
     found = interval([100.0, 200.0, 300.0], Group.READY)
     assert (found.median, found.low) == (200.0, 0.0)
-    assert found.high == 200.0 + 2.8 * (100.0 + MARGIN)
+    assert found.high == 200.0 + factor * (100.0 + margin)
+    assert interval([100.0, 200.0, 300.0], Group.ALWAYS).high == 360.0
     assert interval([50.0] * 9, Group.AWAY) == (50.0, 50.0, 50.0)
     assert error([100.0, 200.0, 300.0], Group.READY, 500.0) > error([100.0, 200.0, 300.0], Group.READY, 250.0)
 
