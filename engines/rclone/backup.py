@@ -10,7 +10,7 @@ from typing import Any
 from engines.base import EngineResult, RunEnded, Verdict
 from engines.limits import Later
 from engines.rclone import bringing, local, told
-from engines.rclone.comparing import Comparison, State, with_exceptions
+from engines.rclone.comparing import OF_A_LINE, Comparison, Item, State, with_exceptions
 from engines.rclone.last_point import LastPoint, coming
 from engines.rclone.leftovers import Leftovers
 from engines.rclone.likeness import Likeness
@@ -117,20 +117,23 @@ class _Backup:
     def _make_point(self, last: LastPoint) -> EngineResult:
         task, run, listing = self.task, self.run, self.listing
         making = Making(task, self.store, self.comparison, self.transfer.problems, self._gone())
-        with sorting.written(map(_packed, making.entries(self.transfer.brought))) as made:
-            if making.failed > making.files / 2:
-                raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
-            runs.check_base(self.store, task.folder, self.begun)
-            is_complete = not (making.exceptions or task.left_out)
-            header = replace(
-                run.header("rclone", task.engine_version or rclone_version(), complete=is_complete),
-                base=last.name,
-                users=local.names_of(listing.users, pwd.getpwuid),
-                groups=local.names_of(listing.groups, getgrgid),
-                not_kept=listing.lost,
-            )
+        entries = making.entries(self.transfer.brought)
+        if self.wanted.files or self.wanted.asked or listing.exceptions:
+            # the header, which comes first, says whether there are exceptions among them
+            made = self.opened.enter_context(sorting.written(map(_packed, entries)))
             entries = map(_unpacked, sorting.read(made))
-            totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
+        if making.failed > making.files / 2:
+            raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
+        runs.check_base(self.store, task.folder, self.begun)
+        is_complete = not (making.exceptions or task.left_out)
+        header = replace(
+            run.header("rclone", task.engine_version or rclone_version(), complete=is_complete),
+            base=last.name,
+            users=local.names_of(listing.users, pwd.getpwuid),
+            groups=local.names_of(listing.groups, getgrgid),
+            not_kept=listing.lost,
+        )
+        totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
         runs.end(self.store, task.folder, self.begun.name)
         warnings = [*task.left_out, *_said(making), *listing.notes.sentences, *making.notes, *self.transfer.warnings]
         warnings += [f"{path}: {TWICE}" for path in self.comparison.twice[:SHOWN]]
@@ -153,7 +156,8 @@ class _Backup:
 
     def _gone(self) -> set[str]:
         """The paths that were not listed, and that the source says are gone when it is asked."""
-        asked = [item.path for item in self.transfer.items if item.state is State.ASKED]
+        items = self.transfer.items if self.wanted.asked else iter(())
+        asked = [each.path for each in items if isinstance(each, Item) and each.state is State.ASKED]
         if not asked or self.task.source.kind == "local":
             return set(asked)  # the listing of a folder shows it, or that it could not be read
         folders = {path for path, _, fields, _ in self.listing.found if fields[1] == "folder"}
@@ -189,8 +193,8 @@ def _said(making: Making) -> list[str]:
 
 
 def _packed(entry: Entry | Line) -> tuple[Any, ...]:
-    return tuple(entry)
+    return tuple(entry) if isinstance(entry, Entry) else entry
 
 
 def _unpacked(packed: tuple[Any, ...]) -> Entry | Line:
-    return Line(*packed) if len(packed) == len(Line._fields) else Entry(*packed)
+    return packed if len(packed) == OF_A_LINE else Entry(*packed)

@@ -14,7 +14,7 @@ from typing import IO
 
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
 from engines.rclone.collisions import Folders, is_quoted, name_for, needs_another_name
-from engines.rclone.comparing import Item, State
+from engines.rclone.comparing import Item, State, is_wanted
 from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
 from storage import layout
@@ -23,6 +23,7 @@ from storage.points.arrived import Arrived
 from storage.points.batches import OF_A_LIST
 from storage.points.entries import Entry
 from storage.points.files import is_time_of, nanoseconds
+from storage.points.manifests import Line
 from storage.points.sorting import Sorted
 from storage.points.store import Store
 
@@ -63,7 +64,9 @@ class Lists:
 
 @dataclass
 class Wanted:
-    """The files to bring, collected as the items pass by. `is_local`: True if they come from a folder of this host."""
+    """The files to bring, collected as the items pass by. `is_local`: True if they come from a folder of this host.
+    `asked`: the number of paths about which the source is asked.
+    """
 
     run: str
     lists: Lists
@@ -71,14 +74,16 @@ class Wanted:
     renamed: list[tuple[str, str]] = field(default_factory=list)
     files: int = 0
     size: int = 0
+    asked: int = 0
 
     def __post_init__(self) -> None:
         self._folders = Folders(self.run)
 
-    def placed(self, items: Iterable[Item]) -> Iterator[Item]:
+    def placed(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
         """The items, the wanted ones with the folders that they go to."""
         for item in items:
-            if item.state is not State.WANTED:
+            if not isinstance(item, Item) or item.state is not State.WANTED:
+                self.asked += isinstance(item, Item) and item.state is State.ASKED
                 yield item
                 continue
             self.files, self.size = self.files + 1, self.size + item.entry.size
@@ -192,15 +197,16 @@ def is_as_wanted(found: Arrived, entry: Entry) -> bool:
     return False
 
 
-def with_arrived(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[Item, Arrived | None]]:
+def with_arrived(items: Iterable[Item | Line], came: Came, run: str) -> Iterator[tuple[Item | Line, Arrived | None]]:
     """Each item, with the file that was brought for it; None if none was."""
     main, found = layout.folder_of(run), iter(came.first)
     at = next(found, None)
     for item in items:
-        entry = item.entry
-        if item.state is not State.WANTED:
+        if not is_wanted(item):
             yield item, None
-        elif entry.folder == main and not entry.stored:
+            continue
+        entry = item.entry
+        if entry.folder == main and not entry.stored:
             while at is not None and at[0] < item.path:
                 at = next(found, None)
             yield item, at[1] if at is not None and at[0] == item.path else None

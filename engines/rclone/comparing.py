@@ -9,27 +9,27 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from engines.rclone.listing import listed_of
 from engines.rclone.local import Listed
-from storage.points.entries import NOTHING, Entry
+from storage.points.entries import Entry
 from storage.points.manifests import Line, side_by_side
 
 Kept = tuple[str, bytes]
 """A path of the last point, with its line."""
+OF_A_LINE = 4
 END, FILE = b"}\n", (b',"digest":"', b',"folder":"')
 SPEAKS_AGAINST = re.compile(rb'"(?:doubtful|why|as_of|linked)":')
 """Fields in the rest of a line which mean that the entry has to be checked."""
 
 
 class State(IntEnum):
-    """The decision about a path. SAME: its line of the last point stays valid; KEPT: its entry is done; WANTED: to be
-    brought; LEFT: brought by a run without a point; LINKED: another path's file (a hard link); ASKED: it was not
-    listed, which is believed once the source confirms it by name.
+    """The decision about a path. KEPT: its entry is done; WANTED: to be brought; LEFT: brought by a run without a
+    point; LINKED: another path's file (a hard link); ASKED: it was not listed, which is believed once the source
+    confirms it by name.
     """
 
-    SAME = 0
     KEPT = 1
     WANTED = 2
     LEFT = 3
@@ -39,28 +39,34 @@ class State(IntEnum):
 
 class Item(NamedTuple):
     """A path of the source or the last point. `entry`: of the new point, its file not yet brought if it is WANTED;
-    `old`: that of the last point. An item that is the SAME has its `line` instead.
+    `old`: that of the last point. A path whose line of the last point stays valid is that `Line` instead.
     """
 
     path: str
     state: State
-    entry: Entry = NOTHING
+    entry: Entry
     old: Entry | None = None
-    line: Line | None = None
 
-    @property
-    def packed(self) -> tuple[Any, ...]:
-        """The item as values that `marshal` takes."""
-        if self.line is not None:
-            return self.path, None, None, None, tuple(self.line)
-        return self.path, int(self.state), tuple(self.entry), self.old and tuple(self.old), None
 
-    @classmethod
-    def unpacked(cls, packed: tuple[Any, ...]) -> "Item":
-        path, state, entry, old, line = packed
-        if line is not None:
-            return cls(path, State.SAME, line=Line(*line))
-        return cls(path, State(state), Entry(*entry), old and Entry(*old))
+def is_wanted(item: Item | Line) -> TypeGuard[Item]:
+    """True for a file that is to be brought."""
+    return isinstance(item, Item) and item.state is State.WANTED
+
+
+def packed(item: Item | Line) -> tuple[Any, ...]:
+    """The item as values that `marshal` takes."""
+    if not isinstance(item, Item):
+        return item
+    path, state, entry, old = item
+    return path, int(state), tuple(entry), old and tuple(old), True
+
+
+def unpacked(values: tuple[Any, ...]) -> Item | Line:
+    """The item that was `packed`."""
+    if len(values) == OF_A_LINE:
+        return values
+    path, state, entry, old, _ = values
+    return Item(path, State(state), Entry(*entry), old and Entry(*old))
 
 
 @dataclass
@@ -83,7 +89,7 @@ class Comparison:
     twice: list[str] = field(default_factory=list)
     first: dict[tuple[int, int], str] = field(default_factory=dict)
 
-    def items(self, listed: Iterable[Listed], before: Iterable[Kept]) -> Iterator[Item]:
+    def items(self, listed: Iterable[Listed], before: Iterable[Kept]) -> Iterator[Item | Line]:
         """The items of two sequences, both sorted by path. A path that is listed twice, as some servers do, counts
         once.
         """
@@ -92,8 +98,8 @@ class Comparison:
                 if kept is not None and (item := self._unlisted(kept[0], self.parse(kept[1]))):
                     yield item
             elif kept is not None and found[3] is None and (line := self._same(found, kept[1])):
-                self.unchanged += line.kind != "folder"
-                yield Item(found[0], State.SAME, line=line)
+                self.unchanged += line[2] != "folder"
+                yield line
             else:
                 yield self._listed(found[0], found, self.parse(kept[1]) if kept else None)
 
@@ -116,7 +122,7 @@ class Comparison:
             return None
         rest = kept[len(begins) :]
         is_whole = rest == END if fields[1] != "file" else rest.startswith(FILE) and not SPEAKS_AGAINST.search(rest)
-        return Line(path, kept, fields[1], fields[2]) if is_whole else None
+        return (path, kept, fields[1], fields[2]) if is_whole else None
 
     def _listed(self, path: str, found: Listed, old: Entry | None) -> Item:
         _, _, fields, shared = found

@@ -12,11 +12,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from engines.rclone.bringing import is_as_wanted
-from engines.rclone.comparing import Item, State
+from engines.rclone.comparing import Item, State, is_wanted
 from storage import layout
 from storage.points import arrived, runs
 from storage.points.arrived import Arrived
 from storage.points.entries import Entry
+from storage.points.manifests import Line
 from storage.points.store import Store
 
 
@@ -29,7 +30,7 @@ class Leftovers:
     left: tuple[str, ...]
     is_same: Callable[[Entry, Entry], bool]
 
-    def taken_over(self, items: Iterable[Item]) -> Iterator[Item]:
+    def taken_over(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
         """The items, with those that earlier runs have brought marked as done. Sorted by path, as the marks are."""
         with ExitStack() as opened:
             for run in self.left:
@@ -43,14 +44,18 @@ class Leftovers:
             return True
         return run + runs.FLUSHED in self.store.names(f"{self.folder}/{layout.MANIFESTS}")
 
-    def _from(self, planned: Iterator[Entry], items: Iterable[Item], found: Mapping[str, Arrived]) -> Iterator[Item]:
+    def _from(
+        self, planned: Iterator[Entry], items: Iterable[Item | Line], found: Mapping[str, Arrived]
+    ) -> Iterator[Item | Line]:
         plan = next(planned, None)
         for item in items:
+            if not is_wanted(item):
+                yield item
+                continue
             while plan is not None and plan.path < item.path:
                 plan = next(planned, None)
             if (
-                item.state is State.WANTED
-                and plan is not None
+                plan is not None
                 and plan.path == item.path
                 and plan.place in found
                 and is_as_wanted(found[plan.place], item.entry)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from engines.base import BackupTask
 from engines.rclone import local
-from engines.rclone.comparing import Item, State, taken_over
+from engines.rclone.comparing import Item, State, is_wanted, taken_over
 from engines.rclone.point import digests_of_source, looks_same
 from external.processes.runner import StopSignal
 from storage.points.entries import Entry
+from storage.points.manifests import Line
 
 TOGETHER = 2_000
 """Items whose content is checked at a time."""
@@ -63,7 +64,7 @@ class Likeness:
         """True if the source has to confirm by name that a file is gone which it does not list."""
         return self._asks or bool(old.as_of)
 
-    def looked_at(self, items: Iterator[Item]) -> Iterator[Item]:
+    def looked_at(self, items: Iterator[Item | Line]) -> Iterator[Item | Line]:
         """The items, after a look into files of a folder of this host: a file of the same size and time, in which
         something else has changed, is read; it is copied only if its content differs.
         """
@@ -71,12 +72,14 @@ class Likeness:
             yield from items
             return
         while piece := list(islice(items, TOGETHER)):
-            doubtful = [each for each in piece if each.state is State.WANTED and self._may_be_the_same(each)]
-            folder = Path(self._task.source.path)
-            found = digests_of_source(folder, [each.entry for each in doubtful], self._stop) if doubtful else {}
+            doubtful = [each for each in piece if is_wanted(each) and self._may_be_the_same(each)]
+            if not doubtful:
+                yield from piece
+                continue
+            found = digests_of_source(Path(self._task.source.path), [each.entry for each in doubtful], self._stop)
             same = {each.path for each in doubtful if each.old and found.get(each.path) == each.old.digest}
             for item in piece:
-                if item.path in same and item.old:
+                if isinstance(item, Item) and item.path in same and item.old:
                     yield item._replace(state=State.KEPT, entry=taken_over(item.entry, item.old))
                 else:
                     yield item

@@ -85,7 +85,8 @@ class Listing:
             if fields[6] is not None and fields[7] is not None:
                 self.users.add(fields[6])
                 self.groups.add(fields[7])
-            self._check_bounds()
+            if self.found.count >= MOST or self.found.count % LOOK_EVERY == 0:
+                self._check_bounds()
             self.found.add(listed)
 
     def except_for(self, path: str, why: str) -> None:
@@ -102,10 +103,9 @@ class Listing:
         """
         if self.found.count >= MOST:
             raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY.format(MOST))
-        if self.found.count % LOOK_EVERY == 0:
-            disk = Path(tempfile.gettempdir())
-            if lack := room.lack(disk, self.reserve, written=self.found.count and float("inf")):
-                raise RunEnded(Verdict.SOURCE_FAILED, NO_ROOM.format(lack))
+        disk = Path(tempfile.gettempdir())
+        if lack := room.lack(disk, self.reserve, written=self.found.count and float("inf")):
+            raise RunEnded(Verdict.SOURCE_FAILED, NO_ROOM.format(lack))
 
 
 def listed_of(entry: Entry) -> Listed:

@@ -47,74 +47,78 @@ class LocalFolder:
     ) -> None:
         self._top, self._is_left_out, self._go_on = top, is_left_out, go_on
         self._on_exception, self._on_note, self._on_special = on_exception, on_note, on_special
-        self._waiting: list[tuple[bytes, str]] = []
+        self._waiting: list[tuple[str, str]] = []
 
     def __iter__(self) -> Iterator[Listed]:
         """All files, folders and links below it, in no order, without sockets, pipes and devices. Raises: OSError if it
         cannot be listed; and what `go_on` raises.
         """
-        self._waiting = [(os.fsencode(self._top), "")]
+        self._waiting = [(os.fspath(self._top), "")]
         while self._waiting:
             folder, called = self._waiting.pop()
             self._go_on()
             try:
                 with os.scandir(folder) as found:
                     for each in found:
-                        yield from self._seen(each, called)
+                        if listed := self._seen(each, called):
+                            yield listed
             except OSError as error:
                 if not called:
                     raise
                 if not isinstance(error, FileNotFoundError):
                     self._on_exception(called, _why(error))
 
-    def _seen(self, each: os.DirEntry[bytes], called: str) -> Iterator[Listed]:
-        name = shown(os.fsdecode(each.name))
+    def _seen(self, each: os.DirEntry[str], called: str) -> Listed | None:
+        name = shown(each.name)
         path = f"{called}/{name}" if called else name
         if self._is_left_out(path):
-            return
+            return None
         try:
             facts = each.stat(follow_symlinks=False)
             fields = self._fields(each.path, path, facts)
         except FileNotFoundError:
-            return
+            return None
         except OSError as error:
             self._on_exception(path, _why(error))
-            return
+            return None
         if fields is None:
             self._on_special(path, next((kind for kind, is_one in SPECIAL if is_one(facts.st_mode)), "special files"))
-            return
+            return None
         if fields[1] == "folder":
             self._waiting.append((each.path, path))
-        is_linked = fields[1] == "file" and facts.st_nlink > 1
-        yield path, head_of(*fields), fields, (facts.st_dev, facts.st_ino) if is_linked else None
+        is_linked = facts.st_nlink > 1 and fields[1] == "file"
+        return path, head_of(*fields), fields, (facts.st_dev, facts.st_ino) if is_linked else None
 
-    def _fields(self, file: bytes, path: str, facts: os.stat_result) -> Fields | None:
-        mode, target, size = stat.S_IMODE(facts.st_mode), "", 0
+    def _fields(self, file: str, path: str, facts: os.stat_result) -> Fields | None:
+        mode, target, size = facts.st_mode, "", 0
         changed = inode = None
-        if stat.S_ISREG(facts.st_mode):
+        if stat.S_ISREG(mode):
             kind, size, changed, inode = "file", facts.st_size, facts.st_ctime_ns, facts.st_ino
-        elif stat.S_ISDIR(facts.st_mode):
+        elif stat.S_ISDIR(mode):
             kind = "folder"
-        elif stat.S_ISLNK(facts.st_mode):
-            kind, target = "link", os.fsdecode(os.readlink(file))
+        elif stat.S_ISLNK(mode):
+            kind, target = "link", os.readlink(file)
             size = len(os.fsencode(target))
         else:
             return None
         return (
-            path, kind, size, written(facts.st_mtime_ns), mode, target,
+            path, kind, size, written(facts.st_mtime_ns), mode & 0o7777, target,
             facts.st_uid, facts.st_gid, changed, inode, self._attributes(file, path),
         )  # fmt: skip
 
-    def _attributes(self, file: bytes, path: str) -> dict[str, str] | None:
+    def _attributes(self, file: str, path: str) -> dict[str, str] | None:
         """The extended attributes, which include ACLs and capabilities. None if there are none, or the file system has
         no such thing.
         """
+        try:
+            names = os.listxattr(file, follow_symlinks=False)
+        except OSError:
+            return None
         found: dict[str, str] = {}
-        with suppress(OSError):
-            for name in os.listxattr(file, follow_symlinks=False):
-                with suppress(OSError):
-                    found[name] = b64encode(os.getxattr(file, name, follow_symlinks=False)).decode()
-        if sum(map(len, (*found, *found.values()))) > MOST_ATTRIBUTES:
+        for name in names:
+            with suppress(OSError):
+                found[name] = b64encode(os.getxattr(file, name, follow_symlinks=False)).decode()
+        if found and sum(map(len, (*found, *found.values()))) > MOST_ATTRIBUTES:
             self._on_note(path, TOO_MANY)
             return None
         return found or None

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from engines.rclone.bringing import Came, Problems
-from engines.rclone.comparing import Item, State
+from engines.rclone.comparing import Item, is_wanted
 from storage import layout
 from storage.points.arrived import Arrived
-from storage.points.manifests import side_by_side
+from storage.points.manifests import Line, side_by_side
 
 OF_A_NAME = re.compile(
     r"invalid argument|name too long|multibyte|(invalid|illegal|bad|unsupported)\W.{0,30}(name|path|character)"
@@ -25,13 +25,13 @@ OF_A_NAME = re.compile(
 """Messages about a file whose name a repository refuses."""
 
 
-def strays(items: Iterable[Item], came: Came, run: str) -> Iterator[tuple[str, Arrived]]:
+def strays(items: Iterable[Item | Line], came: Came, run: str) -> Iterator[tuple[str, Arrived]]:
     """The files in the folders of a run for which no item asked, by place."""
     main, others = layout.folder_of(run), dict(came.others)
 
     def asked() -> Iterator[tuple[str]]:
         for item in items:
-            if item.state is not State.WANTED:
+            if not is_wanted(item):
                 continue
             if item.entry.folder == main and not item.entry.stored:
                 yield (item.path,)

@@ -57,19 +57,19 @@ class Making:
         self._firsts = set(self.comparison.first.values())
         self._since = int(self.task.started_at.timestamp()) * 10**9 - DOUBTFUL_FOR
 
-    def entries(self, items: Iterator[tuple[Item, Arrived | None]]) -> Iterator[Entry | Line]:
+    def entries(self, items: Iterator[tuple[Item | Line, Arrived | None]]) -> Iterator[Entry | Line]:
         """The entries of the point, sorted by path. Raises: Stopped; what the reader of the previous
         manifest raises.
         """
         while piece := list(islice(items, TOGETHER)):
-            made = [None if item.line else self._made(item, arrived) for item, arrived in piece]
+            made = [self._made(item, arrived) if isinstance(item, Item) else None for item, arrived in piece]
             came = [each for each in made if each and each.folder and not each.digest]
-            digests = self._digests(came)
-            unlike = self._unlike(came, digests)
+            digests = self._digests(came) if came else {}
+            unlike = self._unlike(came, digests) if came else set[str]()
             for (item, _), entry in zip(piece, made, strict=True):
-                if item.line is not None:
-                    self.files += item.line.kind != "folder"
-                    yield item.line
+                if not isinstance(item, Item):
+                    self.files += item[2] != "folder"
+                    yield item
                     continue
                 if item.state is State.LINKED:
                     entry = self._linked(item)

@@ -6,16 +6,12 @@ descriptors in a folder for rclone: so it needs none of their names, which may c
 again (\u201b, and any that are not UTF-8), and no link that is put in a file's place leads it elsewhere.
 """
 
-import http.client
-import json
 import os
-import socket
 import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 from engines.base import BackupTask
 from engines.rclone.bringing import Problems, check
@@ -31,8 +27,6 @@ from storage.points.store import PARTIAL_SUFFIX
 LOOK_EVERY_SECONDS = 0.02
 """Seconds between two looks for rclone's socket."""
 OPEN_AT_A_TIME = 200
-ANSWER_SECONDS = 86_400.0
-"""Seconds for an answer: a file may be large. A run that is ended ends rclone, and so the wait."""
 
 
 def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
@@ -81,40 +75,18 @@ def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
 def _tell(
     task: BackupTask, socket_file: Path, pairs: Iterable[tuple[str, str]], problems: Problems, ended: Event
 ) -> None:
+    from engines.rclone.remote_control import ask  # with http.client, a tenth of a child's start
+
     source, target = remote_path(task.source), task.location.at(layout.files_path(task.folder))
     while not socket_file.exists() and not ended.wait(LOOK_EVERY_SECONDS):
         pass
     try:
         for path, place in pairs:
             order = {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place}
-            if error := _ask(socket_file, "operations/copyfile", order).get("error"):
+            if error := ask(socket_file, "operations/copyfile", order).get("error"):
                 problems.by_path[path] = str(error)
     except OSError:  # rclone was ended
         problems.unnamed += 1
     finally:
         with suppress(OSError):
-            _ask(socket_file, "core/quit", {})
-
-
-def _ask(socket_file: Path, what: str, order: dict[str, Any]) -> dict[str, Any]:
-    """Give rclone an order through its socket. Returns its answer. Raises: OSError."""
-    connection = _Connection(socket_file)
-    try:
-        connection.request("POST", f"/{what}", json.dumps(order), {"Content-Type": "application/json"})
-        answer = json.loads(connection.getresponse().read())
-    except (http.client.HTTPException, ValueError) as error:
-        raise OSError(str(error)) from None
-    finally:
-        connection.close()
-    return answer if isinstance(answer, dict) else {}
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, socket_file: Path) -> None:
-        super().__init__("rclone", timeout=ANSWER_SECONDS)
-        self._socket_file = socket_file
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._socket_file))
+            ask(socket_file, "core/quit", {})

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from itertools import islice
 from typing import IO
 
 from engines.rclone import bringing, misplaced
 from engines.rclone.bringing import Came, Lists, Problems, Wanted
-from engines.rclone.comparing import Item, State
+from engines.rclone.comparing import Item, is_wanted, packed, unpacked
 from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
 from external.formatting import several
 from storage import layout
 from storage.points import runs, sorting
 from storage.points.arrived import Arrived
+from storage.points.manifests import Line
 from storage.points.runs import Begun
 from storage.points.sorting import Sorted
 from storage.points.store import StorageFailed
@@ -20,6 +22,8 @@ from storage.points.store import StorageFailed
 ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
 AGAIN = 3
 """Tries of single files, as long as they do not answer, and their source does."""
+BETWEEN_LOOKS = 1_000
+"""The number of items before a stop is noticed."""
 
 
 class Transfer:
@@ -36,23 +40,23 @@ class Transfer:
         self.lacking = 0
         self.draft: IO[bytes]
 
-    def plan(self, items: Iterable[Item]) -> None:
+    def plan(self, items: Iterable[Item | Line]) -> None:
         """Take the items of a run, sorted by path, and write them into a file, since they are read more than once."""
         self._write(self.wanted.placed(items))
 
     @property
-    def items(self) -> Iterator[Item]:
-        return self._counted(map(Item.unpacked, sorting.read(self.draft)))
+    def items(self) -> Iterator[Item | Line]:
+        return self._counted(map(unpacked, sorting.read(self.draft)))
 
     @property
-    def brought(self) -> Iterator[tuple[Item, Arrived | None]]:
+    def brought(self) -> Iterator[tuple[Item | Line, Arrived | None]]:
         """Each item, with the file that was brought for it; None if none was."""
         return bringing.with_arrived(self.items, self.came, self.begun.name)
 
     def bring(self) -> None:
         """Bring the planned files. Raises: RunEnded; what stores raise."""
         run, begun = self.run, self.begun
-        planned = (item.entry for item in self.items if item.state is State.WANTED)
+        planned = (each.entry for each in self.items if is_wanted(each))
         runs.mark(self.store, self.task.folder, begun.name, run.header("rclone", "", boot=runs.boot()), planned)
         run.progress.total = self.wanted.size
         self.problems = bringing.bring(self.task, self.wanted.lists, run.transfer)
@@ -71,7 +75,7 @@ class Transfer:
         """Try again, one by one, the files that did not come and still may. Returns True if there was any."""
         again, self.lacking = Lists(self.opened), 0
         for item, found in self.brought:
-            if found is None and item.state is State.WANTED:
+            if found is None and is_wanted(item):
                 self.lacking += 1
                 if not item.entry.stored and self.problems.may_pass(item.path):
                     again.add(item.entry.folder, item.path)
@@ -113,9 +117,9 @@ class Transfer:
         """Bring these files under other names. Returns their paths and new places."""
         renamed, places = len(self.wanted.renamed), list[str]()
 
-        def items() -> Iterator[Item]:
+        def items() -> Iterator[Item | Line]:
             for item, found in self.brought:
-                if item.state is State.WANTED and not item.entry.stored and is_meant(item, found):
+                if is_wanted(item) and not item.entry.stored and is_meant(item, found):
                     places.extend([item.entry.place] if found else [])
                     yield item._replace(entry=self.wanted.rename(item.entry))
                 else:
@@ -142,13 +146,12 @@ class Transfer:
         self.run.check_it_answers(self.problems.is_silent)
         bringing.look(self.store, self.task.folder, self.begun.name, self.wanted.folders, self.came)
 
-    def _write(self, items: Iterable[Item]) -> None:
-        packed = (item.packed for item in self._counted(items))
-        self.draft = self.opened.enter_context(sorting.written(packed))
+    def _write(self, items: Iterable[Item | Line]) -> None:
+        self.draft = self.opened.enter_context(sorting.written(map(packed, self._counted(items))))
 
-    def _counted(self, items: Iterable[Item]) -> Iterator[Item]:
+    def _counted(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
         """The items, with a check for a stop every now and then. Raises: Stopped."""
-        for number, item in enumerate(items):
-            if number % 1000 == 0:
-                self.store.go_on()
-            yield item
+        waiting = iter(items)
+        while piece := list(islice(waiting, BETWEEN_LOOKS)):
+            self.store.go_on()
+            yield from piece

@@ -21,8 +21,8 @@ def lines_of(unpacked: IO[bytes], packed: int) -> Iterator[bytes]:
     """The lines of a file that has `packed` bytes before it is unpacked. Raises: OutOfBounds."""
     left = UNPACKED * packed + AT_LEAST
     while line := unpacked.readline(LONGEST_LINE + 1):
-        left -= len(line)
-        if len(line) > LONGEST_LINE:
+        left -= (size := len(line))
+        if size > LONGEST_LINE:
             raise OutOfBounds(f"it holds a line of more than {LONGEST_LINE:,} bytes")
         if left < 0:
             raise OutOfBounds(f"it unpacks to more than {UNPACKED} times its {packed:,} bytes")
@@ -31,6 +31,8 @@ def lines_of(unpacked: IO[bytes], packed: int) -> Iterator[bytes]:
 
 def is_nameable(path: str) -> bool:
     """True if a manifest may name this path."""
+    if len(path) < MOST_PARTS:
+        return True
     if path.count("/") >= MOST_PARTS:
         return False
     return len(path) * 4 <= LONGEST_PATH or len(path.encode("utf-8", "surrogatepass")) <= LONGEST_PATH

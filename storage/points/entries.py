@@ -2,6 +2,7 @@
 
 import json
 import re
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 from storage import layout
@@ -126,9 +127,9 @@ def head_of(
     told: str = "",
 ) -> str:
     """The beginning of an entry's line: the facts from the source."""
-    known = f'{{"path":{ENCODER.encode(path)},"kind":"{kind}","size":{size}'
+    known = f'{{"path":{encode_basestring(path)},"kind":"{kind}","size":{size}'
     if modified:
-        known += f',"modified":{ENCODER.encode(modified)}'
+        known += f',"modified":{encode_basestring(modified)}'
     if mode is not None:
         known += f',"mode":{mode}'
     if target:

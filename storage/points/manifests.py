@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 from storage.points.bounds import OutOfBounds, lines_of
 from storage.points.entries import ENCODER, LARGEST, Entry, entry_of
@@ -36,14 +36,19 @@ FORMAT = 2
 NO_TEXTS = ("format", "complete", "users", "groups", "not_kept")
 DECODER = json.JSONDecoder()
 BEGINS = b'{"path":"'
-BUFFERED = 2**16
-"""Bytes of a buffer. gzip takes longer to handle a single line than to compress it."""
+BUFFERED, TOGETHER = 2**16, 500
+"""Bytes of a buffer, and lines that are written at once. gzip takes longer to handle a single line than to compress it.
+"""
 
 
 class ManifestDamaged(Exception):
     """A manifest that cannot be read whole. The message says which file is wrong, and how."""
 
 
+Line = tuple[str, bytes, str, int]
+"""The path of an entry, its line of a manifest, its kind and size, for a path that has its file, link or folder
+(`Entry.is_kept`). A plain tuple, since most of a run's entries are such lines, written and read several times.
+"""
 Pair = tuple[Entry | None, Entry | None]
 Left = TypeVar("Left", bound=tuple[Any, ...])
 Right = TypeVar("Right", bound=tuple[Any, ...])
@@ -89,39 +94,35 @@ class Totals:
     missing: int = 0
 
 
-class Line(NamedTuple):
-    """An entry as a line of a manifest, for a path that has its file, link or folder (`Entry.is_kept`)."""
-
-    path: str
-    line: bytes
-    kind: str
-    size: int
-
-
 def write(file: Path, header: Header, entries: Iterable[Entry | Line]) -> Totals:
     """Write a manifest of entries that are sorted by path. Raises: OSError; ValueError for entries out of order."""
     digest = hashlib.sha256()
     count = _Count()
-    before = None
-    with gzip.open(file, "wb", compresslevel=3) as packed, io.BufferedWriter(packed, BUFFERED) as out:
+    before = ""
+    with gzip.open(file, "wb", compresslevel=3) as packed:
 
-        def put(line: bytes) -> None:
-            digest.update(line)
-            out.write(line)
+        def put(lines: list[bytes]) -> None:
+            joined = b"".join(lines)
+            digest.update(joined)
+            packed.write(joined)
 
-        put(_line(ENCODER.encode(_said(header))))
+        waiting = [_line(ENCODER.encode(_said(header)))]
         for entry in entries:
-            if before is not None and entry.path <= before:
-                raise ValueError(f"{entry.path!r} comes after {before!r}")
-            before = entry.path
-            if isinstance(entry, Line):
-                put(entry.line)
-                count.add_kept(entry.kind, entry.size)
-            else:
-                put(_line(entry.line))
+            if entry[0] <= before:
+                raise ValueError(f"{entry[0]!r} comes after {before!r}")
+            before = entry[0]
+            if isinstance(entry, Entry):
+                waiting.append(_line(entry.line))
                 count.add(entry)
+            else:
+                waiting.append(entry[1])
+                count.add_kept(entry[2], entry[3])
+            if len(waiting) >= TOGETHER:
+                put(waiting)
+                waiting.clear()
+        put(waiting)
         totals = count.totals
-        put(_line(ENCODER.encode(dataclasses.asdict(totals) | {"sha256": digest.hexdigest()})))
+        packed.write(_line(ENCODER.encode(dataclasses.asdict(totals) | {"sha256": digest.hexdigest()})))
     return totals
 
 

@@ -5,10 +5,9 @@ import marshal
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from itertools import islice
 from operator import itemgetter
 from typing import IO, Generic, TypeVar
-
-from storage.points.batches import batches
 
 Item = TypeVar("Item", bound=tuple[object, ...])
 
@@ -57,7 +56,8 @@ def written(items: Iterable[Item]) -> IO[bytes]:
     """A file without a name that holds these plain tuples, to be `read` as often as wanted, one reader at a time."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     try:
-        for piece in batches(items, PIECE):
+        waiting = iter(items)
+        while piece := list(islice(waiting, PIECE)):
             packed = marshal.dumps(piece)
             file.write(len(packed).to_bytes(LENGTH) + packed)
     except BaseException:
