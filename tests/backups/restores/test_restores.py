@@ -16,6 +16,7 @@ from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
 from sources.models import Repository, Restore, Source
 from tests.api.asking import fields_of
+from tests.backups.points_to_remove import HERE
 from tests.backups.restores.asking import ask, work
 from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines.peers import back_up as dump
@@ -54,6 +55,7 @@ def test_a_restore_is_asked_for_over_the_api_and_run_by_a_worker(built: Built, t
     assert list(log) == ["asked for", "began", "succeeded"]
 
 
+@HERE
 def test_a_target_is_where_links_led_when_it_was_asked_for(built: Built, tmp_path: Path, settings: Any) -> None:
     """Who may write to a folder above it puts a link there afterwards, or asks for a link in the source."""
     allowed, elsewhere = tmp_path / "allowed", tmp_path / "elsewhere"
