@@ -4,11 +4,13 @@ And servers of a test's own get its tables."""
 import fcntl
 import os
 import subprocess
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from engines.restores.playing import without_unknown
 from external.processes.programs import find_postgresql_program
 from tests.jobs.worker_processes import database_url
 
@@ -46,6 +48,8 @@ def django_db_modify_db_settings(
 
 def copy_tables(url: str) -> None:
     """Into an empty database of another server. The test's own has been set up."""
-    dump = subprocess.run([find_postgresql_program("pg_dump"), database_url()], capture_output=True, check=True)
+    dump_command = [find_postgresql_program("pg_dump"), "--no-owner", database_url()]
+    dump = subprocess.run(dump_command, capture_output=True, check=True)
+    as_all_versions_know_it = b"".join(without_unknown(BytesIO(dump.stdout)))
     psql = [find_postgresql_program("psql"), "--quiet", "--set=ON_ERROR_STOP=1", url]
-    subprocess.run(psql, input=dump.stdout, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(psql, input=as_all_versions_know_it, stdout=subprocess.DEVNULL, check=True)

@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, eventually
 
 CONFIGURATION = """
 [databases]
-* = host={host} port=5432 user={user} password={password}
+* = host={host} port={server_port} user={user} password='{password}'
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
@@ -36,7 +36,10 @@ def pooled_url(tmp_path: Path) -> Iterator[str]:
     tmp_path.chmod(0o755)
     configuration = tmp_path / "pgbouncer.ini"
     configuration.write_text(
-        CONFIGURATION.format(host=server["host"], user=server["user"], password=server["password"], port=port)
+        CONFIGURATION.format(
+            host=server["host"], server_port=server.get("port") or 5432, user=server["user"],
+            password=server["password"].replace("'", "''"), port=port,
+        )  # fmt: skip
     )
     account = Layout(Path(os.environ["BACKUPSCHED_TEST_VAR"])).account
     command = [

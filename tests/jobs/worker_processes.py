@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.conf import settings
@@ -34,7 +35,7 @@ SCRIPT = Path(__file__).parent / "worker_script.py"
 def database_url() -> str:
     """The test's own database."""
     database = connection.get_connection_params()
-    password = f":{database['password']}" if database.get("password") else ""
+    password = f":{quote(database['password'], safe='')}" if database.get("password") else ""
     host = str(database.get("host") or "").replace("/", "%2F")
     return f"postgresql://{database['user']}{password}@{host}:{database.get('port') or 5432}/{database['dbname']}"
 

@@ -36,7 +36,7 @@ def database(**fields: Any) -> Source:
     server = connection.get_connection_params()
     usual = {
         "address": server["host"],
-        "port": int(server["port"]),
+        "port": int(server.get("port") or 5432),
         "path": server["dbname"],
         "options": {"user": server["user"]},
         "secret": "env:BACKUP_SECRET_SHOP" if server.get("password") else "",
