@@ -29,21 +29,22 @@ OPTIONS = {
 QUOTED = re.compile(r"""(['"]).*\1""", re.DOTALL)
 
 
-def databases(url: str | None, var_dir: Path, *, pooled: bool = False) -> dict[str, Any]:
+def databases(url: str | None, var_dir: Path, *, pooled: bool = False, kept_in: Path | None = None) -> dict[str, Any]:
     """Django's DATABASES for `DATABASE_URL`, or for the embedded server in `var_dir` if there is none.
 
-    `pooled`: connections pass a pooler of transactions, so no cursor outlives its transaction.
+    `pooled`: connections pass a pooler of transactions, so no cursor outlives its transaction. `kept_in`: the file
+    that the URL is from, named where the server does not answer; None if it is from the environment.
 
     Starts nothing. Raises: ImproperlyConfigured for a malformed URL or one of another database system.
     """
-    database = _external(url) if url else _embedded(var_dir)
+    database = _external(url, kept_in) if url else _embedded(var_dir)
     database["OPTIONS"] = {**OPTIONS, **database.get("OPTIONS", {})}
     return {
         "default": {**database, "CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True, "DISABLE_SERVER_SIDE_CURSORS": pooled}
     }
 
 
-def _external(url: str) -> dict[str, Any]:
+def _external(url: str, kept_in: Path | None) -> dict[str, Any]:
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme not in ("postgres", "postgresql"):
         raise ImproperlyConfigured(
@@ -54,7 +55,8 @@ def _external(url: str) -> dict[str, Any]:
         return {
             **_parsed(url),
             "ENGINE": "backupsched.postgresql",
-            "WHEN_AWAY": "Check DATABASE_URL, and that the server runs; unset it to use the embedded one.",
+            "WHEN_AWAY": f"Check DATABASE_URL{f' in {kept_in}' if kept_in else ''}, and that the server runs; "
+            f"{'take the line out' if kept_in else 'unset it'} to use the embedded one.",
         }
     except (ValueError, ProgrammingError) as error:
         why = QUOTED.sub("…", str(error).strip())  # what is quoted may be the password, so the cause is left out, too

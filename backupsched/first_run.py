@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import psycopg
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 
+from backupsched.secret_files import is_given
+
 SETTINGS = "settings.env"
 """The file's name in an installation's directory: lines of NAME=VALUE, as systemd's EnvironmentFile and shells read
 them.
@@ -29,15 +31,20 @@ class Unfit(ValueError):
     """An answer that does not do. The text says why, and what to do."""
 
 
-def read_settings(folder: Path, environment: MutableMapping[str, str]) -> None:
-    """Add what `folder`/settings.env has to the environment, which wins. Raises: ImproperlyConfigured."""
-    path = folder / SETTINGS
+def read_settings(folder: Path, environment: MutableMapping[str, str]) -> dict[str, Path]:
+    """Add the variables of `folder`/settings.env to the environment, which wins. Returns those that were added, with
+    the file's path. Raises: ImproperlyConfigured.
+    """
+    path, added = folder / SETTINGS, dict[str, Path]()
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return
+        return added
+    except NotADirectoryError as error:
+        raise ImproperlyConfigured(f"{folder} is not a directory: name another one in BACKUPSCHED_VAR") from error
     except (OSError, UnicodeError) as error:
-        raise ImproperlyConfigured(f"{path} cannot be read: {error}") from error
+        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise ImproperlyConfigured(f"{path} cannot be read: {why}. Let the account of this process read it") from error
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -48,7 +55,10 @@ def read_settings(folder: Path, environment: MutableMapping[str, str]) -> None:
             name = ""
         if not name:
             raise ImproperlyConfigured(f"{path}, line {number}, is not NAME=VALUE, with quotes around spaces")
-        environment.setdefault(name, word)
+        if not is_given(name, environment):
+            environment[name] = word
+            added[name] = path
+    return added
 
 
 def write_settings(folder: Path, settings: dict[str, str]) -> Path:

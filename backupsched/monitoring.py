@@ -1,4 +1,4 @@
-"""Pages for monitoring of a web process: `/metrics`, `/healthz`, `/readyz`.
+"""Pages for monitoring of a web process: `/metrics`, `/livez` (also `/healthz`), `/readyz`.
 
 They are answered before all else: monitoring knows a host by its address, sends no cookie and follows no redirect. One
 thread queries the database for them, at most once in some seconds, and requests wait for it for a limited time.
@@ -36,6 +36,10 @@ METRICS_SECONDS = 8.0
 READY_FRESH_SECONDS = 5.0
 """Reading the migrations from disk takes 0.1 s."""
 READY_SECONDS = 3.0
+STEADY_SECONDS = 15.0
+"""A web process that was ready stays so for this long while its database does not answer: one slow answer, or a
+failover, takes no process out of a load balancer's list, least of all every one of them at once.
+"""
 
 MAY_READ = Staff(Scope.READ, "sources.view_source")
 
@@ -75,6 +79,46 @@ class NotReady(Exception):
     """The message says why."""
 
 
+class Recovering(Exception):
+    """The database answers again, and not yet for long enough."""
+
+
+class Steadied:
+    """Hysteresis over `get`. Its last answer covers errors that have lasted less than `seconds`; after longer ones
+    it has to answer for a third of that time before it is believed, so that what comes and goes stays away. NotReady
+    is a fact and no error: it is passed on at once.
+    """
+
+    def __init__(self, get: Callable[[], bytes], seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._get, self._seconds, self._clock, self._lock = get, seconds, clock, Lock()
+        self._answer: bytes | None = None
+        self._bad_since: float | None = None
+        self._good_since: float | None = None
+
+    def get(self) -> bytes:
+        """Raises: what `get` raises; Recovering."""
+        try:
+            answer = self._get()
+        except NotReady:
+            raise
+        except Exception:
+            with self._lock:
+                now, self._good_since = self._clock(), None
+                self._bad_since = now if self._bad_since is None else self._bad_since
+                if self._answer is None or now - self._bad_since >= self._seconds:
+                    self._answer = None
+                    raise
+                return self._answer
+        with self._lock:
+            now = self._clock()
+            self._good_since = now if self._good_since is None else self._good_since
+            was_out = self._answer is None and self._bad_since is not None
+            if was_out and now - self._good_since < self._seconds / 3:
+                raise Recovering
+            self._answer, self._bad_since = answer, None
+            return answer
+
+
 def _readiness() -> bytes:
     with at_most(READY_SECONDS):
         if differences := migrated.differences().what:
@@ -85,16 +129,19 @@ def _readiness() -> bytes:
 TOTALS = LatestResult(metrics.exposition, FRESH_SECONDS, METRICS_SECONDS)
 BY_SOURCE = LatestResult(lambda: metrics.exposition(by_source=True), FRESH_SECONDS, METRICS_SECONDS)
 READINESS = LatestResult(_readiness, READY_FRESH_SECONDS, READY_SECONDS)
+STEADIED = Steadied(lambda: READINESS.get(), STEADY_SECONDS)
 
 
-def healthz(request: HttpRequest) -> HttpResponse:
+def livez(request: HttpRequest) -> HttpResponse:
     """This process answers. Asks no database."""
     return _plain("ok")
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """The database answers and has the tables of this version; otherwise 503 with the reason."""
-    return _answer(READINESS, "text/plain; charset=utf-8")
+    """The database answers and has the tables of this version; otherwise 503 with the reason. An outage of less than
+    STEADY_SECONDS changes nothing.
+    """
+    return _answer(STEADIED, "text/plain; charset=utf-8")
 
 
 def metrics_page(request: HttpRequest) -> HttpResponse:
@@ -113,7 +160,7 @@ def metrics_page(request: HttpRequest) -> HttpResponse:
     return _answer(BY_SOURCE if request.GET.get("sources") == "1" else TOTALS, CONTENT_TYPE_LATEST)
 
 
-PAGES = {"/metrics": metrics_page, "/healthz": healthz, "/readyz": readyz}
+PAGES = {"/metrics": metrics_page, "/healthz": livez, "/livez": livez, "/readyz": readyz}
 
 
 class Monitoring:
@@ -139,11 +186,13 @@ def _is_of_a_network(request: HttpRequest) -> bool:
     return any(address in network for network in settings.METRICS_NETWORKS)
 
 
-def _answer(kept: LatestResult, content_type: str) -> HttpResponse:
+def _answer(kept: LatestResult | Steadied, content_type: str) -> HttpResponse:
     try:
         answer = HttpResponse(kept.get(), content_type=content_type)
     except NotReady as error:
         return _plain(str(error), 503)
+    except Recovering:
+        return _plain("the database answers again, and not yet for long enough", 503)
     except (Error, TookTooLong, NotInTime, ImproperlyConfigured) as error:
         return _unanswered(error)
     answer["Cache-Control"] = "no-store"

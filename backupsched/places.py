@@ -90,7 +90,8 @@ def secret_key(var_dir: Path) -> str:
 
 
 OF_AN_INSTALLATION = (
-    "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "DATABASE_URL", "DEBUG", "SECRET_KEY", "SECRET_KEY_FALLBACKS",
+    "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "DATABASE_PASSWORD", "DATABASE_URL", "DEBUG", "SECRET_KEY",
+    "SECRET_KEY_FALLBACKS",
 )  # fmt: skip
 
 
@@ -101,6 +102,6 @@ def enter_the_demo(environment: MutableMapping[str, str]) -> None:
     """
     outer = Path(environment.get("BACKUPSCHED_VAR") or usual_var_directory(environment, os.geteuid()))
     for name in list(environment):
-        if name in OF_AN_INSTALLATION or name.startswith(("BACKUPSCHED_", "PG")):
+        if name.removesuffix("_FILE") in OF_AN_INSTALLATION or name.startswith(("BACKUPSCHED_", "PG")):
             del environment[name]
     environment["BACKUPSCHED_VAR"] = str(outer.resolve() / "demo")

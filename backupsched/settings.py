@@ -21,12 +21,14 @@ from backupsched.environment import (
 )
 from backupsched.first_run import read_settings
 from backupsched.places import CHECKOUT, PACKAGE, PROGRAM, SHIPPED, secret_key, usual_var_directory
+from backupsched.secret_files import read_secret_files
 
 BASE_DIR = PACKAGE.parent
 VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or usual_var_directory(os.environ, os.geteuid())).resolve()
-read_settings(VAR_DIR, os.environ)
+KEPT_IN_FILES = read_settings(VAR_DIR, os.environ)
 if CHECKOUT is None:
-    read_settings(Path("/etc/backupsched"), os.environ)
+    KEPT_IN_FILES |= read_settings(Path("/etc/backupsched"), os.environ)
+read_secret_files(os.environ)
 AGENT = SHIPPED / "agent" / "backupsched-agent"
 DOCS = SHIPPED / "docs"
 
@@ -102,7 +104,9 @@ TEMPLATES = [
 ]
 
 WAKE = os.environ.get("BACKUPSCHED_WAKE", "listen")
-DATABASES = databases(os.environ.get("DATABASE_URL"), VAR_DIR, pooled=WAKE == "poll")
+DATABASES = databases(
+    os.environ.get("DATABASE_URL"), VAR_DIR, pooled=WAKE == "poll", kept_in=KEPT_IN_FILES.get("DATABASE_URL")
+)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 LANGUAGE_CODE = "en"
@@ -127,7 +131,9 @@ PROXY = os.environ.get("BACKUPSCHED_PROXY", "127.0.0.1" if TLS else "")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TLS
 SECURE_HSTS_SECONDS = 365 * 86_400 if TLS else 0
 # HSTS for subdomains and preloading are for the domain's owner to decide; the proxy may add them
-SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+# Django 6.1 wants `django.contrib.postgres` for array fields, which it needs for lookups and forms that are not used
+# here; its app asks each new connection for types of extensions
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "postgres.E005"]
 # the theme's Alpine evaluates the attributes of its templates; style attributes are the theme's and the pictures'
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

@@ -7,6 +7,7 @@ import subprocess
 from io import BytesIO
 from pathlib import Path
 
+import django
 import pytest
 from pytest_django import DjangoDbBlocker
 
@@ -15,6 +16,8 @@ from external.processes.programs import find_postgresql_program
 from tests.jobs.worker_processes import database_url
 
 TEMPLATE = "test_migrated"
+WITHOUT_ROWS = {"serialize": False} if django.VERSION < (6, 1) else {}
+"""Django 6.1 keeps no copy of the rows unless it is asked for, and warns of the argument."""
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +39,7 @@ def django_db_modify_db_settings(
             usual, own = connection.settings_dict["NAME"], tested["NAME"]
             tested["NAME"] = TEMPLATE
             with django_db_blocker.unblock():
-                connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+                connection.creation.create_test_db(verbosity=0, autoclobber=True, **WITHOUT_ROWS)
                 connection.close()
             tested["NAME"] = own
             settings.DATABASES["default"]["NAME"] = connection.settings_dict["NAME"] = usual

@@ -37,8 +37,11 @@ def pooled_url(tmp_path: Path) -> Iterator[str]:
     configuration = tmp_path / "pgbouncer.ini"
     configuration.write_text(
         CONFIGURATION.format(
-            host=server["host"], server_port=server.get("port") or 5432, user=server["user"],
-            password=server["password"].replace("'", "''"), port=port,
+            host=server["host"],
+            server_port=server.get("port") or 5432,
+            user=server["user"],
+            password=server["password"].replace("'", "''"),
+            port=port,
         )  # fmt: skip
     )
     account = Layout(Path(os.environ["BACKUPSCHED_TEST_VAR"])).account

@@ -34,6 +34,7 @@ def _nothing_kept(monkeypatch):
     for name in ("TOTALS", "BY_SOURCE", "READINESS"):
         kept = getattr(monitoring, name)
         monkeypatch.setattr(monitoring, name, monitoring.LatestResult(kept._compute, kept._fresh, PATIENCE))
+    monkeypatch.setattr(monitoring, "STEADIED", monitoring.Steadied(lambda: monitoring.READINESS.get(), 0))
 
 
 def test_metrics_are_for_tokens_that_may_look_at_sources_and_for_named_networks(settings):
@@ -171,6 +172,37 @@ def test_it_is_alive_without_a_database_and_ready_with_a_migrated_one(monkeypatc
     answer = client.get("/readyz")
     assert (answer.status_code, answer.content) == (503, b"the database does not answer\n")
     connection.close()
-    assert client.get("/healthz").content == b"ok\n"
+    assert {client.get(path).content for path in ("/livez", "/healthz")} == {b"ok\n"}
     assert connection.connection is None
     assert client.head("/healthz").status_code == 200
+
+
+def test_a_short_outage_leaves_it_ready_and_one_that_comes_and_goes_keeps_it_away(monkeypatch):
+    now, database = [0.0], iter(())
+    seen: list[str] = []
+
+    def ask() -> bytes:
+        if (answer := next(database)) == "away":
+            raise OperationalError("connection failed")
+        if answer == "old":
+            raise monitoring.NotReady("the database lacks 1 migration")
+        return b"ready\n"
+
+    monkeypatch.setattr(monitoring, "STEADIED", monitoring.Steadied(ask, 15, lambda: now[0]))
+    client = Client(**ANOTHER_HOST)
+
+    def asked_every_five_seconds(*answers: str) -> str:
+        nonlocal database
+        database, seen[:] = iter(answers), []
+        for _ in answers:
+            seen.append("+" if client.get("/readyz").status_code == 200 else "-")
+            now[0] += 5
+        return "".join(seen)
+
+    assert asked_every_five_seconds("away", "ready") == "--"  # it was never ready: an answer of a moment is none
+    assert asked_every_five_seconds("ready", "away", "away", "away", "ready") == "+++++"
+    assert (
+        asked_every_five_seconds("away", "away", "away", "away", "away", "ready", "away", "ready", "ready")
+        == "+++-----+"
+    )
+    assert asked_every_five_seconds("old", "ready") == "-+"

@@ -1,0 +1,71 @@
+"""Secrets that a platform mounts as files."""
+
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from backupsched import first_run
+from backupsched.database import databases
+from backupsched.secret_files import read_secret_files
+
+URL = "postgresql://keeper@database:5432/backupsched?sslmode=require"
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("hunter2 /@%:ü\n", encoding="utf-8")
+    return path
+
+
+def test_a_file_takes_the_place_of_its_variable_and_processes_below_find_the_secret(secret: Path) -> None:
+    found = {"SECRET_KEY_FILE": str(secret), "DATABASE_URL": URL, "DATABASE_PASSWORD_FILE": str(secret)}
+    read_secret_files(found)
+    assert found["SECRET_KEY"] == "hunter2 /@%:ü"
+    assert sorted(found) == ["DATABASE_URL", "SECRET_KEY"]
+    database = databases(found["DATABASE_URL"], Path())["default"]
+    assert [database[each] for each in ("USER", "PASSWORD", "HOST", "PORT", "NAME")] == [
+        "keeper", "hunter2 /@%:ü", "database", 5432, "backupsched",
+    ]  # fmt: skip
+    again = dict(found)
+    read_secret_files(again)
+    assert again == found
+
+
+def test_the_environment_wins_over_the_file_of_settings_in_whichever_form_it_gives_a_secret(secret: Path) -> None:
+    first_run.write_settings(secret.parent, {"DATABASE_URL": "postgresql://kept", "SECRET_KEY_FILE": "/nowhere"})
+    found = {"DATABASE_URL_FILE": str(secret), "SECRET_KEY": "given"}
+    first_run.read_settings(secret.parent, found)
+    assert found == {"DATABASE_URL_FILE": str(secret), "SECRET_KEY": "given"}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "cannot be read: No such file or directory. Make that file, readable by"),
+        ("", "must hold the secret as its only line"),
+        (" \n", "must hold the secret as its only line"),
+        ("hunter2\nand more", "must hold the secret as its only line"),
+        (b"hunter2\xff", "is not text in UTF-8"),
+    ],
+)
+def test_a_file_that_does_not_do_is_named_without_its_content(content: str | bytes | None, why: str, tmp_path) -> None:
+    path = tmp_path / "secret"
+    if content is not None:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(ImproperlyConfigured) as caught:
+        read_secret_files({"SECRET_KEY_FILE": str(path)})
+    assert str(caught.value).startswith(f"SECRET_KEY_FILE: {path} {why}")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_what_contradicts_itself_is_refused(secret: Path) -> None:
+    with pytest.raises(ImproperlyConfigured, match="SECRET_KEY and SECRET_KEY_FILE are both set"):
+        read_secret_files({"SECRET_KEY_FILE": str(secret), "SECRET_KEY": "x"})
+    with pytest.raises(ImproperlyConfigured, match="cannot be read: Is a directory"):
+        read_secret_files({"SECRET_KEY_FILE": str(secret.parent)})
+    for url in ("", "nonsense", "postgresql://host/name", "postgresql://a:b@host/name"):
+        with pytest.raises(ImproperlyConfigured, match="a user and no password, as postgresql://user@host") as caught:
+            read_secret_files({"DATABASE_URL": url, "DATABASE_PASSWORD_FILE": str(secret)})
+        assert "hunter2" not in str(caught.value)
