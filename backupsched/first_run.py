@@ -21,6 +21,8 @@ them.
 """
 OLDEST_SERVER = 140000
 CONNECT_SECONDS = 10
+IDENTITY = "repository.json"
+"""The file of a repository that says whose it is."""
 LINE = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)")
 LOOK = """
 SELECT has_schema_privilege(current_schema(), 'CREATE'), pg_is_in_recovery(), current_setting('server_encoding')
@@ -120,19 +122,29 @@ def source(text: str) -> str:
 
 def repository(text: str, beside: str) -> str:
     """Returns the absolute path of a folder that can be written, made where it was missing; it may not be in the
-    source `beside`, nor have it in it. Raises: Unfit."""
+    source `beside`, nor have it in it, and has nothing but a repository in it. Raises: Unfit."""
+    from engines.at_repositories.probing import of_others
+
     path = Path(text).expanduser().absolute()
     real, real_source = path.resolve(), Path(beside).resolve()
     if real_source == real or real_source in real.parents:
         raise Unfit(f"{path} is inside {beside}: each backup would copy the backups. Name a folder elsewhere")
     if real in real_source.parents:
         raise Unfit(f"{path} holds {beside}, which is backed up: name a folder of its own, on another disk at best")
+    if path.exists() and not path.is_dir():
+        raise Unfit(f"{path} is not a folder: name one, or one that is still to be made")
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
+        found = [] if (path / IDENTITY).exists() else of_others(each.name for each in path.iterdir())
     except OSError as error:
-        raise Unfit(f"{path} cannot be written: {error.strerror}") from None
+        raise Unfit(
+            f"{path} cannot be written: {error.strerror}. Name another folder, or run it as an account that may"
+        ) from None
+    if found:
+        named = f"such as {min(found)}: name an empty folder, or one that is still to be made, such as"
+        raise Unfit(f"{path} holds other files, {named} {path / 'backupsched'}")
     return str(path)
 
 

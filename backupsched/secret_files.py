@@ -21,18 +21,20 @@ def read_secret_files(environment: MutableMapping[str, str]) -> None:
     Raises: ImproperlyConfigured, naming variable and path, never a content.
     """
     for name in FROM_FILES:
-        path = environment.pop(name + SUFFIX, "")
-        if not path:
-            continue
-        if environment.get(name):
+        path = environment.get(name + SUFFIX, "")
+        if path and environment.get(name):
             raise ImproperlyConfigured(f"{name} and {name}{SUFFIX} are both set: leave one of them out")
-        environment[name] = _content(name + SUFFIX, Path(path))
-    if password := environment.pop(PASSWORD, ""):
+        if path:
+            environment[name] = _content(name + SUFFIX, Path(path))
+        # only now: settings that could not be read are read once more, and would go on without
+        environment.pop(name + SUFFIX, None)
+    if password := environment.get(PASSWORD, ""):
         environment["DATABASE_URL"] = _with_password(environment.get("DATABASE_URL", ""), password)
+        del environment[PASSWORD]
 
 
 def is_given(name: str, environment: Mapping[str, str]) -> bool:
-    """Whether the environment has this variable, as itself or by the name of a file."""
+    """Returns True if the environment has this variable, as itself or by the name of a file."""
     plain = name.removesuffix(SUFFIX)
     return plain in environment or plain + SUFFIX in environment
 

@@ -42,7 +42,7 @@ def pooled_url(tmp_path: Path) -> Iterator[str]:
             user=server["user"],
             password=server["password"].replace("'", "''"),
             port=port,
-        )  # fmt: skip
+        )
     )
     account = Layout(Path(os.environ["BACKUPSCHED_TEST_VAR"])).account
     command = [

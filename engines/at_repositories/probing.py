@@ -8,6 +8,7 @@ repository itself is made there, and a snapshot says whose it is.
 
 import secrets
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -82,7 +83,11 @@ def held_by_others(outside: Store) -> list[str]:
     """The names in a place that does not say whose it is, without those that file systems and probes leave there."""
     found: list[str] = []
     outside.run("lsf", "--max-depth=1", outside.location.root, missing_ok=True, on_line=found.append)
-    names = (each.rstrip("/") for each in found)
+    return of_others(each.rstrip("/") for each in found)
+
+
+def of_others(names: Iterable[str]) -> list[str]:
+    """The names without those that file systems and probes leave in a folder."""
     return [each for each in names if each not in OF_SYSTEMS and not each.startswith((".", "$", "@", "#", PROBE))]
 
 

@@ -140,17 +140,43 @@ def test_folders_that_do_not_do(tmp_path: Path) -> None:
     (tmp_path / "papers/letter").touch()
     assert first_run.source(papers) == papers
     (tmp_path / "link").symlink_to(papers)
+    (tmp_path / "file").touch()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/a.txt").touch()
     for text, why in (
         (papers, "is inside"),
         (f"{papers}/below", "is inside"),
         (str(tmp_path / "link/below"), "is inside"),
         (str(tmp_path), "which is backed up"),
-        ("/proc/backups", "cannot be written"),
+        ("/proc/backups", "cannot be written: .*Name another folder"),
+        (str(tmp_path / "file"), "is not a folder: name one"),
+        (str(tmp_path / "full"), "holds other files, such as a.txt: name an empty folder, or .*full/backupsched"),
         (f"{papers}/letter/below", "is inside"),
     ):
         with pytest.raises(Unfit, match=why):
             first_run.repository(text, papers)
     assert Path(first_run.repository(str(tmp_path / "a/b"), papers)).is_dir()
+    (tmp_path / "a/b/lost+found").mkdir()  # of a new disk
+    first_run.repository(str(tmp_path / "a/b"), papers)
+    (tmp_path / "full/repository.json").touch()  # of an `init` that was killed
+    first_run.repository(str(tmp_path / "full"), papers)
+
+
+def test_a_database_that_is_kept_in_the_file_of_settings_is_named_with_that_file(tmp_path: Path) -> None:
+    kept = first_run.write_settings(tmp_path, {"DATABASE_URL": "postgresql://a:hunter2@127.0.0.1:1/x"})
+    environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    environment |= {"BACKUPSCHED_VAR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
+    for command in ("init", "run"):
+        done = subprocess.run(
+            (sys.executable, str(ROOT / "manage.py"), command), env=environment, cwd=tmp_path,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert f"Check DATABASE_URL in {kept}, and that the server runs; take the line out" in done.stderr
+        assert "hunter2" not in done.stderr
+    (tmp_path / "letter").touch()
+    with pytest.raises(ImproperlyConfigured, match="letter is not a directory: name another one in BACKUPSCHED_VAR"):
+        first_run.read_settings(tmp_path / "letter", {})
 
 
 def test_the_environment_wins_over_the_file_of_settings(tmp_path: Path) -> None:

@@ -165,7 +165,11 @@ class Command(TerminalCommand):
         if file:
             try:
                 return first_run.password(Path(file).read_text(encoding="utf-8").rstrip("\r\n")), False
-            except (OSError, UnicodeError, Unfit) as error:
+            except OSError as error:
+                raise CommandError(f"--password-file: {file} cannot be read: {error.strerror}", returncode=2) from error
+            except UnicodeError as error:
+                raise CommandError(f"--password-file: {file} is not text in UTF-8", returncode=2) from error
+            except Unfit as error:
                 raise CommandError(f"--password-file: {error}", returncode=2) from error
         while self.asks:
             if not (first := getpass.getpass("Password (nothing: one is made)? ")):
