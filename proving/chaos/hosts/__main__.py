@@ -18,7 +18,7 @@ import django
 from backupsched.embedded import EmbeddedDatabaseError
 from proving.chaos.hosts.faults import FAULTS
 from proving.chaos.hosts.lan import Lan, NoHosts
-from proving.chaos.hosts.servers import Pair, ServerDidNot
+from proving.chaos.hosts.servers import ReplicatedPair, ServerDidNot
 from proving.chaos.hosts.stage import HOSTS
 from proving.chaos.server import make_directory, remove_directory
 
@@ -31,11 +31,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     directory = make_directory()
     lan = Lan(HOSTS, options.seed)
-    pair: Pair | None = None
+    pair: ReplicatedPair | None = None
     code = 2
     try:
         lan.open()
-        pair = Pair(directory, lan.hosts["primary"], lan.hosts["replica"])
+        pair = ReplicatedPair(directory, lan.hosts["primary"], lan.hosts["replica"])
         pair.one.ensure_running()
         pair.open_doors()
         os.environ.update(
@@ -65,7 +65,7 @@ def main() -> int:
     return code
 
 
-def _all(directory: Path, lan: Lan, pair: Pair, options: argparse.Namespace) -> int:
+def _all(directory: Path, lan: Lan, pair: ReplicatedPair, options: argparse.Namespace) -> int:
     from django.core.management import call_command
     from django.db import connection, connections
 

@@ -3,15 +3,17 @@
 At its end nothing may be left that only an operator could mend: from there on everything has to heal by itself.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from proving.chaos.hosts.stage import WORKERS, Stage, both_ways
-from proving.chaos.hosts.switch import CUT, Trouble, Troubles
+from proving.chaos.hosts.stage import WORKERS, HostsStage, both_ways
+from proving.chaos.hosts.switch import CUT, FrameTrouble, FrameTroubles
 
-Deeds = Iterator[float]
+Pauses = Iterator[float]
 CLIENTS = (*WORKERS, "web", "tasks")
 """The hosts that have connections to the database."""
+CUT_OFF = ("worker1", "web", "tasks")
+"""Those that are cut off from it; the other workers work on."""
 
 
 @dataclass(frozen=True)
@@ -20,54 +22,54 @@ class Fault:
     clock is wrong. `synchronous`: a COMMIT waits for the replica."""
 
     summary: str
-    play: Callable[[Stage], Deeds]
+    play: Callable[[HostsStage], Pauses]
     pooled: bool = False
     clocks: Mapping[str, float] = field(default_factory=dict)
     synchronous: bool = False
 
 
-def _network(stage: Stage, troubles: Troubles, seconds: float) -> Deeds:
-    with stage.renewals_in_doubt(*{host for way in troubles for host in way if host in WORKERS}):
+def _network(stage: HostsStage, hosts: Iterable[str], troubles: FrameTroubles, seconds: float) -> Pauses:
+    """`troubles` for so long; in that time `hosts` may be unable to renew."""
+    with stage.renewals_in_doubt(*hosts):
         stage.trouble(troubles)
         yield seconds
         stage.trouble({})
 
 
-def partition(stage: Stage) -> Deeds:
-    hosts = ("worker1", "web", "tasks")
-    yield from _network(stage, {way: CUT for host in hosts for way in both_ways(host)}, 2 * stage.lease)
+def partition(stage: HostsStage) -> Pauses:
+    cut = {way: CUT for host in CUT_OFF for way in both_ways(host)}
+    yield from _network(stage, CUT_OFF, cut, 2 * stage.lease)
 
 
-def deaf(stage: Stage) -> Deeds:
-    hosts = ("worker1", "web", "tasks")
-    yield from _network(stage, {("primary", host): CUT for host in hosts}, 2 * stage.lease)
+def deaf(stage: HostsStage) -> Pauses:
+    yield from _network(stage, CUT_OFF, {("primary", host): CUT for host in CUT_OFF}, 2 * stage.lease)
 
 
-def mute(stage: Stage) -> Deeds:
-    hosts = ("worker1", "web", "tasks")
-    yield from _network(stage, {(host, "primary"): CUT for host in hosts}, 2 * stage.lease)
+def mute(stage: HostsStage) -> Pauses:
+    yield from _network(stage, CUT_OFF, {(host, "primary"): CUT for host in CUT_OFF}, 2 * stage.lease)
 
 
-def loss(stage: Stage) -> Deeds:
-    lossy = Trouble(loss=0.2)
-    yield from _network(stage, {way: lossy for host in CLIENTS for way in both_ways(host, "primary")}, 30)
+def loss(stage: HostsStage) -> Pauses:
+    lossy = FrameTrouble(loss=0.2)
+    troubles = {way: lossy for host in CLIENTS for way in both_ways(host, "primary")}
+    yield from _network(stage, WORKERS, troubles, 30)
 
 
-def delay(stage: Stage) -> Deeds:
-    slow = Trouble(delay=2.0)
-    yield from _network(stage, {("primary", host): slow for host in CLIENTS}, 30)
+def delay(stage: HostsStage) -> Pauses:
+    slow = FrameTrouble(delay=2.0)
+    yield from _network(stage, WORKERS, {("primary", host): slow for host in CLIENTS}, 30)
 
 
-def no_notices(stage: Stage) -> Deeds:
+def no_notices(stage: HostsStage) -> Pauses:
     """No frame with a notice arrives, nor what comes after it on that connection: it hears nothing more."""
     from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, ROOM_CHANNEL  # takes Django's settings
 
     notices = [channel.encode() + b"\0" for channel in (CHANNEL, ROOM_CHANNEL, CANCEL_CHANNEL)]
-    unheard = Trouble(loss=1.0, concerns=lambda frame: any(each in frame for each in notices))
-    yield from _network(stage, {("primary", host): unheard for host in WORKERS}, 30)
+    unheard = FrameTrouble(loss=1.0, concerns=lambda frame: any(each in frame for each in notices))
+    yield from _network(stage, (), {("primary", host): unheard for host in WORKERS}, 30)
 
 
-def promotion(stage: Stage) -> Deeds:
+def promotion(stage: HostsStage) -> Pauses:
     """The old primary lives on, answers, and takes no writes; no connection is broken."""
     with stage.renewals_in_doubt(*WORKERS):
         stage.pair.make_read_only()
@@ -75,7 +77,7 @@ def promotion(stage: Stage) -> Deeds:
         stage.pair.promote()
 
 
-def power_loss(stage: Stage) -> Deeds:
+def power_loss(stage: HostsStage) -> Pauses:
     """The primary's host is gone without a word: whoever has a connection to it waits for an answer."""
     with stage.renewals_in_doubt(*WORKERS):
         stage.trouble(dict.fromkeys(both_ways("primary"), CUT))
@@ -84,7 +86,7 @@ def power_loss(stage: Stage) -> Deeds:
         stage.pair.promote()
 
 
-def lag(stage: Stage) -> Deeds:
+def lag(stage: HostsStage) -> Pauses:
     """The server dies on a host that lives on, so connections break off at once, and the new primary, which lacks the
     last ten seconds, is asked for more while workers still run what it knows nothing of."""
     with stage.renewals_in_doubt(*WORKERS):
@@ -95,7 +97,7 @@ def lag(stage: Stage) -> Deeds:
         stage.pair.promote()
 
 
-def pooler(stage: Stage) -> Deeds:
+def pooler(stage: HostsStage) -> Pauses:
     with stage.renewals_in_doubt(*WORKERS):
         stage.pooler.kill()
         yield 4

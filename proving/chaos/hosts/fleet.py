@@ -5,7 +5,7 @@ from glob import glob
 from pathlib import Path
 
 from proving.chaos.fleet import Fleet, Member
-from proving.chaos.hosts.lan import Host
+from proving.chaos.hosts.lan import LanHost
 
 FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
@@ -17,7 +17,7 @@ class HostFleet(Fleet):
         self,
         directory: Path,
         seed: int,
-        hosts: Sequence[Host],
+        hosts: Sequence[LanHost],
         environment: Mapping[str, str],
         clocks: Mapping[str, float],
     ) -> None:

@@ -37,7 +37,7 @@ class NoHosts(Exception):
 
 
 @dataclass(frozen=True)
-class Host:
+class LanHost:
     """One host: its namespace and its address."""
 
     name: str
@@ -73,7 +73,7 @@ class Lan:
     def __init__(self, names: Sequence[str], seed: int) -> None:
         self._names, self._seed = names, seed
         self._ends: list[int] = []
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, LanHost] = {}
 
     def open(self) -> None:
         """Make the hosts and plug them in. Raises: NoHosts."""
@@ -82,7 +82,7 @@ class Lan:
         remove_leftovers()
         ports = {}
         for number, name in enumerate(self._names, start=1):
-            host = Host(name, f"{PREFIX}-{os.getpid()}-{name}", f"10.77.0.{number}")
+            host = LanHost(name, f"{PREFIX}-{os.getpid()}-{name}", f"10.77.0.{number}")
             self.hosts[name] = host
             ports[name] = self._plug_in(host, number)
         self.switch = Switch(ports, Random(self._seed))  # noqa: S311 - no secret
@@ -97,7 +97,7 @@ class Lan:
         for host in self.hosts.values():
             _remove(host.namespace)
 
-    def _plug_in(self, host: Host, number: int) -> tuple[int, bytes]:
+    def _plug_in(self, host: LanHost, number: int) -> tuple[int, bytes]:
         _ip("netns", "add", host.namespace)
         device, hardware = f"bsh{os.getpid() % 10**7}n{number}", bytes((0x02, 0x77, 0, 0, 0, number))
         end = os.open(TUN, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -8,20 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from proving.chaos.fleet import ROOT, die_with_parent
-from proving.chaos.hosts.lan import Host
+from proving.chaos.hosts.lan import LanHost
 
 END_SECONDS = 15.0
 
 
-class Processes:
-    """Processes by name, with their logs in `directory`. `environment` is that of all that are started from now on."""
+class HostProcesses:
+    """Processes by name, with their logs in `directory`. `environment` is that of all that start from now on."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.environment: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, host: Host, *argv: str) -> None:
+    def start(self, name: str, host: LanHost, *argv: str) -> None:
         with (self.directory / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
                 host.command(*argv),
@@ -34,7 +34,7 @@ class Processes:
                 preexec_fn=die_with_parent,
             )
 
-    def python(self, name: str, host: Host, *arguments: str) -> None:
+    def python(self, name: str, host: LanHost, *arguments: str) -> None:
         """The same for a program of Python's."""
         self.start(name, host, sys.executable, *arguments)
 

@@ -21,10 +21,10 @@ from proving.chaos.filler import Filler, Portion
 from proving.chaos.hosts.faults import Fault
 from proving.chaos.hosts.fleet import HostFleet
 from proving.chaos.hosts.lan import Lan
-from proving.chaos.hosts.processes import Processes
-from proving.chaos.hosts.servers import Pair, Pooler
-from proving.chaos.hosts.services import ServiceDoesNotStart, Services, Watch
-from proving.chaos.hosts.stage import WORKERS, Stage
+from proving.chaos.hosts.processes import HostProcesses
+from proving.chaos.hosts.servers import Pooler, ReplicatedPair
+from proving.chaos.hosts.services import HealingWatch, ServiceDoesNotStart, Services
+from proving.chaos.hosts.stage import WORKERS, HostsStage
 from proving.chaos.hosts.verdict import judge
 from proving.chaos.sampler import Sampler
 
@@ -60,7 +60,7 @@ class HostsRun:
     name: str
     fault: Fault
     lan: Lan
-    pair: Pair
+    pair: ReplicatedPair
     directory: Path
     seed: int
     _pause: Event = field(default_factory=Event)
@@ -72,7 +72,7 @@ class HostsRun:
         self._deeds, self._began = Deeds(), boot_seconds()
         self._filler = Filler(self.seed, self._deeds, portions=PORTIONS)
         self._filler.prepare()
-        processes = Processes(self.directory)
+        processes = HostProcesses(self.directory)
         stage = self._stage(processes)
         services = Services(self.lan.hosts, processes, self.directory)
         sampler = Sampler(self.pair.url(), conf.feeding_queues())
@@ -99,7 +99,7 @@ class HostsRun:
         found |= judge(facts, stage, healed, died, HEAL_SECONDS)
         return found | {"seconds": round(boot_seconds() - began, 1)}
 
-    def _stage(self, processes: Processes) -> Stage:
+    def _stage(self, processes: HostProcesses) -> HostsStage:
         pooler = Pooler(self.directory, self.lan.hosts["pooler"], self.pair.one, processes)
         environment = {
             "DATABASE_URL": pooler.url() if self.fault.pooled else self.pair.lan_url(),
@@ -109,9 +109,9 @@ class HostsRun:
         processes.environment = environment | services
         hosts = [self.lan.hosts[name] for name in WORKERS]
         fleet = HostFleet(self.directory, self.seed, hosts, environment, self.fault.clocks)
-        return Stage(self.lan, self.pair, pooler, processes, fleet, conf.lease_seconds(), self._deeds)
+        return HostsStage(self.lan, self.pair, pooler, processes, fleet, conf.lease_seconds(), self._deeds)
 
-    def _start(self, stage: Stage, services: Services) -> None:
+    def _start(self, stage: HostsStage, services: Services) -> None:
         if self.fault.pooled:
             stage.pooler.start()
         services.start_tasks_and_web()
@@ -126,14 +126,14 @@ class HostsRun:
         if missing := self._see(stage, services, START_SECONDS)[1]:
             raise ServiceDoesNotStart(f"{', '.join(missing)}: nothing done within {START_SECONDS:.0f} s")
 
-    def _heal(self, stage: Stage, services: Services) -> dict[str, float | None]:
+    def _heal(self, stage: HostsStage, services: Services) -> dict[str, float | None]:
         found, missing = self._see(stage, services, HEAL_SECONDS)
         return {**found, **dict.fromkeys(missing)}
 
-    def _see(self, stage: Stage, services: Services, seconds: float) -> tuple[dict[str, float], list[str]]:
+    def _see(self, stage: HostsStage, services: Services, seconds: float) -> tuple[dict[str, float], list[str]]:
         """Wait until all have done something that is newer than now: seconds to each, and what has not."""
         began = boot_seconds()
-        watch = Watch(services, database_clock(), began)
+        watch = HealingWatch(services, database_clock(), began)
         services.ask_for_a_task()
         workers: dict[str, float] = {}
 
@@ -149,10 +149,10 @@ class HostsRun:
         found = {**watch.found, **workers}
         return found, [name for name in ("web", "qcluster", "agent", *WORKERS) if name not in found]
 
-    def _go_on(self, stage: Stage, seconds: float) -> None:
+    def _go_on(self, stage: HostsStage, seconds: float) -> None:
         self._wait(stage, seconds, lambda: False)
 
-    def _wait(self, stage: Stage, seconds: float, condition: Callable[[], object]) -> bool:
+    def _wait(self, stage: HostsStage, seconds: float, condition: Callable[[], object]) -> bool:
         """Keep the backlog filled until `condition`, or for so many seconds. Returns whether it came true."""
         until, filled_at = boot_seconds() + seconds, 0.0
         while (now := boot_seconds()) < until:
@@ -166,7 +166,7 @@ class HostsRun:
             self._pause.wait(STEP_SECONDS)
         return False
 
-    def _drain(self, stage: Stage) -> bool:
+    def _drain(self, stage: HostsStage) -> bool:
         until = boot_seconds() + DRAIN_SECONDS
         while boot_seconds() < until:
             stage.fleet.bury()
@@ -178,7 +178,7 @@ class HostsRun:
             self._pause.wait(STEP_SECONDS * 2)
         return False
 
-    def _facts(self, stage: Stage, sampler: Sampler, drained: bool) -> Facts:
+    def _facts(self, stage: HostsStage, sampler: Sampler, drained: bool) -> Facts:
         facts = collect.facts(stage.fleet, self._deeds, sampler.end(), self._filler.caps, drained=drained)
         spans = {member.pid: stage.in_doubt.get(stage.fleet.host_of(member), []) for member, _ in stage.fleet.gone}
         processes = {

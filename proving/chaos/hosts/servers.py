@@ -14,8 +14,8 @@ import psycopg
 from backupsched.embedded import EmbeddedDatabaseError
 from backupsched.embedded.layout import DATABASE, PORT, USER, Layout
 from jobs.clock import boot_seconds
-from proving.chaos.hosts.lan import NETWORK, Host
-from proving.chaos.hosts.processes import Processes
+from proving.chaos.hosts.lan import NETWORK, LanHost
+from proving.chaos.hosts.processes import HostProcesses
 from proving.chaos.server import CrashingServer
 
 DOORS = "".join(f"host {what} all {NETWORK} scram-sha-256\n" for what in ("all", "replication"))
@@ -44,7 +44,7 @@ class ServerDidNot(Exception):
 class LanServer(CrashingServer):
     """The embedded server on `host`, reached by TCP from the other hosts and by its socket from the storm."""
 
-    def __init__(self, directory: Path, host: Host) -> None:
+    def __init__(self, directory: Path, host: LanHost) -> None:
         super().__init__(directory, SETTINGS)
         self.host = host
 
@@ -63,10 +63,10 @@ class LanServer(CrashingServer):
         return row and row[0]
 
 
-class Pair:
+class ReplicatedPair:
     """Two servers in `directory`. `fresh` makes `one` the primary and `other` its replica, from what `keep` kept."""
 
-    def __init__(self, directory: Path, one: Host, other: Host) -> None:
+    def __init__(self, directory: Path, one: LanHost, other: LanHost) -> None:
         self.one, self.other = (LanServer(directory / host.name, host) for host in (one, other))
         self._kept = directory / "kept"
 
@@ -103,6 +103,10 @@ class Pair:
         with self.one.connect(DATABASE) as there:
             there.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             there.execute("SELECT pg_reload_conf()")
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Wait until the replica has all that is written by now."""
         written = self.one.ask("SELECT pg_current_wal_lsn()")
         arrived = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
         _until("the replica has all", lambda: self.other.ask(arrived, written))
@@ -144,7 +148,7 @@ class Pair:
 class Pooler:
     """A PgBouncer in transaction mode on `host`, before `server`."""
 
-    def __init__(self, directory: Path, host: Host, server: LanServer, processes: Processes) -> None:
+    def __init__(self, directory: Path, host: LanHost, server: LanServer, processes: HostProcesses) -> None:
         self._file, self._host, self._server, self._processes = directory / "pgbouncer.ini", host, server, processes
 
     def start(self) -> None:

@@ -19,8 +19,8 @@ from django_q.models import Schedule
 from jobs.clock import boot_seconds, database_clock
 from operations.installing import install
 from proving.chaos.fleet import ROOT
-from proving.chaos.hosts.lan import Host
-from proving.chaos.hosts.processes import Processes
+from proving.chaos.hosts.lan import LanHost
+from proving.chaos.hosts.processes import HostProcesses
 from sources.agents import tokens
 from sources.models import Source
 
@@ -46,8 +46,8 @@ def prepare() -> None:
 class Services:
     """`hosts` has web, tasks and laptop. Logs and the agent's token are in `directory`."""
 
-    hosts: Mapping[str, Host]
-    processes: Processes
+    hosts: Mapping[str, LanHost]
+    processes: HostProcesses
     directory: Path
 
     @property
@@ -82,7 +82,7 @@ class Services:
 
 
 @dataclass
-class Watch:
+class HealingWatch:
     """Sees since when each of the services works again, in seconds after `began` (boot seconds)."""
 
     services: Services

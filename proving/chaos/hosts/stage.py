@@ -3,28 +3,30 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from jobs.clock import boot_seconds
+from jobs.clock import boot_seconds, database_clock
 from proving.chaos.facts import Deeds
 from proving.chaos.hosts.fleet import HostFleet
 from proving.chaos.hosts.lan import Lan
-from proving.chaos.hosts.processes import Processes
-from proving.chaos.hosts.servers import Pair, Pooler
-from proving.chaos.hosts.switch import Troubles
+from proving.chaos.hosts.processes import HostProcesses
+from proving.chaos.hosts.servers import Pooler, ReplicatedPair
+from proving.chaos.hosts.switch import FrameTroubles
 
 WORKERS = ("worker1", "worker2", "worker3")
+CLAIMED_IN_THE_LAG, DUE_AFTER_SECONDS = 12, 3.0
 HOSTS = ("primary", "replica", "pooler", "web", "tasks", "laptop", *WORKERS)
 
 
 @dataclass
-class Stage:
+class HostsStage:
     """The hosts, and what runs on them. `in_doubt`: host → spans of boot seconds in which its worker may be unable to
     renew what it runs, so that others may rescue that."""
 
     lan: Lan
-    pair: Pair
+    pair: ReplicatedPair
     pooler: Pooler
-    processes: Processes
+    processes: HostProcesses
     fleet: HostFleet
     lease: float
     deeds: Deeds
@@ -33,7 +35,7 @@ class Stage:
     """Since when commits may be lost with the primary; and what had been put on the backlog by then:"""
     put_before: frozenset[str] = frozenset()
 
-    def trouble(self, troubles: Troubles) -> None:
+    def trouble(self, troubles: FrameTroubles) -> None:
         """Let the network do this from now on, and nothing else."""
         self.lan.switch.troubles = dict(troubles)
 
@@ -46,7 +48,20 @@ class Stage:
             self.in_doubt.setdefault(host, []).append((began, boot_seconds() + self.lease))
 
     def replica_lags(self) -> None:
-        """From now on commits may be lost with the primary."""
+        """From now on commits may be lost with the primary. Long records that the replica has are claimed in a moment,
+        which it will not learn."""
+        from jobs import backlog  # takes Django's settings
+        from jobs.models import RetryPolicy
+
+        due_at = database_clock() + timedelta(seconds=DUE_AFTER_SECONDS)
+        subjects = [f"long within the lag {number}" for number in range(CLAIMED_IN_THE_LAG)]
+        backlog.enqueue(
+            "long",
+            [backlog.NewRecord(subject, {}, run_after=due_at) for subject in subjects],
+            retry_policy_id=RetryPolicy.objects.get(name="up to None").pk,
+        )
+        self.deeds.subjects.update(dict.fromkeys(subjects, "long"))
+        self.pair.catch_up()
         self.lags_from, self.put_before = boot_seconds(), frozenset(self.deeds.subjects)
 
 

@@ -21,7 +21,7 @@ LENGTH_OF_ADDRESS = 6
 
 
 @dataclass(frozen=True)
-class Trouble:
+class FrameTrouble:
     """What happens to frames from one host to another: the share that is lost, and the seconds that the rest takes.
     `concerns`: which frames; by default all."""
 
@@ -30,9 +30,9 @@ class Trouble:
     concerns: Callable[[bytes], bool] = lambda _: True
 
 
-CUT = Trouble(loss=1.0)
+CUT = FrameTrouble(loss=1.0)
 
-Troubles = Mapping[tuple[str, str], Trouble]
+FrameTroubles = Mapping[tuple[str, str], FrameTrouble]
 """Sender and receiver → what happens on this way."""
 
 
@@ -41,7 +41,7 @@ class Switch(threading.Thread):
 
     def __init__(self, ports: Mapping[str, tuple[int, bytes]], luck: Random) -> None:
         super().__init__(name="switch", daemon=True)
-        self.troubles: Troubles = {}
+        self.troubles: FrameTroubles = {}
         self.lost = 0
         self._ends = {host: end for host, (end, _) in ports.items()}
         self._hosts = {address: host for host, (_, address) in ports.items()}

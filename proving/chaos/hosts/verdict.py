@@ -8,14 +8,16 @@ from proving.chaos import audit_runs, audit_tables, report
 from proving.chaos.facts import Execution, Facts
 from proving.chaos.hosts.lost import Lost, without_the_lost
 from proving.chaos.hosts.overlaps import overlaps
-from proving.chaos.hosts.stage import Stage
+from proving.chaos.hosts.stage import HostsStage
 
 LONGEST_TOGETHER = 2 / 3
 """Leases. So long a worker runs what it could not renew, whatever became of the database in the meantime."""
 ENDING_SECONDS = 2.0
 
 
-def judge(facts: Facts, stage: Stage, healed: Mapping[str, float | None], died: Sequence[str], patience: float) -> Any:
+def judge(
+    facts: Facts, stage: HostsStage, healed: Mapping[str, float | None], died: Sequence[str], patience: float
+) -> Any:
     """The report of one fault. `healed`: service or worker → seconds after the fault, None: not within `patience`;
     `died`: services that ended by themselves."""
     lost = Lost(facts, frozenset(), [], [])
