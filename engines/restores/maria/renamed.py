@@ -15,7 +15,7 @@ from typing import IO
 
 from engines.mariadb.reading import CREATE, PIECE
 
-HEADER = re.compile(rb"-- Host: .* {4}Database: (.+)\n")
+HEADER = re.compile(rb"-- Host: \S* {4}Database: (.+)\n")
 HEADER_LINES = 10
 LOCK = re.compile(rb"LOCK TABLES `(?:[^`]|``)+` WRITE;\n")
 VIEW = b"/*!50001 VIEW "

@@ -12,8 +12,8 @@ from engines.restores.maria.renamed import lines_of
 
 LONGEST = 2**20
 SETTING = re.compile(
-    rb"(?:/\*!\d+ )?SET (sql_mode|character_set_client|character_set_results|collation_connection|time_zone)\s*=\s*"
-    rb"'?([\w,+:/-]*)'?\s*(?:\*/)?\s*;",
+    rb"(?:/\*!\d+ )?SET (sql_mode|character_set_client|character_set_results|collation_connection|time_zone)\s*+=\s*+"
+    rb"'?([\w,+:/-]*+)'?\s*+(?:\*/)?\s*+;",
     re.IGNORECASE,
 )
 """A setting with which an object was made, and is made again."""

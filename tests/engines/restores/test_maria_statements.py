@@ -7,8 +7,8 @@ import pytest
 from engines.imap.answers import FLAGS
 from engines.mariadb.catalogue import Catalogue
 from engines.mariadb.reading import INSERT, PIECE, read
-from engines.restores.maria.renamed import lines_of
-from engines.restores.maria.statements import statements_at
+from engines.restores.maria.renamed import HEADER, lines_of
+from engines.restores.maria.statements import SETTING, statements_at
 
 BY = b"DEFINER=`root`@`localhost`"
 
@@ -84,6 +84,8 @@ def test_what_names_the_old_database_means_the_new_one_and_texts_of_people_stay(
 def test_no_text_of_a_server_or_a_dump_is_tried_without_end() -> None:
     assert INSERT.match(b"INSERT INTO `t` (" + b"a" * 60 + b"!) VALUES") is None
     assert INSERT.match(b"INSERT INTO `t` (`a``b`, c, `d`) VALUES (1)")
+    assert SETTING.match(b"SET sql_mode=" + b" " * 100_000) is None
+    assert HEADER.fullmatch(b"-- Host: x" + b"    Database: a" * 60_000) is None
     assert FLAGS.search(b"1 (" + b"FLAGS ( " * 60_000) is None
     apostrophes = b"INSERT INTO `t` VALUES ('" + b"\\'" * PIECE + b"'),('\\\\');\n"
     assert read(BytesIO(apostrophes + b"-- Dump completed")).rows == {"`t`": 2}
