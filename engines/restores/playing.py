@@ -20,7 +20,7 @@ from typing import IO, Any
 NEW_SETTINGS = ("transaction_timeout",)
 """Settings that pg_restore makes, and servers below 17 do not know."""
 UNKNOWN = re.compile(rf"SET (?:{'|'.join(NEW_SETTINGS)}) = .*;\n".encode())
-COUNTER = re.compile(rb"(ALTER (?:FOREIGN )?TABLE ONLY .* SET \()([^()]*, )?pg_attver=\d+(?:, )?([^()]*)(\);?\s*)")
+COUNTER = re.compile(rb"(ALTER (?:FOREIGN )?TABLE ONLY .* SET \()([^()]*, )?pg_attver=\d++(?:, )?+([^()]*+)(\);?\s*)")
 """An option of columns that some versions count for themselves, and others do not know, next to options
 that users set.
 """

@@ -157,8 +157,8 @@ def _owners(script: IO[bytes]) -> Iterator[tuple[str, bytes, str]]:
     script.seek(0)
     what = ""
     for written, line in _statements(script):
-        if found := scripts.HEADER.fullmatch(written):
-            what = scripts.shown(found)
+        if found := scripts.object_of(written):
+            what = found
         elif owner := OWNER.fullmatch(line):
             yield what, written, name_of(owner[1])
 

@@ -17,7 +17,7 @@ from engines.restores.pg.failures import Failure, StatementErrors, is_harmless, 
 from engines.restores.pg.loader import Loader
 from storage.restoring.base import TargetFailed
 
-HEADER = re.compile(rb"-- (?:Data for )?Name: (.*); Type: (.*); Schema: (.*); Owner: .*\n")
+HEADER = re.compile(rb"-- (?:Data for )?Name: ")
 FIRST_SECTION = "pre-data"
 IS_THERE = "42P06"
 SPACE = re.compile(rf"SET default_tablespace = ({IDENTIFIER});")
@@ -127,13 +127,21 @@ def _headers(script: IO[bytes]) -> Iterator[tuple[int, str, str]]:
     """The line of each object, its kind and name, and the tablespace that is set for it."""
     space = ""
     for number, line in enumerate(script, 1):
-        if found := HEADER.fullmatch(line):
-            yield number, shown(found), space
+        if what := object_of(line):
+            yield number, what, space
         elif line.startswith(b"SET default_tablespace = "):
             space = named[1] if (named := SPACE.fullmatch(line.decode(errors="surrogateescape").strip())) else ""
 
 
-def shown(header: re.Match[bytes]) -> str:
-    """The kind and name of the object of a header."""
-    name, kind, schema = (each.decode(errors="surrogateescape") for each in header.groups())
-    return f"{kind} {name if schema == '-' else f'{schema}.{name}'}"
+def object_of(line: bytes) -> str:
+    """The kind and name of the object that a line is the header of; empty if it is none. An expression would try each
+    place in a long line of a function's body from each other one.
+    """
+    if not (begun := HEADER.match(line)) or not line.endswith(b"\n"):
+        return ""
+    before, has_owner, _ = line[begun.end() :].rpartition(b"; Owner: ")
+    before, has_schema, schema = before.rpartition(b"; Schema: ")
+    name, has_kind, kind = before.rpartition(b"; Type: ")
+    if not (has_owner and has_schema and has_kind):
+        return ""
+    return (kind + b" " + (name if schema == b"-" else schema + b"." + name)).decode(errors="surrogateescape")

@@ -9,6 +9,8 @@ from engines.mariadb.catalogue import Catalogue
 from engines.mariadb.reading import INSERT, PIECE, read
 from engines.restores.maria.renamed import HEADER, lines_of
 from engines.restores.maria.statements import SETTING, statements_at
+from engines.restores.pg.scripts import object_of
+from engines.restores.playing import without_counter
 
 BY = b"DEFINER=`root`@`localhost`"
 
@@ -84,6 +86,10 @@ def test_what_names_the_old_database_means_the_new_one_and_texts_of_people_stay(
 def test_no_text_of_a_server_or_a_dump_is_tried_without_end() -> None:
     assert INSERT.match(b"INSERT INTO `t` (" + b"a" * 60 + b"!) VALUES") is None
     assert INSERT.match(b"INSERT INTO `t` (`a``b`, c, `d`) VALUES (1)")
+    assert without_counter(b"ALTER TABLE ONLY t ALTER COLUMN c SET (pg_attver=" + b"1" * 100_000) != b""
+    assert object_of(b"-- Name: " + b"; Type: " * 5_000 + b"\n") == ""
+    header = b"-- Data for Name: a; Type: b; Type: TABLE DATA; Schema: public; Owner: x\n"
+    assert object_of(header) == "TABLE DATA public.a; Type: b"
     assert SETTING.match(b"SET sql_mode=" + b" " * 100_000) is None
     assert HEADER.fullmatch(b"-- Host: x" + b"    Database: a" * 60_000) is None
     assert FLAGS.search(b"1 (" + b"FLAGS ( " * 60_000) is None
