@@ -57,7 +57,7 @@ def guard(allowed: list[str]) -> None:
         try:
             name = of_allowed_names.get(address[0], address[0])
             addresses.refuse_addresses(name, [address[0].partition("%")[0]])
-        except (addresses.Refused, ValueError) as refused:
+        except (addresses.AddressRefused, ValueError) as refused:
             refusals.append(str(refused))
             raise NotSentThere(str(refused)) from None
         connect(self, address)

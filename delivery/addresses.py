@@ -38,7 +38,7 @@ NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """Nothing may be delivered there. The message says why, and what to do."""
 
 
@@ -74,7 +74,7 @@ def problem_with(url: str) -> str:
     """
     try:
         reachable(url)
-    except Refused as refused:
+    except AddressRefused as refused:
         return str(refused)
     return ""
 
@@ -83,30 +83,30 @@ def origin_of(url: str) -> str:
     """The part of a URL that may be shown; empty if deliveries never go to such a URL."""
     try:
         return read(url).origin
-    except Refused:
+    except AddressRefused:
         return ""
 
 
 def read(url: str) -> Place:
-    """Read a URL. Raises: Refused when nothing is ever delivered to such a one."""
+    """Read a URL. Raises: AddressRefused when nothing is ever delivered to such a one."""
     if len(url) > LONGEST_URL or UNPRINTABLE.search(url):
-        raise Refused(f"the URL is longer than {LONGEST_URL} characters, or has spaces or backslashes in it")
+        raise AddressRefused(f"the URL is longer than {LONGEST_URL} characters, or has spaces or backslashes in it")
     from yarl import URL  # the models need the length of a URL alone
 
     try:
         parsed = URL(url)
         port = parsed.port
     except ValueError:  # its message quotes the URL
-        raise Refused("that is no URL; one looks as https://example.com/hooks/backup") from None
+        raise AddressRefused("that is no URL; one looks as https://example.com/hooks/backup") from None
     if parsed.scheme not in SCHEMES:
         other = f", not with {parsed.scheme!r}" if parsed.scheme else ""
-        raise Refused(f"a URL begins with http:// or https://{other}")
+        raise AddressRefused(f"a URL begins with http:// or https://{other}")
     if "@" in parsed.raw_authority:
-        raise Refused("a user name or password in a URL is shown to all who may look: take it out")
+        raise AddressRefused("a user name or password in a URL is shown to all who may look: take it out")
     if not parsed.raw_host:
-        raise Refused("the URL names no host")
+        raise AddressRefused("the URL names no host")
     if not port:
-        raise Refused("nothing listens at port 0")
+        raise AddressRefused("nothing listens at port 0")
     host = parsed.raw_host.lower()
     return Place(parsed.with_fragment(None), host.rstrip("."), _literal(host))
 
@@ -119,24 +119,24 @@ def _literal(host: str) -> Address | None:
         pass
     else:
         if getattr(address, "scope_id", None):
-            raise Refused("an address with a zone (%) is on a network of our own")
+            raise AddressRefused("an address with a zone (%) is on a network of our own")
         return address
     if len(host) <= LONGEST_NAME and ODD_NUMBER.search(host):
-        raise Refused(f"{host} is a number that may mean any address; write an address as 192.0.2.7")
+        raise AddressRefused(f"{host} is a number that may mean any address; write an address as 192.0.2.7")
     if len(host) > LONGEST_NAME or not NAME.fullmatch(host):
-        raise Refused(f"{host[:LONGEST_NAME]!r} is no host name")
+        raise AddressRefused(f"{host[:LONGEST_NAME]!r} is no host name")
     return None
 
 
 def reachable(url: str) -> Place:
-    """Read a URL, and check what can be known without looking up its name. Raises: Refused."""
+    """Read a URL, and check what can be known without looking up its name. Raises: AddressRefused."""
     place = read(url)
     if place.address is not None:
         refuse_addresses(place.host, [place.address])
     elif place.host in allowed().names:
         return place
     elif place.host == "localhost" or place.host.endswith(".localhost"):
-        raise Refused(f"{place.host} is this very host{_HINT}")
+        raise AddressRefused(f"{place.host} is this very host{_HINT}")
     return place
 
 
@@ -144,7 +144,8 @@ _HINT = "; what may be reached all the same stands in CALLBACKS_ALLOWED (BACKUPS
 
 
 def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:
-    """Raises: Refused when any of `addresses`, which `host` has, is neither public nor allowed, unless the host is."""
+    """Raises: AddressRefused when any of `addresses`, which `host` has, is neither public nor allowed, unless the host
+    is."""
     by_name = host.lower().rstrip(".") in allowed().names
     for address in map(ip_address, addresses):
         plain = unmapped(address)
@@ -155,7 +156,7 @@ def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:
             may = by_name or is_public(plain) or bool(networks)
         if not may:
             which = f"{address}" if host == str(address) else f"{host} has the address {address}, which"
-            raise Refused(f"{which} is not public{_HINT}")
+            raise AddressRefused(f"{which} is not public{_HINT}")
 
 
 def allowed() -> Allowed:

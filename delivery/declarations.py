@@ -96,7 +96,7 @@ class Endpoint(BaseModel):
         if not problem and kind == EndpointKind.SQS_MESSAGE:
             try:
                 queue_at(url)
-            except addresses.Refused as refused:
+            except addresses.AddressRefused as refused:
                 problem = str(refused)
         if problem:
             raise ValueError(problem)

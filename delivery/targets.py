@@ -22,7 +22,7 @@ from django.utils import timezone
 from yarl import URL
 
 from delivery import signing
-from delivery.addresses import Place, Refused, reachable
+from delivery.addresses import AddressRefused, Place, reachable
 from delivery.events import QUEUE
 from delivery.models import Endpoint, EndpointKind
 from jobs import breakers
@@ -191,7 +191,7 @@ def load(wanted: Iterable[TargetKey], hosts: dict[str, Host]) -> dict[TargetKey,
     for key in wanted:
         try:
             found[key] = _target(key, endpoints, hosts, now)
-        except (Refused, Unsealable, ImproperlyConfigured) as error:
+        except (AddressRefused, Unsealable, ImproperlyConfigured) as error:
             found[key] = str(error)
     _look_at_breakers({target.place.origin for target in found.values() if isinstance(target, Target)}, hosts)
     return found
@@ -200,15 +200,15 @@ def load(wanted: Iterable[TargetKey], hosts: dict[str, Host]) -> dict[TargetKey,
 def _target(key: TargetKey, endpoints: dict[int, Endpoint], hosts: dict[str, Host], now: datetime) -> Target:
     if key.endpoint_id is None:
         if not key.url:
-            raise Refused("the record names neither an endpoint nor a URL: give its schedule an endpoint")
+            raise AddressRefused("the record names neither an endpoint nor a URL: give its schedule an endpoint")
         place = reachable(key.url)
         return Target(Endpoint(kind=key.kind, url=key.url), place, _host(place, hosts))
     endpoint = endpoints.get(key.endpoint_id)
     if endpoint is None:
-        raise Refused(f"its endpoint {key.endpoint_id} is gone: give its schedule another one")
+        raise AddressRefused(f"its endpoint {key.endpoint_id} is gone: give its schedule another one")
     if endpoint.kind != key.kind:
         taken, given = endpoint.get_kind_display(), EndpointKind(key.kind).label
-        raise Refused(f"its endpoint {endpoint} takes no {given}s but {taken}s")
+        raise AddressRefused(f"its endpoint {endpoint} takes no {given}s but {taken}s")
     place, authorization = reachable(endpoint.url), unseal(endpoint.sealed_authorization)
     headers = _headers(endpoint.headers, authorization)
     return Target(endpoint, place, _host(place, hosts), headers, tuple(_keys(endpoint, now)), authorization)
@@ -226,7 +226,7 @@ def _keys(endpoint: Endpoint, now: datetime) -> list[bytes]:
     try:
         return signing.keys_in_use(endpoint.signing_secrets.all(), now)
     except ValueError as error:
-        raise Refused(f"a signing secret of {endpoint} is not one: {error}; rotate it") from None
+        raise AddressRefused(f"a signing secret of {endpoint} is not one: {error}; rotate it") from None
 
 
 def _headers(given: Any, authorization: str) -> dict[str, str]:

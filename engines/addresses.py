@@ -30,7 +30,7 @@ def name_of(host: str) -> str:
     def look() -> str:
         found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
         if left_out := sorted({*found} - {*guarded.contactable(host, found)}):
-            raise guarded.Guarded(f"{host} leads to {left_out[0]}, too, and {guarded.WHY}")
+            raise guarded.GuardedAddress(f"{host} leads to {left_out[0]}, too, and {guarded.WHY}")
         return host
 
     return _found(look)

@@ -6,7 +6,7 @@ from engines.cleartext import ALLOWED, AUTHENTICATIONS, IMAP_AUTHENTICATIONS, MA
 
 
 @dataclass(frozen=True)
-class Option:
+class KindOption:
     """An option of a kind. `choices`: the values that it takes; any text if there are none."""
 
     name: str
@@ -15,13 +15,13 @@ class Option:
     choices: tuple[str, ...] = ()
 
 
-MARKER = Option("marker", "A file below the path that is there only while the volume is mounted")
-CERTIFICATES = Option("sslrootcert", "The absolute path of a file of certificates, or: system")
-PLAIN_HTTP = Option("plain_http", "Send the password over http, without encryption", choices=(ALLOWED,))
+MARKER = KindOption("marker", "A file below the path that is there only while the volume is mounted")
+CERTIFICATES = KindOption("sslrootcert", "The absolute path of a file of certificates, or: system")
+PLAIN_HTTP = KindOption("plain_http", "Send the password over http, without encryption", choices=(ALLOWED,))
 
 
 @dataclass(frozen=True)
-class Rule:
+class KindRule:
     """The shape of a kind. `title`, `address` and `path` are words for messages; `address` is None if the kind has
     none.
     """
@@ -30,7 +30,7 @@ class Rule:
     address: str | None
     path: str
     path_needed: bool = True
-    options: tuple[Option, ...] = ()
+    options: tuple[KindOption, ...] = ()
     address_is_url: bool = False
     address_may_be_directory: bool = False
     path_is_absolute: bool = False
@@ -47,23 +47,23 @@ class Rule:
 
 
 RULES = {
-    "sftp": Rule(
+    "sftp": KindRule(
         title="an SFTP host",
         address="a host name or IP address",
         path="a directory, as /home",
-        options=(Option("user", "The account on the host that reads the files", needed=True), MARKER),
+        options=(KindOption("user", "The account on the host that reads the files", needed=True), MARKER),
         has_port=True,
         has_host_key=True,
         secret_needed=True,
     ),
-    "s3": Rule(
+    "s3": KindRule(
         title="an S3 bucket",
         address="the URL of its endpoint, as https://s3.eu-central-1.amazonaws.com",
         path="a bucket, as photos or photos/2026",
         options=(
-            Option("access_key_id", "The key's public half; the secret is the other", needed=True),
-            Option("region", "As eu-central-1"),
-            Option("provider", "As rclone names it: AWS, Minio, Wasabi, Other"),
+            KindOption("access_key_id", "The key's public half; the secret is the other", needed=True),
+            KindOption("region", "As eu-central-1"),
+            KindOption("provider", "As rclone names it: AWS, Minio, Wasabi, Other"),
             PLAIN_HTTP,
             MARKER,
         ),
@@ -71,34 +71,34 @@ RULES = {
         secret_needed=True,
         is_a_machine=False,
     ),
-    "webdav": Rule(
+    "webdav": KindRule(
         title="a WebDAV share",
         address="a URL, as https://cloud.example.org/dav",
         path="a directory below the URL",
         path_needed=False,
         options=(
-            Option("user", "The account that reads the files"),
-            Option("vendor", "As rclone names it: nextcloud, owncloud, sharepoint, other"),
+            KindOption("user", "The account that reads the files"),
+            KindOption("vendor", "As rclone names it: nextcloud, owncloud, sharepoint, other"),
             PLAIN_HTTP,
             MARKER,
         ),
         address_is_url=True,
     ),
-    "local": Rule(
+    "local": KindRule(
         title="a local folder",
         address=None,
         path="the absolute path of a directory",
         options=(MARKER,),
         path_is_absolute=True,
     ),
-    "postgresql": Rule(
+    "postgresql": KindRule(
         title="a PostgreSQL database",
         address="a host name, an IP address or a socket directory",
         path="the name of a database",
         options=(
-            Option("user", "The role that dumps the database", needed=True),
-            Option("auth", "How the server may ask for the password", choices=AUTHENTICATIONS),
-            Option("sslmode", "As libpq names it", choices=SSL_MODES),
+            KindOption("user", "The role that dumps the database", needed=True),
+            KindOption("auth", "How the server may ask for the password", choices=AUTHENTICATIONS),
+            KindOption("sslmode", "As libpq names it", choices=SSL_MODES),
             CERTIFICATES,
         ),
         address_may_be_directory=True,
@@ -106,13 +106,13 @@ RULES = {
         has_port=True,
         is_database=True,
     ),
-    "mariadb": Rule(
+    "mariadb": KindRule(
         title="a MariaDB or MySQL database",
         address="a host name, an IP address or the path of a socket, as /run/mysqld/mysqld.sock",
         path="the name of a database",
         options=(
-            Option("user", "The account of the server that dumps the database", needed=True),
-            Option("sslmode", "Whether it is encrypted, and its server verified", choices=MARIADB_SSL_MODES),
+            KindOption("user", "The account of the server that dumps the database", needed=True),
+            KindOption("sslmode", "Whether it is encrypted, and its server verified", choices=MARIADB_SSL_MODES),
             CERTIFICATES,
         ),
         address_may_be_directory=True,
@@ -120,14 +120,14 @@ RULES = {
         has_port=True,
         is_database=True,
     ),
-    "sqlite": Rule(
+    "sqlite": KindRule(
         title="a SQLite database",
         address=None,
         path="the absolute path of its file, as /srv/shop/shop.sqlite3",
         path_is_absolute=True,
         is_database=True,
     ),
-    "rclone": Rule(
+    "rclone": KindRule(
         title="other storage that rclone reaches",
         address=None,
         path="a path there, as share/folder or bucket; empty: all that its account sees",
@@ -135,20 +135,20 @@ RULES = {
         is_any_remote=True,
         is_a_machine=False,
     ),
-    "imap": Rule(
+    "imap": KindRule(
         title="a mailbox",
         address="the host name of its IMAP server, as imap.example.org",
         path="a folder of it, with all below it, as Archive/2026; empty: the whole mailbox",
         path_needed=False,
         options=(
-            Option("user", "The account, often the whole address", needed=True),
-            Option(
+            KindOption("user", "The account, often the whole address", needed=True),
+            KindOption(
                 "auth",
                 "xoauth2, if the secret is an access token of OAuth instead of a password",
                 choices=IMAP_AUTHENTICATIONS,
             ),
-            Option("tls", "implicit (port 993), starttls (143), or none, which sends all in clear", choices=TLS),
-            Option("leave_out", "Folders that are not copied, as: [Gmail]/All Mail, Spam"),
+            KindOption("tls", "implicit (port 993), starttls (143), or none, which sends all in clear", choices=TLS),
+            KindOption("leave_out", "Folders that are not copied, as: [Gmail]/All Mail, Spam"),
             CERTIFICATES,
         ),
         has_port=True,

@@ -44,7 +44,7 @@ loopback_is_open = True
 """True if loopback is reached like any other address (the setting `LOOPBACK`)."""
 
 
-class Guarded(OSError):
+class GuardedAddress(OSError):
     """A name has only guarded addresses. The message is for users."""
 
 
@@ -80,14 +80,14 @@ def names_guarded(host: str) -> bool:
 def contactable(host: str, addresses: Iterable[str]) -> list[str]:
     """The addresses of a host that may be contacted: all of them if the host is written as an address.
 
-    Raises: Guarded if there is none.
+    Raises: GuardedAddress if there is none.
     """
     found = list(addresses)
     if names_guarded(host) or host in found:
         return found
     left = [each for each in found if not is_guarded(ipaddress.ip_address(each))]
     if found and not left:
-        raise Guarded(f"{host} leads to {found[0]}, and {WHY}")
+        raise GuardedAddress(f"{host} leads to {found[0]}, and {WHY}")
     return left
 
 

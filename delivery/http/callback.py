@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from yarl import URL
 
 from delivery import signing
-from delivery.addresses import Place, Refused, reachable, read
+from delivery.addresses import AddressRefused, Place, reachable, read
 from delivery.events import body_of, event_id_of
 from delivery.http import client
 from delivery.http.failures import FOLLOWED, HttpAnswer, failure_of
@@ -111,7 +111,7 @@ class Exchange:
             raise NotFollowed(f"{it} again, after {MOST_REDIRECTS} redirects; give the endpoint the URL at their end")
         try:
             place = reachable(self._joined(location))
-        except Refused as refused:
+        except AddressRefused as refused:
             raise NotFollowed(f"{it} to where nothing is delivered: {refused}") from None
         if self.at.url.scheme == "https" and place.url.scheme == "http":
             raise NotFollowed(f"{it} to {place.origin}, which can be read on the way")
@@ -121,10 +121,10 @@ class Exchange:
         try:
             return str(self.at.url.join(URL(location)))
         except ValueError:
-            raise Refused("its Location header is no URL") from None
+            raise AddressRefused("its Location header is no URL") from None
 
     def _origin_of(self, location: str) -> str:
         try:
             return read(self._joined(location)).origin
-        except Refused:
+        except AddressRefused:
             return "something that is no URL"

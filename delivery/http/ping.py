@@ -2,7 +2,7 @@
 
 import asyncio
 
-from delivery.addresses import Refused, reachable
+from delivery.addresses import AddressRefused, reachable
 from delivery.http import client
 
 SECONDS = 10.0
@@ -14,7 +14,7 @@ async def get(url: str, *, failed: bool = False) -> str:
     """
     try:
         place = reachable(url)
-    except Refused as refused:
+    except AddressRefused as refused:
         return str(refused)
     address = (place.url / "fail").with_query(place.url.query) if failed else place.url
     try:

@@ -5,7 +5,7 @@ import socket
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from delivery.addresses import Refused, refuse_addresses
+from delivery.addresses import AddressRefused, refuse_addresses
 from delivery.aside import aside
 
 MOST_LOOK_UPS = 64
@@ -35,7 +35,7 @@ class CheckedResolver(AbstractResolver):
         addresses = await self._addresses_of(host, family)
         try:
             refuse_addresses(host, addresses)
-        except Refused as refused:
+        except AddressRefused as refused:
             raise NotAllowed(str(refused)) from None
         return [
             ResolveResult(

@@ -15,7 +15,7 @@ from typing import Any
 
 from yarl import URL
 
-from delivery.addresses import Refused
+from delivery.addresses import AddressRefused
 from delivery.aside import aside
 from delivery.http import client
 from delivery.sqs import signature
@@ -37,7 +37,7 @@ async def deliver(run: Run) -> Outcome:
         return target
     try:
         queue = queue_at(target.endpoint.url, target.endpoint.region)
-    except Refused as error:
+    except AddressRefused as error:
         return Failed(str(error))
     request = request_for(queue, record.payload, record.subject, target.endpoint.message_group)
     if size_of(request) > LARGEST_MESSAGE:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from delivery.addresses import Refused, read
+from delivery.addresses import AddressRefused, read
 from delivery.events import body_of, event_id_of
 
 LARGEST_MESSAGE = 1_048_576
@@ -50,7 +50,7 @@ def queue_at(url: str, region: str = "") -> Queue:
     place = read(url)
     path = place.url.path.rstrip("/")
     if not path:
-        raise Refused(
+        raise AddressRefused(
             f"the URL names a server and no queue; that of a queue looks as https://{place.host}/123456789012/events"
         )
     return Queue(url, place.origin, path, region or region_of(place.host))

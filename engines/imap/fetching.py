@@ -19,7 +19,7 @@ from engines.imap import folders
 from engines.imap.answers import FLAGS, IS_PIECE, SIZE, UID, Mail, mails_of, number_of, received_at, set_of
 from engines.imap.folders import Folder
 from engines.imap.maildir import Maildir, MessageKey, letters_of, messages_by_directory, remove_others
-from engines.imap.session import Refused, Session, session_with
+from engines.imap.session import MailboxRefused, Session, session_with
 from engines.results import WARNING_LENGTH, WARNINGS
 from external.formatting import several
 from external.processes.serving import say
@@ -91,7 +91,7 @@ def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fe
         copy = _Copy(session, folder, Maildir(root / directories[folder.raw]), found)
         try:
             copy.update()
-        except Refused as error:
+        except MailboxRefused as error:
             refused[folder.raw] = f"{folder.title}: the folder was not read: {error}"
     there = {each.raw for each in wanted_of(listed_folders(session), source)} if refused else set()
     for raw, text in refused.items():
@@ -140,9 +140,9 @@ class _Copy:
         self._session, self._folder, self._maildir, self._found = session, folder, maildir, found
 
     def update(self) -> None:
-        """Bring the copy up to date. Raises: Refused if the folder cannot be read."""
+        """Bring the copy up to date. Raises: MailboxRefused if the folder cannot be read."""
         if any(byte in self._folder.raw for byte in b"\r\n\0"):
-            raise Refused("no command can hold its name")
+            raise MailboxRefused("no command can hold its name")
         warned = self._found.warned
         number, flags = self._look()
         if len(flags) < number:  # some were just deleted, or two share a UID, or it hides some
@@ -165,7 +165,7 @@ class _Copy:
         """The number of messages in the folder, and the flags of those that are listed, by UID."""
         self._validity, number = self._session.examine(self._folder.raw)
         if number > MOST_MESSAGES:
-            raise Refused(f"its server announces {number:,} messages, and {MOST_MESSAGES:,} may be")
+            raise MailboxRefused(f"its server announces {number:,} messages, and {MOST_MESSAGES:,} may be")
         return number, self._listed(number)
 
     def _listed(self, number: int) -> dict[int, str]:
@@ -175,7 +175,7 @@ class _Copy:
             last = min(first + LISTED_AT_ONCE - 1, number)
             lines = mails_of(self._session.fetch(f"{first}:{last}", "(UID FLAGS)"))
             if not lines:
-                raise Refused(
+                raise MailboxRefused(
                     f"its server does not list messages {first} to {last} of the {number:,} that it announced"
                 )
             for mail in lines:
@@ -208,20 +208,20 @@ class _Copy:
 
     def _fetch_batch(self, uids: list[int], flags: dict[int, str], facts: dict[int, tuple[int, float]]) -> None:
         bodies: dict[int, Mail] = {}
-        with suppress(Refused):  # one message may be unreadable for the server
+        with suppress(MailboxRefused):  # one message may be unreadable for the server
             bodies = self._bodies(uids)
         for uid in uids:
             try:
                 mail = bodies.pop(uid, None) or self._bodies([uid]).get(uid)
                 if mail is None:
                     if self._is_there(uid):
-                        raise Refused("its server does not send it")
+                        raise MailboxRefused("its server does not send it")
                     continue
                 announced, received_at = facts[uid]
                 size = self._maildir.keep(
                     MessageKey(self._validity, uid), flags[uid], received_at, self._pieces(uid, mail)
                 )
-            except Refused as error:
+            except MailboxRefused as error:
                 self._warn(uid, f"the message was not fetched: {error}")
                 continue
             self._found.messages += 1
@@ -242,7 +242,7 @@ class _Copy:
         while piece:
             offset += len(piece)
             if offset > LARGEST:
-                raise Refused(f"more than {LARGEST:,} bytes come")
+                raise MailboxRefused(f"more than {LARGEST:,} bytes come")
             yield piece
             if whole or len(piece) < CHUNK:
                 return

@@ -33,7 +33,7 @@ OAUTH_REFUSED = "access token: it lasts for an hour or so, and has to be one for
 NOT_IMAP = "what answers there does not speak IMAP: check the address, the port, and the option tls"
 
 
-class Refused(Exception):
+class MailboxRefused(Exception):
     """The server answered NO or BAD to a command about a folder or messages. The message is the server's, bounded."""
 
 
@@ -99,7 +99,7 @@ class Session:
         [number, *_] = self._ask(lambda: self._client.select(name, readonly=True))
         _, [validity, *_] = self._client.response("UIDVALIDITY")
         if not all(isinstance(each, bytes) and DIGITS.fullmatch(each) for each in (validity, number)):
-            raise Refused("its server gives it no UIDVALIDITY, without which its messages have no lasting numbers")
+            raise MailboxRefused("its server gives it no UIDVALIDITY: its messages have no lasting numbers")
         return int(validity), int(number)
 
     def fetch(self, numbers: str, items: str) -> list[Any]:
@@ -123,7 +123,7 @@ class Session:
                 text = clean(lines)
                 if NOT_FOR_NOW.search(text):
                     raise RunEnded(Verdict.UNAVAILABLE, f"the server is not ready: {text}")
-                raise Refused(text)
+                raise MailboxRefused(text)
             return lines
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from engines.mariadb.reading import Contents
+from engines.mariadb.reading import DumpContents
 
 FACT = "fact "
 """The beginning of a query's result, which tells it from the warnings of a program."""
@@ -76,7 +76,7 @@ ROUTINES = "procedures and functions that the account may not see are not kept, 
 
 
 @dataclass
-class Catalogue:
+class MariadbCatalogue:
     """The objects that a server lists for the account of a source: hexadecimal names by kind, lines of grants, tables
     without transactions. `cipher`: of the connection; empty if it is not encrypted.
     """
@@ -178,7 +178,7 @@ class Catalogue:
         ]
         return tuple(str(each) for each in found if each)
 
-    def missing_in(self, contents: Contents) -> list[str]:
+    def missing_in(self, contents: DumpContents) -> list[str]:
         """Objects that the server listed and a dump does not hold, such as `trigger numbered`."""
         found = list[str]()
         for kind, names in self.objects.items():

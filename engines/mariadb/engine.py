@@ -16,10 +16,10 @@ from pathlib import Path
 from engines.base import BackupTask, RunEnded, Stalled, Verdict
 from engines.dumps import Dump, DumpEngine
 from engines.engine import Run
-from engines.mariadb.catalogue import FACT, QUERIES, Catalogue, listed
+from engines.mariadb.catalogue import FACT, QUERIES, MariadbCatalogue, listed
 from engines.mariadb.connection import CLIENT, LONGEST_ROW, NO_HOME, needs_encryption, option_file
 from engines.mariadb.lock_limit import ASK, LockLimit
-from engines.mariadb.reading import Contents, read
+from engines.mariadb.reading import DumpContents, read
 from engines.mariadb.verdicts import NOT_WRITABLE, WAITS, errors_of, judge_dump, judge_forced, number_of
 from external.processes.programs import find_mariadb_program
 from external.processes.runner import Ended, StopSignal
@@ -93,12 +93,12 @@ class MariadbDumpEngine(DumpEngine):
         return "; ".join([found, *catalogue.warnings(with_history=bool(history)), *said])
 
 
-def _look(run: Run, option: str, descriptor: int) -> Catalogue:
+def _look(run: Run, option: str, descriptor: int) -> MariadbCatalogue:
     """Read the catalogue of the database. Raises: RunEnded for a connection that is not encrypted though it must be,
     and for a database that a restore has not finished.
     """
     source = run.task.source
-    found = Catalogue(source.path)
+    found = MariadbCatalogue(source.path)
     timeout = f"--connect-timeout={max(1, round(run.task.connect_timeout))}"
     argv = (find_mariadb_program("mariadb"), option, *CLIENT, timeout, "--", source.path)
     judge_dump(run.start(argv, NO_HOME, given=QUERIES.encode(), on_line=found.take, inherited=(descriptor,)), run.task)
@@ -129,7 +129,7 @@ def _history_option(run: Run, program: str) -> tuple[str, ...]:
     return (HISTORY,) if any(HISTORY in line for line in helped) else ()
 
 
-def _compare(catalogue: Catalogue, contents: Contents, said: tuple[str, ...]) -> tuple[str, ...]:
+def _compare(catalogue: MariadbCatalogue, contents: DumpContents, said: tuple[str, ...]) -> tuple[str, ...]:
     """A warning about the objects that the dump lacks. Raises: RunEnded for an empty dump of a database that is not
     empty.
     """
@@ -157,7 +157,7 @@ def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
     return (f"{WITHOUT_GLOBALS} ({reason})",)
 
 
-def _read(file: Path, dump: Dump) -> Contents:
+def _read(file: Path, dump: Dump) -> DumpContents:
     with file.open("rb") as opened:
         found = read(opened, dump.store.go_on)
     if not found.is_whole:

@@ -51,7 +51,7 @@ LONGEST_HEAD = 4_096
 
 
 @dataclass
-class Contents:
+class DumpContents:
     """The contents of a dump. `rows` by table, as SQL writes its name; `objects`: names by kind; `versioned`: tables
     with system versioning; `is_whole`: True if the line that ends each dump is there.
     """
@@ -62,9 +62,9 @@ class Contents:
     is_whole: bool = False
 
 
-def read(dump: IO[bytes], on_piece: Callable[[], object] = lambda: None) -> Contents:
+def read(dump: IO[bytes], on_piece: Callable[[], object] = lambda: None) -> DumpContents:
     """Count the contents of a dump. `on_piece` is called for each MiB, and may raise."""
-    found, rows, is_new = Contents(), _Rows(), True
+    found, rows, is_new = DumpContents(), _Rows(), True
     table: str | None = None
     size, in_body, created_table, head = 0, False, "", b""
     while line := dump.readline(PIECE):
@@ -97,7 +97,7 @@ def read(dump: IO[bytes], on_piece: Callable[[], object] = lambda: None) -> Cont
     return found
 
 
-def _begin(head: bytes, line: bytes, found: Contents) -> bytes:
+def _begin(head: bytes, line: bytes, found: DumpContents) -> bytes:
     """Note the object that a body makes, whose name may follow some lines below the body's beginning. Returns the head
     so far.
     """
@@ -107,7 +107,7 @@ def _begin(head: bytes, line: bytes, found: Contents) -> bytes:
     return b"" if _note(head, BODIES, found) or len(head) > LONGEST_HEAD else head
 
 
-def _note(text: bytes, patterns: tuple[tuple[str, re.Pattern[bytes]], ...], found: Contents) -> bool:
+def _note(text: bytes, patterns: tuple[tuple[str, re.Pattern[bytes]], ...], found: DumpContents) -> bool:
     for kind, pattern in patterns:
         if named := pattern.match(text):
             found.objects[kind].add(_plain(named.groups()[-1]))

@@ -48,7 +48,7 @@ class Endless(Exception):
 
 
 @dataclass
-class Catalogue:
+class PostgresqlCatalogue:
     """The rows that the query has found, by `what` they are."""
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
@@ -130,13 +130,13 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(list(names)[:SHOWN]) + (f", … ({len(names)} in all)" if len(names) > SHOWN else "")
 
 
-def asked(ask: Callable[[Callable[[str], None]], Ended]) -> tuple[Catalogue, Ended | None]:
+def asked(ask: Callable[[Callable[[str], None]], Ended]) -> tuple[PostgresqlCatalogue, Ended | None]:
     """The catalogue as psql returns it. `ask`: runs psql with `SQL`, and passes each line to its argument. Also returns
     how psql ended; None if it was ended because the server sends without end.
     """
-    found = Catalogue()
+    found = PostgresqlCatalogue()
     try:
         ended = ask(found.take)
     except Endless:
-        return Catalogue(), None
-    return (found if ended.exit_code == 0 else Catalogue()), ended
+        return PostgresqlCatalogue(), None
+    return (found if ended.exit_code == 0 else PostgresqlCatalogue()), ended

@@ -21,7 +21,7 @@ from engines.cleartext import WITHOUT_TICKET, libpq_parameters
 from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
 from engines.engine import NOTHING, Run
 from engines.postgresql import properties
-from engines.postgresql.catalogue import PSQL, SQL, UNKNOWN, Catalogue, asked
+from engines.postgresql.catalogue import PSQL, SQL, UNKNOWN, PostgresqlCatalogue, asked
 from engines.postgresql.counting import counting
 from engines.postgresql.damage import dump_what_can_be_read
 from engines.postgresql.properties import PROPERTIES
@@ -73,7 +73,7 @@ NOT_LOCKED = re.compile(
 the hint in each language, too.
 """
 NO_LOCK = f"{STAYS_LOCKED}; or it was dropped in the meantime"
-# as the server writes them in English (`Catalogue.in_english`); in another language such a server counts as present
+# as the server writes them in English (`PostgresqlCatalogue.in_english`); in another language it counts as present
 NOT_FOR_NOW = re.compile(
     r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
     r"not accepting connections)|"
@@ -133,7 +133,7 @@ class PgDumpEngine(DumpEngine):
         return "; ".join([found, *catalogue.not_kept, *catalogue.speaks, *passwords, *unknown])
 
 
-def _ask_catalogue(run: Run) -> tuple[Catalogue, list[str]]:
+def _ask_catalogue(run: Run) -> tuple[PostgresqlCatalogue, list[str]]:
     """Read the catalogue. Also returns a warning if it could not be read: the dump may still be made. Raises: RunEnded
     if there is no connection.
     """
@@ -146,7 +146,7 @@ def _ask_catalogue(run: Run) -> tuple[Catalogue, list[str]]:
     try:
         found, ended = asked(ask)
     except Stalled as error:
-        return Catalogue(), [UNKNOWN.format(error)]
+        return PostgresqlCatalogue(), [UNKNOWN.format(error)]
     if ended is None:
         return found, [UNKNOWN.format("it sends rows without end")]
     if ended.exit_code == BAD_CONNECTION or ended.exit_code < 0:

@@ -31,10 +31,10 @@ from engines.restores import loading
 from engines.restores.maria.at_source import AtSource, LoadError, name_of, quoted, taker, text_of
 from engines.restores.maria.renamed import moved
 from engines.restores.maria.steps import failures_of, load, not_loaded
-from engines.restores.maria.target import Target
+from engines.restores.maria.target import MariadbTarget
 from engines.restores.pg import leftover
 from engines.restores.pg.steps import Loaded
-from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
+from engines.restores.scratch import KEPT, NAME, Database, Scratch, ScratchServer
 from engines.restores.terms import USUAL, Terms, foreseen, needs_trust
 from external.processes.programs import find_mariadb_program
 from external.processes.rows import row_of
@@ -113,7 +113,7 @@ def create(
     with loading.scratch_beside(cache) as scratch:
         with opened(store, wish.assignment, wish.point, cache) as tree:
             paths = tuple(each.path for each in loading.files_in(tree, FILES))
-        target = Target(server, name)
+        target = MariadbTarget(server, name)
         target.check(terms)
         needs = _needs(wish, store, cache, scratch / "asked") if PROPERTIES in paths else {}
         notes = target.notes(needs)
@@ -201,7 +201,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
         return server.count(server.load(files), contents.rows)
 
 
-class _Scratch(Server):
+class _Scratch(ScratchServer):
     count_rows = "SELECT {}, COUNT(*) FROM {};"
     versioned: Collection[str] = ()
     """Tables that also hold earlier rows, which a plain SELECT passes over."""

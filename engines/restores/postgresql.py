@@ -22,7 +22,7 @@ from engines.restores.pg import databases, leftover, proving, roles
 from engines.restores.pg.connections import connected
 from engines.restores.pg.databases import Properties
 from engines.restores.pg.filling import Filling
-from engines.restores.pg.target import Target
+from engines.restores.pg.target import PostgresqlTarget
 from engines.restores.scratch import Scratch
 from engines.restores.terms import USUAL, Terms, foreseen
 from storage.points.store import Store
@@ -105,7 +105,7 @@ def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path,
     if small:
         into_folder.restore(replace(wish, target=folder, paths=small, dry_run=False), store, cache)
     like = databases.of_file(loading.lines_of(folder, PROPERTIES))
-    target = Target(server)
+    target = PostgresqlTarget(server)
     target.check_login(source, terms)
     lacks = target.lacks(like, loading.lines_of(folder, GLOBALS), terms)
     return _Asked(paths, like, lacks, target.notes(source, like))

@@ -76,7 +76,7 @@ class Database:
 
 
 @dataclass
-class Server:
+class ScratchServer:
     """One kind of server, with its data in `data`. Its methods raise TargetFailed, Stopped, OSError, ProgramMissing.
 
     Each kind defines how its programs find it, and how it is asked.

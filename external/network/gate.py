@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from ipaddress import ip_address
 
-from external.guarded import Guarded
+from external.guarded import GuardedAddress
 from external.network import contact
 from external.public import is_public
 
@@ -111,7 +111,7 @@ class _Gate:
                 return DONE, far
         except ConnectionRefusedError:
             return REFUSED, None
-        except Guarded:
+        except GuardedAddress:
             return GUARDED, None
         except OSError:  # including TimeoutError
             return UNREACHABLE, None

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from declarations.surfaces.admin.declared import DeclaredPages
-from engines.kinds import RULES, Option
+from engines.kinds import RULES, KindOption
 from engines.not_kept import not_kept
 from fleet.admin import remote_form
 from fleet.admin.agents import AGENT_FIELDS
@@ -124,7 +124,7 @@ def form_of(kind: str, remote: str = "", has: tuple[str, ...] = ()) -> type[Sour
     return made(SourceForm, **options, kind=kind, type_chosen=remote, advanced=advanced)
 
 
-def _field_of(option: Option) -> forms.Field:
+def _field_of(option: KindOption) -> forms.Field:
     words: dict[str, Any] = {
         "required": option.needed, "label": option.name.replace("_", " ").capitalize().replace("Tls", "TLS"),
         "help_text": f"{option.means}.",

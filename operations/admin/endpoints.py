@@ -230,5 +230,5 @@ def _key(endpoint: Endpoint) -> str:
     """The key of the breaker of its host."""
     try:
         return f"host:{addresses.read(endpoint.url).origin}"
-    except addresses.Refused:
+    except addresses.AddressRefused:
         return ""

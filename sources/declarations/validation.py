@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from engines import cleartext, engine_for
-from engines.kinds import MARKER, RULES, Rule
+from engines.kinds import MARKER, RULES, KindRule
 from external.network import contact
 from external.processes.programs import ProgramMissing
 from sealing.lookup import FORMS, check_reference
@@ -47,7 +47,7 @@ def check_engine_options(options: dict[str, Any]) -> None:
             raise ValueError("; ".join(by_value or sorted(refusals)))
 
 
-def check_address(rule: Rule, address: str) -> None:
+def check_address(rule: KindRule, address: str) -> None:
     if rule.address is None:
         if address:
             raise ValueError(f"{rule.title} has no address; leave it empty")
@@ -91,13 +91,13 @@ def _check_host(host: str) -> None:
             raise ValueError(f"{host!r} is neither a host name nor an IP address") from None
 
 
-def check_port(rule: Rule, port: int | None) -> None:
+def check_port(rule: KindRule, port: int | None) -> None:
     if port is not None and not rule.has_port:
         where = "write it into the URL" if rule.address_is_url else "leave it empty"
         raise ValueError(f"{rule.title} has no port of its own; {where}")
 
 
-def check_path(rule: Rule, path: str) -> None:
+def check_path(rule: KindRule, path: str) -> None:
     if rule.path_needed and not path:
         raise ValueError(f"is missing: {rule.title} needs {rule.path}")
     if CONTROL_CHARACTER.search(path):
@@ -125,7 +125,7 @@ def check_remote(remote: dict[str, Any]) -> None:
         check_key(str(remote.get("host_keys", "")).replace(",", "\n"))
 
 
-def check_secrets(rule: Rule, secrets: dict[str, str], options: dict[str, Any]) -> None:
+def check_secrets(rule: KindRule, secrets: dict[str, str], options: dict[str, Any]) -> None:
     if not rule.is_any_remote:
         if secrets:
             raise ValueError(f"{rule.title} has none; its password is its secret")
@@ -144,7 +144,7 @@ def check_secrets_of_remote(remote: dict[str, Any], secrets: dict[str, str]) -> 
         raise ValueError(f"a remote of type {remote['type']} {text}")
 
 
-def check_options(rule: Rule, options: dict[str, Any]) -> None:
+def check_options(rule: KindRule, options: dict[str, Any]) -> None:
     if rule.is_any_remote:
         check_remote({name: value for name, value in options.items() if name != MARKER.name})
         check_marker(options)
@@ -171,7 +171,7 @@ def check_marker(options: dict[str, Any]) -> None:
         raise ValueError(f"marker {marker!r} holds a control character")
 
 
-def check_secret(rule: Rule, reference: str) -> None:
+def check_secret(rule: KindRule, reference: str) -> None:
     if reference and rule.is_any_remote:
         raise ValueError(f"{rule.title} has its secrets by the names of its options: set `secrets`")
     if rule.secret_needed and not reference:
@@ -180,7 +180,7 @@ def check_secret(rule: Rule, reference: str) -> None:
         check_reference(reference)
 
 
-def check_host_key(rule: Rule, host_key: str) -> None:
+def check_host_key(rule: KindRule, host_key: str) -> None:
     if not rule.has_host_key:
         if host_key:
             raise ValueError(f"{rule.title} has no SSH host key; leave it empty")

@@ -3,7 +3,7 @@ from ipaddress import ip_address
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from delivery.addresses import Refused, allowed, read, refuse_addresses
+from delivery.addresses import AddressRefused, allowed, read, refuse_addresses
 from delivery.addresses import problem_with as problem
 from external.public import is_public
 
@@ -106,7 +106,7 @@ class TestWhatIsAllowed:
         allow("0.0.0.0/0", "100.64.0.0/10", "fd00::/8", "hooks.internal", "169.254.7.0/24")
         for address in ("169.254.169.254", "100.100.100.200", "fd00:ec2::254", "::ffff:169.254.169.254"):
             assert problem(f"http://[{address}]/" if ":" in address else f"http://{address}/"), address
-            with pytest.raises(Refused):
+            with pytest.raises(AddressRefused):
                 refuse_addresses("hooks.internal", [address])
         refuse_addresses("hooks.internal", ["10.0.0.1"])
         assert problem("http://169.254.7.9/") == ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from delivery.addresses import Refused
+from delivery.addresses import AddressRefused
 from delivery.events import body_of
 from delivery.sqs.errors import THROTTLED_FOR, Meaning, meaning_of
 from delivery.sqs.queues import queue_at, region_of, request_for, size_of
@@ -47,7 +47,7 @@ class TestAddresses:
 
     @pytest.mark.parametrize("url", ["", "events", "https://", "https://sqs.eu-west-1.amazonaws.com", "sqs://host/1/q"])
     def test_what_is_no_queue_is_refused(self, url: str) -> None:
-        with pytest.raises(Refused):
+        with pytest.raises(AddressRefused):
             queue_at(url)
 
 

@@ -72,7 +72,7 @@ def test_what_is_contacted_only_where_it_is_written_as_such(address: str, is_one
     if is_one:
         assert guarded.contactable(address, [address]) == [address]
         assert guarded.contactable("nas.example", [address, "192.0.2.7"]) == ["192.0.2.7"]
-        with pytest.raises(guarded.Guarded, match=r"nas\.example leads to .* and no name may lead"):
+        with pytest.raises(guarded.GuardedAddress, match=r"nas\.example leads to .* and no name may lead"):
             guarded.contactable("nas.example", [address])
 
 

@@ -18,7 +18,7 @@ from engines.base import SourceSpec
 from engines.mariadb.catalogue import FACT
 from engines.mariadb.connection import CLIENT, NO_HOME, option_file
 from engines.mariadb.engine import DATABASE
-from engines.mariadb.reading import Contents
+from engines.mariadb.reading import DumpContents
 from engines.mariadb.verdicts import AWAY, LOCKED, NOT_LET_IN
 from engines.mariadb.verdicts import errors_of as message_of
 from engines.restores import loading
@@ -122,7 +122,7 @@ class AtSource:
         self._check(errors, self._start(self.source, taker(errors), "--force", "--", database, given=text))
         return {lines[each.line - 1]: each for each in errors if 0 < each.line <= len(lines)}
 
-    def count(self, database: str, contents: Contents) -> dict[str, int]:
+    def count(self, database: str, contents: DumpContents) -> dict[str, int]:
         """The rows of each table that exists."""
         tables, found = list(contents.rows), dict[str, int]()
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from engines.base import SourceSpec
 from engines.mariadb.catalogue import FACT
 from engines.mariadb.engine import DATABASE
-from engines.mariadb.reading import Contents
+from engines.mariadb.reading import DumpContents
 from engines.restores import loading
 from engines.restores.maria.at_source import AtSource, LoadError
 from engines.restores.maria.statements import DumpedStatement, statements_at
-from engines.restores.pg.failures import Failure, first_words
+from engines.restores.pg.failures import StatementFailure, first_words
 from engines.restores.pg.steps import Loaded
 
 HARMLESS = frozenset({1193})
@@ -33,7 +33,7 @@ RUNS_EVENTS = "the server runs events, so it was not made: run this statement on
 
 
 @dataclass
-class NotLoaded(Failure):
+class NotLoaded(StatementFailure):
     """A statement that the server did not take. `words`: its first words, for a list."""
 
     words: str = ""
@@ -42,7 +42,7 @@ class NotLoaded(Failure):
         return ": ".join(each for each in (self.what, f"error {self.state}" if self.state else "", self.words) if each)
 
 
-def load(server: AtSource, database: str, files: Path, contents: Contents, account: SourceSpec | None) -> Loaded:
+def load(server: AtSource, database: str, files: Path, contents: DumpContents, account: SourceSpec | None) -> Loaded:
     """Load everything that can be loaded; block until done. `account`: the one with rights to the database alone; if it
     is None, the source's account is used, and loading ends at the first error. Raises: what `AtSource` raises.
     """
@@ -82,12 +82,12 @@ def failures_of(files: Path, errors: Iterable[LoadError], on_piece: Callable[[],
     return {line: (first[line], found.get(line, DumpedStatement(line, "a statement"))) for line in sorted(first)}
 
 
-def not_loaded(found: Iterable[tuple[LoadError, DumpedStatement]]) -> list[Failure]:
+def not_loaded(found: Iterable[tuple[LoadError, DumpedStatement]]) -> list[StatementFailure]:
     """The failed statements as failures of a restore, in the order of the dump."""
     return [_not_loaded(*each) for each in sorted(found, key=lambda pair: pair[1].line)]
 
 
-def lacking(contents: Contents, counted: dict[str, int]) -> list[str]:
+def lacking(contents: DumpContents, counted: dict[str, int]) -> list[str]:
     """Tables that are not as in the dump, in sentences."""
     found = []
     for name, number in contents.rows.items():

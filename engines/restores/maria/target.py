@@ -42,7 +42,7 @@ NO_ACCOUNT = "accounts that the server lacks, without which what belongs to them
 SHOWN = 10
 
 
-class Target:
+class MariadbTarget:
     """The abilities of a server, and the rights of its account. Raises: what `AtSource` raises."""
 
     def __init__(self, server: AtSource, database: str) -> None:

@@ -25,7 +25,7 @@ KINDS = (
 
 
 @dataclass
-class Contents:
+class DatabaseContents:
     """The contents of a dump. `rows` by table, quoted as in SQL; `objects`: the number of an entry → its kind and name,
     such as `TABLE DATA public.orders`; `version`: major version of the server that was dumped; 0 if not known.
     """
@@ -50,9 +50,9 @@ def codec_of(encoding: str) -> str:
     return found
 
 
-def read(loader: Loader, dump: int) -> Contents:
+def read(loader: Loader, dump: int) -> DatabaseContents:
     """Read a dump whole, once. Raises: TargetFailed if it cannot be read; what the loader raises."""
-    found, table = Contents(), [""]
+    found, table = DatabaseContents(), [""]
 
     def take_entry(line: str) -> None:
         if entry := ENTRY.fullmatch(line):

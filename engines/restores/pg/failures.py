@@ -16,7 +16,7 @@ LITERAL = re.compile(r"'(?:[^']|'')*(?:'|$)|\$(\w*)\$.*?(?:\$\1\$|$)", re.DOTALL
 
 
 @dataclass
-class Failure:
+class StatementFailure:
     """A statement, or the rows of a table, that the server did not take. `entry`: the number of the rows in the dump;
     `statement`: the whole statement, empty for rows; `text`: the error, which may quote rows; `state`: its SQLSTATE, as
     far as it is known.
@@ -41,7 +41,7 @@ class RowErrors:
 
     def __init__(self, objects: Mapping[int, str]) -> None:
         """`objects`: the names of the entries of the dump."""
-        self.objects, self.found = objects, list[Failure]()
+        self.objects, self.found = objects, list[StatementFailure]()
         self.entry: tuple[int, str] | None = None
         self.part = ""
 
@@ -54,7 +54,7 @@ class RowErrors:
             if self.part:
                 text = line.removeprefix(OF_ROWS).removeprefix("could not execute query: ")
                 entry, what = self.entry or (None, "the session")
-                self.found.append(Failure(what, entry, text=text))
+                self.found.append(StatementFailure(what, entry, text=text))
         elif line.startswith(OF_PROGRAM):
             self.part = ""
         elif self.part:
@@ -74,7 +74,7 @@ class StatementErrors:
     """A reader, line by line, of the output of psql: answers with their SQLSTATEs, and each statement that failed."""
 
     def __init__(self) -> None:
-        self.found = list[tuple[int, Failure]]()
+        self.found = list[tuple[int, StatementFailure]]()
         """The failures, each with the number of the line where its statement ends."""
         self.away = ""
         self.part = ""
@@ -96,20 +96,20 @@ class StatementErrors:
         elif answer := ANSWER.fullmatch(said):
             self.part = "text" if len(self.found) < KEPT else ""
             if self.part:
-                self.found.append((number, Failure("", text=said, state=answer[1])))
+                self.found.append((number, StatementFailure("", text=said, state=answer[1])))
         else:
             self.part = ""
             if said.startswith("error: ") or "connection" in said:
                 self.away = said
 
 
-def is_harmless(failure: Failure) -> bool:
+def is_harmless(failure: StatementFailure) -> bool:
     """True if it is a setting that programs make for themselves, and that a server of another version does not know."""
     of_user = not failure.statement or _as_all_know_it(failure.statement)
     return playing.is_new_setting(failure.statement) or not of_user
 
 
-def to_be_tried(failure: Failure) -> Failure:
+def to_be_tried(failure: StatementFailure) -> StatementFailure:
     """The same failure, with its statement as servers of all versions know it."""
     return replace(failure, statement=_as_all_know_it(failure.statement))
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 from engines.base import SourceSpec
 from engines.restores.pg import databases, logins, owners
 from engines.restores.pg.connections import connected, loader_into
-from engines.restores.pg.contents import Contents, read
+from engines.restores.pg.contents import DatabaseContents, read
 from engines.restores.pg.databases import Properties
 from engines.restores.pg.steps import Loaded, load
 from engines.restores.scratch import Scratch
@@ -98,11 +98,11 @@ class Filling:
             databases.furnish(inside, database, like)
         return loaded, like
 
-    def _loaded(self, database: str, contents: Contents, account: SourceSpec, **how: Any) -> Loaded:
+    def _loaded(self, database: str, contents: DatabaseContents, account: SourceSpec, **how: Any) -> Loaded:
         with loader_into(database, self.store, account, self.apart, **how) as loader:
             return load(loader, self.dump, contents)
 
-    def _loaded_by_a_login(self, database: str, contents: Contents) -> Loaded:
+    def _loaded_by_a_login(self, database: str, contents: DatabaseContents) -> Loaded:
         login = logins.let_in(self.server, logins.make(self.server, self.source, database), database)
 
         def make_ahead(script: IO[bytes]) -> set[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from engines.restores.pg.failures import Failure
+from engines.restores.pg.failures import StatementFailure
 from engines.restores.pg.steps import Loaded
 from storage.restoring.base import KEPT_TEXTS, Report
 
@@ -18,7 +18,7 @@ FOLDER = "restore-errors"
 LONGEST = 2**24
 
 
-def write(parent: Path, name: str, failures: Iterable[Failure], heading: str) -> Path:
+def write(parent: Path, name: str, failures: Iterable[StatementFailure], heading: str) -> Path:
     """Write the file and return it. `name`: of the point and the database."""
     folder = parent / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)

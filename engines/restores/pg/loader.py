@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from engines.restores import loading, playing
-from engines.restores.pg.failures import Failure
+from engines.restores.pg.failures import StatementFailure
 from external.processes.runner import Ended
 
 FORMAT = "--format=custom"
@@ -37,7 +37,7 @@ class Loader:
     to: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     account: tuple[int, int] | None = None
-    make_up: Callable[[list[Failure]], list[str]] = lambda failures: []
+    make_up: Callable[[list[StatementFailure]], list[str]] = lambda failures: []
     make_ahead: Callable[[IO[bytes]], set[str]] = lambda script: set()
 
     @contextmanager

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from engines.restores.pg import scripts
 from engines.restores.pg.contents import IDENTIFIER
-from engines.restores.pg.failures import Failure
+from engines.restores.pg.failures import StatementFailure
 from engines.restores.pg.loader import Loader
 from engines.restores.pg.outside import Outside
 from engines.restores.pg.roles import name_of
@@ -61,7 +61,7 @@ class HandedOver:
     not given to it.
     """
 
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[StatementFailure] = field(default_factory=list)
     kept: Counter[str] = field(default_factory=Counter)
 
     def notes(self, role: str) -> list[str]:
@@ -118,12 +118,14 @@ def hand_over(inside: Any, loader: Loader, dump: int, encoding: str) -> HandedOv
                     found.kept[owner] += 1
                 elif (state := run_alone(inside, line)) and state not in GONE:
                     text = line.decode(errors="replace").rstrip()
-                    found.failures.append(Failure(what, statement=text, text="the owner was not changed", state=state))
+                    found.failures.append(
+                        StatementFailure(what, statement=text, text="the owner was not changed", state=state)
+                    )
     inside.execute("SET client_encoding = 'UTF8'")
     return found
 
 
-def say_again(inside: Any, failures: list[Failure], encoding: str) -> list[Failure]:
+def say_again(inside: Any, failures: list[StatementFailure], encoding: str) -> list[StatementFailure]:
     """Run the statements to which the login had no right. Returns those that still fail. `encoding`: of the dump."""
     inside.execute(b"SET client_encoding = '" + encoding.encode() + b"'")
     done = [_may_be_said(each) and not run_alone(inside, _bytes_of(each.statement)) for each in failures]
@@ -135,7 +137,7 @@ def _bytes_of(statement: str) -> bytes:
     return statement.encode(errors="surrogateescape")
 
 
-def _may_be_said(failure: Failure) -> bool:
+def _may_be_said(failure: StatementFailure) -> bool:
     return failure.state == NO_RIGHT and SAID_AGAIN.match(failure.statement) is not None
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from engines.limits import Space
 from engines.postgresql.engine import DATABASE, GLOBALS
 from engines.restores import loading
-from engines.restores.pg.contents import IDENTIFIER, Contents, read
-from engines.restores.pg.failures import Failure, readable
+from engines.restores.pg.contents import IDENTIFIER, DatabaseContents, read
+from engines.restores.pg.failures import StatementFailure, readable
 from engines.restores.pg.loader import Loader
 from engines.restores.pg.roles import own_lines
 from engines.restores.pg.steps import Loaded, load
-from engines.restores.scratch import KEPT, NAME, Database, Scratch, Server
+from engines.restores.scratch import KEPT, NAME, Database, Scratch, ScratchServer
 from external.processes.runner import Ended
 from storage.points.store import Store
 from storage.restoring.base import TargetFailed
@@ -72,7 +72,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
             return server.judged(load(server.loader(), dump, contents), contents)
 
 
-class _Scratch(Server):
+class _Scratch(ScratchServer):
     def environment(self) -> dict[str, str]:
         return {"PGHOST": self.socket_folder(), "PGPORT": "5432"}
 
@@ -113,7 +113,7 @@ class _Scratch(Server):
         to = (f"--dbname={NAME}", f"--username={NAME}")
         return Loader(self.run, self.program, to, LEFT_OUT, self.scratch.account, self.make_up)
 
-    def make_up(self, failures: list[Failure]) -> list[str]:
+    def make_up(self, failures: list[StatementFailure]) -> list[str]:
         """Make collations that this host lacks as `C`. Returns a text about each one that was made."""
         lacking = {name for each in failures for name in collations_of(each)}
         made = list[str]()
@@ -124,7 +124,7 @@ class _Scratch(Server):
             made += [] if ended.exit_code else [MADE_AS_C.format(name)]
         return made
 
-    def judged(self, loaded: Loaded, contents: Contents) -> Database:
+    def judged(self, loaded: Loaded, contents: DatabaseContents) -> Database:
         """The result of a drill. Failures that a scratch server makes even of a sound dump are notes, and so are those
         of objects that needed the failed ones.
         """
@@ -159,7 +159,7 @@ class _Scratch(Server):
         return self.run((self.program("psql"), *options), on_line, given="\n".join(lines).encode())
 
 
-def collations_of(failure: Failure) -> list[str]:
+def collations_of(failure: StatementFailure) -> list[str]:
     """The collations for lack of which it may have failed, as SQL writes them."""
     if failure.what.startswith("COLLATION "):
         found = COLLATION.match(failure.statement)

@@ -13,7 +13,7 @@ from typing import IO
 
 from engines.restores import playing
 from engines.restores.pg.contents import IDENTIFIER
-from engines.restores.pg.failures import Failure, StatementErrors, is_harmless, readable, to_be_tried
+from engines.restores.pg.failures import StatementErrors, StatementFailure, is_harmless, readable, to_be_tried
 from engines.restores.pg.loader import Loader
 from storage.restoring.base import TargetFailed
 
@@ -34,7 +34,7 @@ LOST = 2
 """The code of psql when its connection was lost."""
 
 
-def play(loader: Loader, dump: int, section: str) -> list[Failure]:
+def play(loader: Loader, dump: int, section: str) -> list[StatementFailure]:
     """Play a section of a dump. Returns the failures. Raises: TargetFailed; what `run` raises."""
     with loader.file() as script:
         write(loader, dump, section, script, f"--restrict-key={playing.new_key()}", *loader.left_out)
@@ -51,7 +51,7 @@ def write(loader: Loader, dump: int, section: str, script: IO[bytes], *options: 
     script.seek(0)
 
 
-def play_again(loader: Loader, failures: list[Failure], encoding: str) -> list[Failure]:
+def play_again(loader: Loader, failures: list[StatementFailure], encoding: str) -> list[StatementFailure]:
     """Play failed statements again. Returns those that fail again, each with its new error. `encoding`: of the dump,
     and so of their statements.
     """
@@ -74,22 +74,22 @@ def play_again(loader: Loader, failures: list[Failure], encoding: str) -> list[F
     return [*known, *_each_once(map(_into_the_usual, elsewhere)), *found]
 
 
-def _into_the_usual(failure: Failure) -> Failure:
+def _into_the_usual(failure: StatementFailure) -> StatementFailure:
     """A failure about the tablespace of an object that was made by its statement alone: it is in the usual one."""
     return replace(failure, what=f"{SPACE_KIND}{failure.space}", statement=f"SET default_tablespace = {failure.space};")
 
 
-def each_space_once(failures: list[Failure]) -> list[Failure]:
+def each_space_once(failures: list[StatementFailure]) -> list[StatementFailure]:
     """The failures, with each tablespace named once, however many objects were to be in it."""
     spaces = _each_once(each for each in failures if each.what.startswith(SPACE_KIND))
     return [*spaces, *(each for each in failures if not each.what.startswith(SPACE_KIND))]
 
 
-def _each_once(failures: Iterable[Failure]) -> list[Failure]:
+def _each_once(failures: Iterable[StatementFailure]) -> list[StatementFailure]:
     return list({each.what: each for each in failures}.values())
 
 
-def _played(loader: Loader, script: IO[bytes]) -> list[Failure]:
+def _played(loader: Loader, script: IO[bytes]) -> list[StatementFailure]:
     script.seek(0)
     headers = list(_headers(script))
     lines = [line for line, _, _ in headers]
@@ -107,7 +107,7 @@ def _played(loader: Loader, script: IO[bytes]) -> list[Failure]:
     return [*_each_once(spaces), *failures]
 
 
-def _errors(loader: Loader, script: IO[bytes]) -> list[tuple[int, Failure]]:
+def _errors(loader: Loader, script: IO[bytes]) -> list[tuple[int, StatementFailure]]:
     script.flush()
     read = StatementErrors()
     how = ("--output=/dev/null", "--echo-errors", "--set=VERBOSITY=verbose")
@@ -118,7 +118,7 @@ def _errors(loader: Loader, script: IO[bytes]) -> list[tuple[int, Failure]]:
     return [(line, to_be_tried(each)) for line, each in read.found if not is_harmless(each)]
 
 
-def _is_made(failure: Failure, schemas: set[str]) -> bool:
+def _is_made(failure: StatementFailure, schemas: set[str]) -> bool:
     """True if it is a schema that was made before."""
     return failure.state == IS_THERE and failure.what.removeprefix("SCHEMA ") in schemas
 

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass, field
 
 from engines.restores.pg import scripts
-from engines.restores.pg.contents import Contents
-from engines.restores.pg.failures import Failure, RowErrors, is_harmless, readable
+from engines.restores.pg.contents import DatabaseContents
+from engines.restores.pg.failures import RowErrors, StatementFailure, is_harmless, readable
 from engines.restores.pg.loader import Loader
 from storage.restoring.base import TargetFailed
 
@@ -34,13 +34,13 @@ class Loaded:
     """
 
     tables: dict[str, int] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[StatementFailure] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
     made_up: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def load(loader: Loader, dump: int, contents: Contents) -> Loaded:
+def load(loader: Loader, dump: int, contents: DatabaseContents) -> Loaded:
     """Load everything that can be loaded; block until done. Raises: TargetFailed when the server went away; what `run`
     raises.
     """
@@ -61,7 +61,7 @@ def load(loader: Loader, dump: int, contents: Contents) -> Loaded:
     return done
 
 
-def _load_rows(loader: Loader, dump: int, contents: Contents) -> list[Failure]:
+def _load_rows(loader: Loader, dump: int, contents: DatabaseContents) -> list[StatementFailure]:
     read = RowErrors(contents.objects)
     options = ("--section=data", "--verbose", "--no-password", *loader.left_out)
     ended = loader.read(dump, (*options, *loader.to), read.take)
@@ -74,7 +74,7 @@ def _load_rows(loader: Loader, dump: int, contents: Contents) -> list[Failure]:
     return [each for each in read.found if not is_harmless(each)]
 
 
-def _load_again(loader: Loader, dump: int, failure: Failure) -> str:
+def _load_again(loader: Loader, dump: int, failure: StatementFailure) -> str:
     """Load the rows of one entry of the dump again, all or none. Returns the SQLSTATE; empty if they are there now."""
     found = list[str]()
 
@@ -91,7 +91,7 @@ def _load_again(loader: Loader, dump: int, failure: Failure) -> str:
     return "" if ended.exit_code == 0 else next(iter(found), failure.state or "?")
 
 
-def _count(loader: Loader, contents: Contents, done: Loaded) -> None:
+def _count(loader: Loader, contents: DatabaseContents, done: Loaded) -> None:
     tables = list(contents.rows)
 
     def take(line: str) -> None:

@@ -43,7 +43,7 @@ OLDER = "the server is PostgreSQL {}, and the database was one of {}: what this 
 ROOM = "whether the server's disk has room for {:,} bytes, which the database had, cannot be seen from here"
 
 
-class Target:
+class PostgresqlTarget:
     """The abilities of a server. `has`: the answer to `ASK`."""
 
     def __init__(self, server: Any) -> None:

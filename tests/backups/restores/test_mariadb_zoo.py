@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engines.base import EngineResult, SourceSpec
-from engines.mariadb.catalogue import Catalogue
+from engines.mariadb.catalogue import MariadbCatalogue
 from engines.restores import drilling, mariadb
 from engines.restores.drilling import Drilled
 from engines.restores.maria.at_source import AtSource
@@ -222,7 +222,7 @@ def test_a_disk_without_room_is_seen_before_the_dump_is_fetched_or_its_size_is_n
 ) -> None:
     animal, _ = objects
     (animal.folder / "repository").rename(tmp_path / "before")
-    monkeypatch.setattr(Catalogue, "needs", {"bytes": 2**60})
+    monkeypatch.setattr(MariadbCatalogue, "needs", {"bytes": 2**60})
     point = animal.back_up().snapshot
     for dry_run in (True, False):
         with pytest.raises(

@@ -5,7 +5,7 @@ from io import BytesIO
 import pytest
 
 from engines.imap.answers import FLAGS
-from engines.mariadb.catalogue import Catalogue
+from engines.mariadb.catalogue import MariadbCatalogue
 from engines.mariadb.reading import INSERT, PIECE, read
 from engines.restores.maria.renamed import HEADER, lines_of
 from engines.restores.maria.statements import SETTING, statements_at
@@ -100,5 +100,5 @@ def test_no_text_of_a_server_or_a_dump_is_tried_without_end() -> None:
         ("a%b%c", "axbxbxc", True), ("a%b_%c", "abc", False), ("ab%b", "ab", False), ("abc", "abc", True),
         ("%a" * 32 + "b", "a" * 64, False),
     ):  # fmt: skip
-        server = Catalogue(name, grants=[f"GRANT SELECT ON `{like}`.* TO `x`@`y`"])
+        server = MariadbCatalogue(name, grants=[f"GRANT SELECT ON `{like}`.* TO `x`@`y`"])
         assert ("tables" in server.lacking) is not is_it, like

@@ -5,7 +5,7 @@ from io import BytesIO
 import pytest
 
 from engines.restores import playing
-from engines.restores.pg.failures import Failure, is_harmless, to_be_tried
+from engines.restores.pg.failures import StatementFailure, is_harmless, to_be_tried
 
 SETTING = b"SET transaction_timeout = 0;\n"
 VERSION = b"ALTER TABLE ONLY public.a ALTER COLUMN n SET (pg_attver=26498184);\n"
@@ -28,19 +28,19 @@ def test_what_a_user_has_set_beside_them_stays(options: bytes) -> None:
     line = KEPT.replace(b"n_distinct=5", options)
     [kept] = playing.without_unknown(BytesIO(line))
     assert kept in (KEPT, KEPT.replace(b"=5", b"=5, n_distinct_inherited=-1"))
-    failure = Failure("TABLE public.a", statement=line.decode())
+    failure = StatementFailure("TABLE public.a", statement=line.decode())
     assert (is_harmless(failure), to_be_tried(failure).statement.encode()) == (False, kept)
 
 
 @pytest.mark.parametrize(("statement", "harmless"), [(SETTING, True), (VERSION, True), (KEPT, False)])
 def test_only_these_are_harmless(statement: bytes, harmless: bool) -> None:
-    assert is_harmless(Failure("the session", statement=statement.decode())) is harmless
+    assert is_harmless(StatementFailure("the session", statement=statement.decode())) is harmless
 
 
 def test_what_failed_is_shown_without_its_literals() -> None:
     mapping = "CREATE USER MAPPING FOR x SERVER y OPTIONS (password 'hun''ter', role 'z')"
-    assert str(Failure("USER MAPPING x", statement=mapping, state="42704")) == (
+    assert str(StatementFailure("USER MAPPING x", statement=mapping, state="42704")) == (
         "USER MAPPING x: 42704 undefined object: CREATE USER MAPPING FOR x SERVER y OPTIONS (password '…', role '…')"
     )
     function = "CREATE FUNCTION f() RETURNS text LANGUAGE sql AS $_$SELECT 'hunter'$_$;"
-    assert "hunter" not in str(Failure("FUNCTION f()", statement=function))
+    assert "hunter" not in str(StatementFailure("FUNCTION f()", statement=function))
