@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from backups import locations
+from backups.upkeep import retention
 from jobs.handlers import Run, registry
+from jobs.models import Decision
 from jobs.outcomes import Claimed, Outcome
 from sources.models import Assignment, Backup, Repository
 from sources.planning import AVAILABILITY, BACKUPS
@@ -68,3 +70,7 @@ def run(record: Claimed, now: datetime = NOW) -> Outcome:
     assert not isinstance(outcome, Awaitable)
     settle(record, outcome, now)
     return outcome
+
+
+def logged(what: str) -> str:
+    return Decision.objects.get(kind=retention.KIND, what=what).text

@@ -37,10 +37,10 @@ from tests.engines.peers import (
 from tests.engines.postgresql_peer import EMBEDDED, postgresql_server
 from tests.engines.restic_keys import make_empty
 from tests.engines.samba_peer import samba
-from tests.engines.test_confining import Swapped, ordered
+from tests.engines.swapped import Swapped, ordered
 from tests.programs import needs_mariadb_client, needs_mariadb_server, needs_restic
+from tests.storage.disks import ownerless_disk
 from tests.storage.played_runs import ASSIGNMENT
-from tests.storage.test_ownerless_disk import ownerless_disk
 
 pytestmark = [
     pytest.mark.slow,

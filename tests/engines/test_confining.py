@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -15,16 +14,15 @@ from engines.base import SourceSpec
 from engines.repository_process import PROGRAM
 from external.processes import launcher
 from external.processes.confinement import WITH_MOVES
-from external.processes.orders import Order, give
+from external.processes.orders import Order
 from storage.layout import ENCRYPTED
 from storage.places.identity import Identity
 from storage.places.location import Location, of_directory
-from storage.points.known import OF_A_MARK
-from storage.points.store import StorageFailed, Store
+from storage.points.store import StorageFailed
 from tests.engines.peers import local_folder, task_for, write_files
+from tests.engines.swapped import Swapped, ordered
 from tests.storage.played_runs import ASSIGNMENT
 from tests.storage.repositories import encrypted
-from tests.waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(launcher.version() < WITH_MOVES, reason="this kernel has no Landlock, or its first version"),
@@ -46,10 +44,6 @@ def source(tmp_path: Path) -> SourceSpec:
     return local_folder(write_files(tmp_path / "in", job=SECRET, **{"deep/er": SECRET, "odd:name": SECRET}))
 
 
-def ordered(do: str, kept: Callable[[Any], object] = lambda facts: True, **facts: Any) -> dict[str, Any]:
-    return dict(give(Order(PROGRAM, do, facts), Event(), silent_for=PATIENCE, grace=8.0, kept=kept))
-
-
 def backed_up(
     source: SourceSpec, place: Location, kept: Callable[[Any], object] = lambda facts: True
 ) -> dict[str, Any]:
@@ -62,29 +56,6 @@ def copying(point: dict[str, Any], first: Location, second: Location) -> dict[st
     facts = {"newest": "", "again": [], "damaged": {}, "bandwidth": "", "zone": "UTC", "reserve": 0.0, "made": False}
     facts |= {"known": {point["snapshot"]: [point["manifest"]]}, "known_there": {}, "folder": ASSIGNMENT, "ours": OURS}
     return facts | {"location": first.as_json(), "target": second.as_json()}
-
-
-class Swapped:
-    """A folder of an assignment, made and exchanged for a link to the folder `behind`, as soon as the mark of a run
-    names that run. `path`: below the folder of the assignment; `RUN` is its name."""
-
-    def __init__(self, place: Location, path: str, behind: Path) -> None:
-        self.store, self.path, self.behind, self.link = Store(place, Event()), path, behind, Path()
-        behind.mkdir()
-
-    def __call__(self, facts: dict[str, str]) -> bool:
-        if facts["point"].endswith(OF_A_MARK) and not self.link.is_symlink():
-            before = self._folders()
-            path = self.path.replace("RUN", facts["point"].removesuffix(OF_A_MARK))
-            self.store.run("mkdir", self.store.location.at(f"{ASSIGNMENT}/{path}"))
-            self.link = max(self._folders() - before)  # its names are encrypted, too
-            self.link.rmdir()
-            self.link.symlink_to(self.behind)
-        return True
-
-    def _folders(self) -> set[Path]:
-        top = str(self.store.location.directory)
-        return {Path(above, each) for above, names, _ in os.walk(top) for each in names}
 
 
 KINDS = [

@@ -6,7 +6,7 @@ from proving.chaos.server import make_directory, remove_directory
 from proving.upgrades import releases
 from proving.upgrades.checkout import has
 from proving.upgrades.releases import Release
-from tests.proving.chaos.test_command import run
+from tests.proving.chaos.commands import run
 from tests.upgrades.candidates import NEWER
 
 pytestmark = pytest.mark.slow

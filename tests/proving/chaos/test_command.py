@@ -1,8 +1,5 @@
 """`python -m proving.chaos` from beginning to end."""
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +7,10 @@ from typing import Any
 
 import psutil
 import pytest
-from django.conf import settings
 
 from proving.chaos.__main__ import main
 from proving.chaos.server import make_directory, remove_directory
+from tests.proving.chaos.commands import run
 
 pytestmark = pytest.mark.slow
 
@@ -33,16 +30,6 @@ def left_behind(place: Path) -> list[Any]:
     """Files, and processes that have to do with the directory."""
     processes = [process.info for process in psutil.process_iter(["pid", "cmdline"])]
     return [*place.iterdir(), *[found for found in processes if str(place) in " ".join(found["cmdline"] or [])]]
-
-
-def run(place: Path, *arguments: str) -> dict[str, Any]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BACKUPSCHED_VAR")}
-    command = [sys.executable, "-m", *arguments, "--json"]
-    ended = subprocess.run(
-        command, cwd=settings.BASE_DIR, env={**kept, "TMPDIR": str(place)}, capture_output=True, text=True
-    )
-    assert ended.returncode == 0, ended
-    return json.loads(ended.stdout)
 
 
 def test_a_short_storm_balances_and_leaves_nothing_behind(place):
