@@ -212,6 +212,18 @@ def test_another_content_of_the_same_size_and_time_is_noticed_where_the_source_i
         assert (result.changed, result.read) == (0, 0)
 
 
+def test_a_source_whose_path_is_a_link_is_the_folder_behind_it_or_failed_in_words(tmp_path: Path) -> None:
+    write_files(tmp_path / "files", a="a", **{"sub/b": "b"})
+    for name, target in (("link", "files"), ("second", "link"), ("nowhere", "gone"), ("file", "files/a")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+    for name in ("link", "second"):
+        result = back_up(local_folder(tmp_path / name), tmp_path / f"copy of {name}")
+        assert (result.verdict, held(tmp_path / f"copy of {name}")) == (Verdict.SUCCEEDED, {"a": "a", "sub/b": "b"})
+    for name in ("nowhere", "file"):
+        result = back_up(local_folder(tmp_path / name), tmp_path / f"copy of {name}")
+        assert result.error == f"there is no directory {tmp_path / name} here"
+
+
 def test_links_are_in_the_manifest_alone_and_a_listener_that_fails_ends_no_backup(tmp_path: Path) -> None:
     def fail(progress: EngineProgress) -> None:
         raise ConnectionError("the database is away")

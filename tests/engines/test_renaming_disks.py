@@ -1,7 +1,9 @@
-"""A repository on a disk that gives files other names than it is given: each is kept, and comes back under its own."""
+"""A repository on a disk that gives files other names, or other times, than it is given: each is kept, comes back as it
+was, and is copied once."""
 
 import os
 import shutil
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -9,14 +11,15 @@ from threading import Event
 import pytest
 
 from engines.base import EngineResult, Verdict
-from storage.places.location import of_directory
+from storage.places.location import Location, of_directory
 from storage.points import checking, copying, removal, runs
 from storage.points.store import Store
 from storage.restoring.base import Wish
 from storage.restoring.into_folder import restore
-from tests.engines.peers import STARTED_AT, back_up, local_folder, point, write_files
+from tests.engines.peers import STARTED_AT, back_up, local_folder, point, sftp_host, write_files
 from tests.engines.small_trees import seen
-from tests.storage.renaming_disk import NAMES, renaming_disk
+from tests.storage.renaming_disk import AS_GIVEN, NAMES, renaming_disk
+from tests.storage.repositories import encrypted
 
 pytestmark = pytest.mark.slow
 FOLDER = "nas-7/nightly"
@@ -73,3 +76,23 @@ def test_a_disk_that_renames_keeps_each_file_and_takes_none_a_second_time(kind: 
             assert restored(again.snapshot, place) == ([], seen(files))
         held = {each.place for each in point(tmp_path / "copies" / FOLDER, again.snapshot).values() if each.folder}
         assert len(stored(disk)) == len(held) == 8, "nothing else stays"
+
+
+@pytest.mark.parametrize("grain", [1, 2])
+@pytest.mark.parametrize("wrapped", [lambda location: location, encrypted], ids=["plain", "encrypted"])
+def test_a_disk_with_coarse_times_gets_each_file_once_and_grows_by_manifests_alone(
+    wrapped: Callable[[Location], Location], grain: int, tmp_path: Path
+) -> None:
+    files = write_files(tmp_path / "source", **TREE)
+    for number, each in enumerate(files.rglob("*")):
+        os.utime(each, ns=(1, 1_700_000_001_987_654_321 + number))
+    with renaming_disk(tmp_path / "coarse", AS_GIVEN, grain) as disk, sftp_host(files) as source:
+        location = wrapped(of_directory(disk))
+        before = set[Path]()
+        for day in range(3):
+            at = STARTED_AT + timedelta(days=day)
+            result = back_up(source, disk, location=location, folder=FOLDER, started_at=at)
+            assert (result.verdict, result.files) == (Verdict.SUCCEEDED, len(TREE)), result
+            now = {each for each in disk.rglob("*") if each.is_file()}
+            assert (result.unchanged, len(now - before) == 1) == ((len(TREE), True) if day else (0, False)), result
+            before = now

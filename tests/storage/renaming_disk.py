@@ -28,18 +28,20 @@ NAMES: dict[str, Callable[[str], str]] = {
     "upper-case": str.upper,
     "replaces": lambda name: re.sub(r'[:?"]', "_", name),
 }
+AS_GIVEN = "as given"
 DETACH, MOUNTED, MOST = 2, "mounted", 1 << 17
 MODE, OWNER, GROUP, SIZE, ATIME, MTIME, BY_HANDLE, ATIME_NOW, MTIME_NOW = 1, 2, 4, 8, 16, 32, 64, 128, 256
 FORGET, INIT, FORGET_MANY = 2, 26, 42
 
 
 @contextmanager
-def renaming_disk(folder: Path, kind: str) -> Iterator[Path]:
-    """Such a disk in `folder`; `kind`: of `NAMES`. Skips the test where that is not permitted."""
+def renaming_disk(folder: Path, kind: str, grain: int = 0) -> Iterator[Path]:
+    """Such a disk in `folder`; `kind`: of `NAMES`; `grain`: the whole seconds to which it cuts times. Skips the test
+    where that is not permitted."""
     place, under = folder / "disk", folder / "under"
     for each in (place, under):
         each.mkdir(parents=True)
-    command = [sys.executable, "-m", "tests.storage.renaming_disk", str(under), str(place), kind]
+    command = [sys.executable, "-m", "tests.storage.renaming_disk", str(under), str(place), kind, str(grain)]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
@@ -56,8 +58,8 @@ def renaming_disk(folder: Path, kind: str) -> Iterator[Path]:
 class Disk:
     """Answers the kernel's questions: https://www.kernel.org/doc/html/latest/filesystems/fuse.html, version 7.31."""
 
-    def __init__(self, under: str, named: Callable[[str], str]) -> None:
-        self._named = named
+    def __init__(self, under: str, named: Callable[[str], str], grain: int) -> None:
+        self._named, self._grain = named, grain * 10**9 or 1
         self._paths = {1: under}
         self._nodes = {under: 1}
         self._listed: dict[int, list[bytes]] = {}
@@ -100,7 +102,8 @@ class Disk:
         if valid & (ATIME | MTIME) and not valid & (ATIME_NOW | MTIME_NOW):
             now = os.lstat(path)
             signed = struct.unpack("<qq", struct.pack("<QQ", atime, mtime))
-            times = (signed[0] * 10**9 + atime_ns, signed[1] * 10**9 + mtime_ns)
+            whole = (signed[0] * 10**9 + atime_ns, signed[1] * 10**9 + mtime_ns)
+            times = [each - each % self._grain for each in whole]
             os.utime(path, ns=(times[0] if valid & ATIME else now.st_atime_ns,
                                times[1] if valid & MTIME else now.st_mtime_ns))  # fmt: skip
         return self._attributes(node, b"")
@@ -205,7 +208,7 @@ def _facts(found: os.stat_result) -> bytes:
     )  # fmt: skip
 
 
-def serve(under: str, place: str, kind: str) -> None:
+def serve(under: str, place: str, kind: str, grain: str) -> None:
     """Mount, say so, answer until standard input is closed."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
@@ -215,7 +218,7 @@ def serve(under: str, place: str, kind: str) -> None:
     options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()},default_permissions"
     if libc.mount(b"renaming", place.encode(), b"fuse", 6, options.encode()) != 0:
         sys.exit(os.strerror(ctypes.get_errno()))
-    threading.Thread(target=_serve, args=[device, Disk(under, NAMES[kind])], daemon=True).start()
+    threading.Thread(target=_serve, args=[device, Disk(under, NAMES.get(kind, str), int(grain))], daemon=True).start()
     sys.stdout.write(MOUNTED + "\n")
     sys.stdout.flush()
     sys.stdin.read()
