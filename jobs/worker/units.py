@@ -275,10 +275,10 @@ class Units:
             self.stop(run)
 
     def forget(self, records: Iterable[Claimed]) -> None:
-        """They are settled."""
+        """They are settled. A later claim of the same record stays, also with the same number, as after a failover."""
         with self._lock:
             for record in records:
-                if (run := self._runs.get(record.id)) and run.record.attempt == record.attempt:
+                if (run := self._runs.get(record.id)) and run.record.lease_token == record.lease_token:
                     del self._runs[record.id]
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
@@ -169,10 +170,11 @@ class TestStopping:
         assert isinstance(outcomes[late.id], Released)
         assert gate.began == PLACES
 
-    def test_reaches_an_earlier_attempt_when_the_record_is_claimed_once_more(self, units, handled):
+    @pytest.mark.parametrize("number", [2, 1], ids=["the next number", "the same one, after a failover"])
+    def test_reaches_an_earlier_attempt_when_the_record_is_claimed_once_more(self, units, handled, number):
         handled(lambda run: Released() if run.stop.wait(PATIENCE) else Failed("was not stopped"))
         first = make_claimed()
-        second = first._replace(attempt=2)
+        second = first._replace(attempt=number, lease_token=uuid4())
         units.run(first)
         units.run(second)
         assert units.ended.get(timeout=PATIENCE) == (first, Released())
