@@ -85,6 +85,11 @@ class Layout:
     def data(self) -> Path:
         return self.home / "data"
 
+    @property
+    def upgraded(self) -> Path:
+        """The data of a newer major version, whole, until they take the place of `data`."""
+        return self.home / "data.upgraded"
+
     @cached_property
     def socket_directory(self) -> Path:
         """The directory of the socket: in the home, or a short one if that path would be too long."""

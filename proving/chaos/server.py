@@ -17,7 +17,7 @@ class CrashingServer(Server):
 
     def restart_as_after_a_crash(self) -> None:
         """`pg_ctl restart -m immediate`: no shutdown, then crash recovery. Raises: EmbeddedDatabaseError."""
-        with self._locked():
+        with self.locked():
             self._pg_ctl("restart", "-l", str(self.layout.log_file))
 
     def kill(self) -> None:
@@ -39,7 +39,7 @@ class CrashingServer(Server):
 
     def _pg_ctl(self, verb: str, *options: str) -> None:
         waiting = ("-m", "immediate", "-w", "-t", str(START_SECONDS))
-        self._run("pg_ctl", "-D", str(self.layout.data), *options, *waiting, verb)
+        self.run("pg_ctl", "-D", str(self.layout.data), *options, *waiting, verb)
 
 
 def make_directory() -> Path:

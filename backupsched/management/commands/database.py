@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from backupsched.embedded import Server
+from backupsched.embedded.upgrade import upgrade
 from declarations.surfaces.commands.nouns import NounCommand
 
 VERBS = {
@@ -23,11 +24,22 @@ class Command(NounCommand):
     )
     requires_system_checks = []
     needs_tables = False
-    examples = {"restore": "/mnt/backups --at 2026-03-02"}
+    examples = {
+        "restore": "/mnt/backups --at 2026-03-02",
+        "upgrade": "--old-programs /usr/lib/postgresql/17/bin",
+    }
 
     def add_verbs(self, verbs: Any) -> None:
         for verb, what in VERBS.items():
             self.add_verb(verbs, verb, what)
+
+        upgrade = self.add_verb(
+            verbs, "upgrade", "move the embedded PostgreSQL's data to the installed major version; killed, run it again"
+        )
+        upgrade.add_argument(
+            "--old-programs", type=Path, metavar="FOLDER",
+            help="with the programs of the version that made the data; default: those of this host",
+        )  # fmt: skip
 
     def _list(self, options: dict[str, Any]) -> None:
         self._status(options)
@@ -39,6 +51,12 @@ class Command(NounCommand):
     def _stop(self, options: dict[str, Any]) -> None:
         server = self._server()
         self._report(server, changed=server.stop())
+
+    def _upgrade(self, options: dict[str, Any]) -> None:
+        server = self._server()
+        kept = upgrade(server.layout.var_dir, options["old_programs"], lambda text: self.stderr.write(text))
+        said = f"The old data are kept in {kept}: delete them when all is well." if kept else "Nothing to upgrade."
+        self.answer({"changed": kept is not None, "old_data": kept and str(kept)}, said)
 
     def _status(self, options: dict[str, Any]) -> None:
         self._report(self._server(), changed=False)
