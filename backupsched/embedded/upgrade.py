@@ -103,8 +103,9 @@ def upgrade(var_dir: Path, programs: Path | None, say: Say) -> Path | None:
 
 
 def _remove_leftovers(server: Server) -> None:
-    """Stop and remove what killed runs left: servers and folders. Data that were whole, and not yet in place, are made again:
-    the old version may have been in use since."""
+    """Stop and remove what killed runs left: servers and folders. Data that were whole, and not yet in place, are made
+    again: the old version may have been in use since.
+    """
     layout = server.layout
     for folder in layout.home.glob(f"{PREFIX}*"):
         left = Server(layout.var_dir)
