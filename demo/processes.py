@@ -3,7 +3,6 @@ count as one: a supervisor starts, logs and ends them.
 """
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -16,9 +15,9 @@ from pathlib import Path
 from django.conf import settings
 
 from external.processes import supervision
+from external.processes.parents import end_with_parent
 from external.processes.supervision import Supervised
 
-PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 20.0
 
 LEASE_SECONDS = 10
@@ -54,12 +53,8 @@ def start(
             env={**os.environ, **(environment or {})},
             cwd=settings.BASE_DIR if kept else None,
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" and not kept else None,
+            preexec_fn=None if kept else end_with_parent,
         )
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]], *, grace: float = GRACE_SECONDS) -> None:

@@ -7,8 +7,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
@@ -16,6 +18,7 @@ from backupsched import first_run
 from backupsched.first_run import Unfit
 from tests.documents import ROOT
 from tests.engines.postgresql_peer import EMBEDDED, postgresql_server
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -189,3 +192,53 @@ def test_the_environment_wins_over_the_file_of_settings(tmp_path: Path) -> None:
     with pytest.raises(ImproperlyConfigured, match="line 3, is not NAME=VALUE"):
         first_run.read_settings(tmp_path, {})
     first_run.read_settings(tmp_path / "nowhere", {})
+
+
+KILLED_AFTER = {
+    "tables": "SELECT count(*) > 20 FROM django_migrations",
+    "all tables": "SELECT count(*) > 0 FROM auth_permission",
+    "an account": "SELECT count(*) > 0 FROM auth_user",
+    "a source": "SELECT count(*) > 0 FROM sources_source",
+    "a record": "SELECT count(*) > 0 FROM jobs_backlogrecord",
+    "a claim": "SELECT count(*) > 0 FROM jobs_backlogrecord WHERE attempt > 0",
+}
+
+
+@pytest.mark.slow
+def test_one_that_is_killed_at_any_step_is_run_again_to_its_end(home: Path) -> None:
+    with postgresql_server(EMBEDDED) as server:
+        server.run("CREATE DATABASE backups")
+        url = f"postgresql://admin:p%27w%20%5C%20%22x@/backups?host={server.folder}"
+        arguments = ("init", "--database", url, "--source", "papers", "--repository", "backups", "--json")
+
+        def is_so(question: str) -> bool:
+            try:
+                return bool(server.ask(question, "backups")[0][0])
+            except psycopg.errors.UndefinedTable:
+                return False
+
+        def has_come_so_far(process: subprocess.Popen[bytes], question: str) -> bool:
+            return process.poll() is not None or is_so(question)
+
+        for question in KILLED_AFTER.values():
+            process = subprocess.Popen(
+                (sys.executable, "-m", "backupsched", *arguments), cwd=home, env=environment(home),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            try:
+                eventually(partial(has_come_so_far, process, question))
+            finally:
+                process.kill()
+                process.wait()
+            # a worker that it started ends with it
+            eventually(lambda: not is_so("SELECT count(*) > 0 FROM jobs_worker WHERE stopped_at IS NULL"))
+        done = backupsched(home, *arguments)
+        is_done = "this installation is set up" in done.stderr  # the last one had its backup before it was killed
+        assert done.returncode == (2 if is_done else 0), done.stderr
+        facts = "SELECT (SELECT count(*) FROM auth_user), (SELECT count(*) FROM sources_source), "
+        facts += (
+            "(SELECT count(*) FROM sources_backup), (SELECT count(*) FROM jobs_backlogrecord WHERE kind = 'backup')"
+        )
+        assert server.ask(facts, "backups") == [(1, 1, 1, 1)]
+        [copy] = (home / "backups").glob("papers-*/daily/files/*/letter")
+        assert copy.read_text() == "precious"

@@ -24,6 +24,7 @@ from backupsched.first_run import Unfit
 from backupsched.places import own_command
 from declarations.surfaces.commands.base import TerminalCommand, without_its_log_lines
 from external.formatting import several
+from external.processes.parents import end_with_parent
 from jobs.conf import PROGRAM
 from operations.installing import install
 
@@ -224,7 +225,9 @@ class Command(TerminalCommand):
 
         began = time.monotonic()
         with tempfile.TemporaryFile() as log:
-            worker = subprocess.Popen((*own_command(), "worker", "--grace", "1s"), stdout=log, stderr=log)
+            command = (*own_command(), "worker", "--grace", "1s")
+            # it hands its record back where this process is killed, so that the next `init` need not wait for a lease
+            worker = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)
             try:
                 while not (made := Backup.objects.filter(assignment__source__name=name).first()):
                     records = list(BacklogRecord.objects.filter(kind="backup").values_list("pk", flat=True))

@@ -24,6 +24,7 @@ def test_a_role_comes_back_without_rights_over_others_and_nothing_else_is_run(se
     one, two = (f'r "{name}" {os.urandom(4).hex()}' for name in ("one", "two"))
     first, second = (roles_name(each) for each in (one, two))
     rights = "SUPERUSER INHERIT NOCREATEROLE CREATEDB LOGIN NOREPLICATION BYPASSRLS CONNECTION LIMIT 3"
+    options = "ADMIN OPTION, INHERIT TRUE" if server.info.server_version >= 160000 else "ADMIN OPTION"
     lines = f"""
 CREATE ROLE {first};
 ALTER ROLE {first} WITH {rights} PASSWORD 'SCRAM-SHA-256$4096:AA$B:C' VALID UNTIL '2040-01-01 00:00:00+00';
@@ -32,7 +33,7 @@ ALTER ROLE {second} WITH NOSUPERUSER LOGIN; ALTER ROLE {first} SUPERUSER;
 ALTER ROLE {second} WITH NOLOGIN PASSWORD 'x'; ALTER ROLE {first} SUPERUSER; --';
 ALTER ROLE {first} SET search_path TO 'a', 'it''s';
 ALTER ROLE {first} SET work_mem TO '4MB'; ALTER ROLE {first} SUPERUSER;
-GRANT {first} TO {second} WITH ADMIN OPTION, INHERIT TRUE GRANTED BY postgres;
+GRANT {first} TO {second} WITH {options} GRANTED BY postgres;
 GRANT pg_execute_server_program TO {second};
 GRANT {first} TO {second}; ALTER ROLE {first} SUPERUSER;
 COMMENT ON ROLE {first} IS 'line''; ALTER ROLE {first} SUPERUSER; --';
