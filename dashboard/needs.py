@@ -60,13 +60,14 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
         }
         for each in worst
     ]  # fmt: skip
-    proved = Assignment.objects.filter(proved_at__isnull=False).order_by("-proved_at").select_related("source")
+    proved = Assignment.objects.filter(proved_at__isnull=False).order_by("-proved_at").values_list("pk", flat=True)
+    last = Assignment.objects.select_related("source").filter(pk__in=list(proved[:1]))  # joined first, all are sorted
     return {
         "summary": found,
         "groups": list(_groups(found)),
         "needs": needs,
         "more_needs": found.in_need - len(needs) - sum(more for more, _ in others.values()),
-        "proved": proved.first(),
+        "proved": last.first(),
         "unproved": Assignment.objects.exclude(drill_error="").count(),
     }
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.work import WAITS
+from dashboard.work import WAITS, next_due
 from jobs.backlog import hold, pause_queue
 from jobs.models import Breaker, Hold, PausedQueue
 from jobs.states import Status, WaitingFor
@@ -121,6 +121,19 @@ def test_costs_as_many_statements_however_many_sources_there_are(admin_client, p
         make_assignment(policy)
         well(policy)
     assert statements() == few
+
+
+def test_the_latest_proof_and_the_next_date_are_found_before_anything_is_joined(admin_client, policy):
+    well(policy)
+    later = timezone.now() + timedelta(hours=2)
+    make_assignment(make_policy(), make_source(paused_at=timezone.now()), next_backup_at=later - timedelta(hours=1))
+    make_assignment(policy, next_backup_at=later)
+    make_assignment(make_policy(), next_backup_at=later + timedelta(hours=1))
+    assert next_due(timezone.now()) == later
+    with CaptureQueriesContext(connection) as captured:
+        admin_client.get("/")
+    [proof] = [each["sql"] for each in captured if 'ORDER BY "sources_assignment"."proved_at"' in each["sql"]]
+    assert "JOIN" not in proof
 
 
 def test_an_empty_installation_is_led_step_by_step(admin_client):
