@@ -22,7 +22,7 @@ from tests.dashboard import home_pages
 from tests.dashboard.home_pages import ACT, FACTS, HOUR, NOW, text_of, well
 from tests.factories import make_record
 from tests.people import staff
-from tests.sources.factories import make_assignment, make_source
+from tests.sources.factories import make_assignment, make_policy, make_source
 
 _forget, policy = home_pages._forget, home_pages.policy
 
