@@ -29,11 +29,10 @@ from backupsched.places import secret_key
 from backupsched.postgresql.base import DatabaseClient, DatabaseWrapper
 from jobs import conf
 from operations.conditions import Severity, installation
+from tests.backupsched.managing import MANAGE, manage
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
-
-MANAGE = [sys.executable, "manage.py"]
 
 
 def together(*command: str, **environment: str) -> list[str]:
@@ -47,18 +46,6 @@ def together(*command: str, **environment: str) -> list[str]:
         for _ in range(4)
     ]
     return [process.communicate()[0] for process in four]
-
-
-def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*MANAGE, *arguments],
-        cwd=settings.BASE_DIR,
-        env=os.environ | {"DJANGO_SETTINGS_MODULE": "backupsched.settings", "DATABASE_URL": "", **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backupsched.embedded import Server
-from tests.backupsched.test_embedded import manage
+from tests.backupsched.managing import manage
 from tests.documents import ROOT
 from tests.programs import postgresql_programs
 from tests.waiting import PATIENCE
