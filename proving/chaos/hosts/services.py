@@ -8,9 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
-import requests
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.utils import Error
@@ -125,10 +127,12 @@ class HealingWatch:
 
 
 def _log_in(url: str) -> bool:
-    with suppress(requests.RequestException), requests.Session() as session:
-        page = session.get(f"{url}/admin/login/", timeout=PROBE_SECONDS)
-        if found := re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text):
+    login = f"{url}/admin/login/"
+    with suppress(OSError, HTTPException):
+        session = build_opener(ProxyHandler({}), HTTPCookieProcessor())
+        page = session.open(login, timeout=PROBE_SECONDS).read().decode()
+        if found := re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page):
             form = {"username": "anna", "password": PASSWORD, "csrfmiddlewaretoken": found[1]}
-            answer = session.post(f"{url}/admin/login/", form, allow_redirects=False, timeout=PROBE_SECONDS)
-            return answer.status_code == 302
+            answer = session.open(login, urlencode(form).encode(), timeout=PROBE_SECONDS)
+            return "/login/" not in answer.url
     return False
