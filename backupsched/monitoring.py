@@ -37,8 +37,9 @@ READY_FRESH_SECONDS = 5.0
 """Reading the migrations from disk takes 0.1 s."""
 READY_SECONDS = 3.0
 STEADY_SECONDS = 15.0
-"""A web process that was ready stays so for this long while its database does not answer: one slow answer, or a
-failover, takes no process out of a load balancer's list, least of all every one of them at once.
+"""A web process that was ready stays so for this long after the last answer of its database: one slow answer, or a
+failover, takes no process out of a load balancer's list, least of all every one of them at once. Where it is asked less
+often than that, the first answer that fails does.
 """
 
 MAY_READ = Staff(Scope.READ, "sources.view_source")
@@ -84,15 +85,16 @@ class Recovering(Exception):
 
 
 class Steadied:
-    """Hysteresis over `get`. Its last answer covers errors that have lasted less than `seconds`; after longer ones
+    """Hysteresis over `get`. Its last answer covers errors until it is `seconds` old; after longer ones
     it has to answer for a third of that time before it is believed, so that what comes and goes stays away. NotReady
-    is a fact and no error: it is passed on at once.
+    is a fact and no error: it is passed on at once, and no earlier answer covers what follows it.
     """
 
     def __init__(self, get: Callable[[], bytes], seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._get, self._seconds, self._clock, self._lock = get, seconds, clock, Lock()
         self._answer: bytes | None = None
-        self._bad_since: float | None = None
+        self._answered_at = float("-inf")
+        self._is_out = False
         self._good_since: float | None = None
 
     def get(self) -> bytes:
@@ -100,22 +102,22 @@ class Steadied:
         try:
             answer = self._get()
         except NotReady:
+            with self._lock:
+                self._answer, self._is_out, self._good_since = None, False, None
             raise
         except Exception:
             with self._lock:
-                now, self._good_since = self._clock(), None
-                self._bad_since = now if self._bad_since is None else self._bad_since
-                if self._answer is None or now - self._bad_since >= self._seconds:
-                    self._answer = None
+                self._good_since = None
+                if self._answer is None or self._clock() - self._answered_at >= self._seconds:
+                    self._answer, self._is_out = None, True
                     raise
                 return self._answer
         with self._lock:
             now = self._clock()
             self._good_since = now if self._good_since is None else self._good_since
-            was_out = self._answer is None and self._bad_since is not None
-            if was_out and now - self._good_since < self._seconds / 3:
+            if self._is_out and now - self._good_since < self._seconds / 3:
                 raise Recovering
-            self._answer, self._bad_since = answer, None
+            self._answer, self._answered_at, self._is_out = answer, now, False
             return answer
 
 

@@ -191,18 +191,18 @@ def test_a_short_outage_leaves_it_ready_and_one_that_comes_and_goes_keeps_it_awa
     monkeypatch.setattr(monitoring, "STEADIED", monitoring.Steadied(ask, 15, lambda: now[0]))
     client = Client(**ANOTHER_HOST)
 
-    def asked_every_five_seconds(*answers: str) -> str:
+    def asked(every: int, *answers: str) -> str:
         nonlocal database
         database, seen[:] = iter(answers), []
         for _ in answers:
             seen.append("+" if client.get("/readyz").status_code == 200 else "-")
-            now[0] += 5
+            now[0] += every
         return "".join(seen)
 
-    assert asked_every_five_seconds("away", "ready") == "--"  # it was never ready: an answer of a moment is none
-    assert asked_every_five_seconds("ready", "away", "away", "away", "ready") == "+++++"
-    assert (
-        asked_every_five_seconds("away", "away", "away", "away", "away", "ready", "away", "ready", "ready")
-        == "+++-----+"
-    )
-    assert asked_every_five_seconds("old", "ready") == "-+"
+    away, ready, old = "away", "ready", "old"
+    assert asked(5, away, ready) == "--"  # it was never ready: an answer of a moment is none
+    assert asked(5, ready, away, away, ready) == "++++"
+    assert asked(5, away, away, away, away, ready, away, ready, ready) == "++-----+"
+    assert asked(5, old, ready) == "-+"
+    assert asked(5, old, away, away, ready, ready) == "----+", "what was ready before the fact covers no outage"
+    assert asked(60, ready, away, away, ready, ready) == "+---+", "not ready for one interval longer"
