@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import psycopg
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 
-from backupsched.secret_files import is_given
+from backupsched.secret_files import SUFFIX, is_given
 
 SETTINGS = "settings.env"
 """The file's name in an installation's directory: lines of NAME=VALUE, as systemd's EnvironmentFile and shells read
@@ -64,19 +64,26 @@ def read_settings(folder: Path, environment: MutableMapping[str, str]) -> dict[s
 
 
 def write_settings(folder: Path, settings: dict[str, str]) -> Path:
-    """Put these into `folder`/settings.env, for its owner only: a URL may hold a password. Raises: OSError."""
+    """Put these into `folder`/settings.env, for its owner only: a URL may hold a password. They replace what the file
+    has of the same names, also as names of files. Raises: OSError.
+    """
+    replaced = {name.removesuffix(SUFFIX) for name in settings}
     folder.mkdir(parents=True, exist_ok=True)
     try:
         lines = (folder / SETTINGS).read_text(encoding="utf-8").splitlines(keepends=True)
     except FileNotFoundError:
         lines = ["# Settings of this installation. Variables of the environment win over these.\n"]
-    text = "".join(each for each in lines if each.partition("=")[0].strip() not in settings)
+    text = "".join(each for each in lines if _plain_name(each) not in replaced)
     text += "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
     descriptor, draft = tempfile.mkstemp(dir=folder)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     Path(draft).replace(folder / SETTINGS)
     return folder / SETTINGS
+
+
+def _plain_name(line: str) -> str:
+    return line.partition("=")[0].strip().removesuffix(SUFFIX)
 
 
 def database(url: str) -> str:

@@ -14,12 +14,15 @@ FROM_FILES = ("DATABASE_URL", PASSWORD, "SECRET_KEY", "SECRET_KEY_FALLBACKS", "B
 LONGEST_BYTES = 65_536
 
 
-def read_secret_files(environment: MutableMapping[str, str]) -> None:
+def read_secret_files(environment: MutableMapping[str, str]) -> bool:
     """Replace each variable that names a file by the variable with its content, without the line's end; and put
-    DATABASE_PASSWORD into DATABASE_URL. Processes that are started from here find no `_FILE` any more.
+    DATABASE_PASSWORD into DATABASE_URL. Processes that are started from here find no `_FILE` any more, and an empty
+    DATABASE_PASSWORD: one of a file of settings is then not put in a second time.
 
-    Raises: ImproperlyConfigured, naming variable and path, never a content.
+    Returns whether DATABASE_URL has got a secret that was kept apart from it. Raises: ImproperlyConfigured, naming
+    variable and path, never a content.
     """
+    has_secret = bool(environment.get("DATABASE_URL" + SUFFIX))
     for name in FROM_FILES:
         path = environment.get(name + SUFFIX, "")
         if path and environment.get(name):
@@ -30,7 +33,8 @@ def read_secret_files(environment: MutableMapping[str, str]) -> None:
         environment.pop(name + SUFFIX, None)
     if password := environment.get(PASSWORD, ""):
         environment["DATABASE_URL"] = _with_password(environment.get("DATABASE_URL", ""), password)
-        del environment[PASSWORD]
+        environment[PASSWORD] = ""
+    return has_secret or bool(password)
 
 
 def is_given(name: str, environment: Mapping[str, str]) -> bool:
@@ -56,8 +60,15 @@ def _content(name: str, path: Path) -> str:
 
 
 def _with_password(url: str, password: str) -> str:
-    """The URL with this password, quoted. Raises: ImproperlyConfigured where it has no user, or has a password."""
-    account, at, _ = urlsplit(url).netloc.rpartition("@") if "://" in url else ("", "", "")
+    """The URL with this password, quoted. Raises: ImproperlyConfigured where it is malformed, has no user, or has
+    a password."""
+    try:
+        account, at, _ = urlsplit(url).netloc.rpartition("@") if "://" in url else ("", "", "")
+    except ValueError:  # its text may have what was written before the host
+        raise ImproperlyConfigured(
+            "DATABASE_URL is malformed: its host cannot be read. It looks like postgresql://user@host:5432/name, with "
+            "an IPv6 address in brackets, as [::1]"
+        ) from None
     if not at or not account or ":" in account:
         raise ImproperlyConfigured(
             f"{PASSWORD} is set: then DATABASE_URL has a user and no password, as postgresql://user@host:5432/name"

@@ -28,7 +28,7 @@ VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or usual_var_directory(os.envir
 KEPT_IN_FILES = read_settings(VAR_DIR, os.environ)
 if CHECKOUT is None:
     KEPT_IN_FILES |= read_settings(Path("/etc/backupsched"), os.environ)
-read_secret_files(os.environ)
+DATABASE_SECRET_IS_KEPT_APART = read_secret_files(os.environ)
 AGENT = SHIPPED / "agent" / "backupsched-agent"
 DOCS = SHIPPED / "docs"
 

@@ -208,8 +208,13 @@ KILLED_AFTER = {
 def test_one_that_is_killed_at_any_step_is_run_again_to_its_end(home: Path) -> None:
     with postgresql_server(EMBEDDED) as server:
         server.run("CREATE DATABASE backups")
-        url = f"postgresql://admin:p%27w%20%5C%20%22x@/backups?host={server.folder}"
-        arguments = ("init", "--database", url, "--source", "papers", "--repository", "backups", "--json")
+        (home / "secret").write_text("p'w \\ \"x\n")
+        kept = first_run.write_settings(home / "var", {
+            "DATABASE_URL": f"postgresql://admin@/backups?host={server.folder}",
+            "DATABASE_PASSWORD_FILE": str(home / "secret"),
+        })  # fmt: skip
+        written = kept.read_text()
+        arguments = ("init", "--source", "papers", "--repository", "backups", "--json")
 
         def is_so(question: str) -> bool:
             try:
@@ -242,3 +247,4 @@ def test_one_that_is_killed_at_any_step_is_run_again_to_its_end(home: Path) -> N
         assert server.ask(facts, "backups") == [(1, 1, 1, 1)]
         [copy] = (home / "backups").glob("papers-*/daily/files/*/letter")
         assert copy.read_text() == "precious"
+        assert kept.read_text() == written, "a secret stays in its file"

@@ -27,7 +27,7 @@ def test_a_file_takes_the_place_of_its_variable_and_processes_below_find_the_sec
     found = {"SECRET_KEY_FILE": str(secret), "DATABASE_URL": URL, "DATABASE_PASSWORD_FILE": str(secret)}
     read_secret_files(found)
     assert found["SECRET_KEY"] == "hunter2 /@%:ü"
-    assert sorted(found) == ["DATABASE_URL", "SECRET_KEY"]
+    assert sorted(found) == ["DATABASE_PASSWORD", "DATABASE_URL", "SECRET_KEY"]
     database = databases(found["DATABASE_URL"], Path())["default"]
     assert [database[each] for each in ("USER", "PASSWORD", "HOST", "PORT", "NAME")] == [
         "keeper", "hunter2 /@%:ü", "database", 5432, "backupsched",
@@ -42,6 +42,39 @@ def test_the_environment_wins_over_the_file_of_settings_in_whichever_form_it_giv
     found = {"DATABASE_URL_FILE": str(secret), "SECRET_KEY": "given"}
     first_run.read_settings(secret.parent, found)
     assert found == {"DATABASE_URL_FILE": str(secret), "SECRET_KEY": "given"}
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"DATABASE_URL": URL, "DATABASE_PASSWORD_FILE": "{}"},
+        {"DATABASE_URL": URL, "DATABASE_PASSWORD": "hunter2"},
+        {"DATABASE_URL_FILE": "{}", "SECRET_KEY_FILE": "{}"},
+    ],
+)
+def test_processes_below_one_that_has_secrets_from_its_file_of_settings_read_that_file_again(
+    kept: dict[str, str], secret: Path
+) -> None:
+    first_run.write_settings(secret.parent, {name: value.format(secret) for name, value in kept.items()})
+    found: dict[str, str] = {}
+    first_run.read_settings(secret.parent, found)
+    assert read_secret_files(found), "what is kept apart is not written elsewhere"
+    below = dict(found)
+    first_run.read_settings(secret.parent, below)
+    read_secret_files(below)
+    assert below == found
+
+
+def test_a_database_that_is_written_into_the_file_of_settings_replaces_each_form_of_the_one_before(
+    secret: Path,
+) -> None:
+    kept = {"DATABASE_URL_FILE": "/gone", "DATABASE_PASSWORD_FILE": "/gone", "LOG_LEVEL": "INFO"}
+    first_run.write_settings(secret.parent, kept)
+    first_run.write_settings(secret.parent, {"DATABASE_URL": "postgresql://a:b@h/x", "DATABASE_PASSWORD": ""})
+    found: dict[str, str] = {}
+    first_run.read_settings(secret.parent, found)
+    read_secret_files(found)
+    assert found == {"DATABASE_URL": "postgresql://a:b@h/x", "DATABASE_PASSWORD": "", "LOG_LEVEL": "INFO"}
 
 
 @pytest.mark.parametrize(
@@ -73,6 +106,10 @@ def test_what_contradicts_itself_is_refused(secret: Path) -> None:
         read_secret_files({"SECRET_KEY_FILE": str(secret.parent)})
     for url in ("", "nonsense", "postgresql://host/name", "postgresql://a:b@host/name"):
         with pytest.raises(ImproperlyConfigured, match="a user and no password, as postgresql://user@host") as caught:
+            read_secret_files({"DATABASE_URL": url, "DATABASE_PASSWORD_FILE": str(secret)})
+        assert "hunter2" not in str(caught.value)
+    for url in ("postgresql://u@[::1/n", "postgresql://u@::1]/n", "postgresql://u:hunter2@a\u2100b/n"):
+        with pytest.raises(ImproperlyConfigured, match="is malformed: its host cannot be read") as caught:
             read_secret_files({"DATABASE_URL": url, "DATABASE_PASSWORD_FILE": str(secret)})
         assert "hunter2" not in str(caught.value)
 

@@ -22,6 +22,7 @@ from backupsched.embedded import Layout
 from backupsched.embedded.binaries import installed_bin
 from backupsched.first_run import Unfit
 from backupsched.places import own_command
+from backupsched.secret_files import PASSWORD
 from declarations.surfaces.commands.base import TerminalCommand, without_its_log_lines
 from external.formatting import several
 from external.processes.parents import end_with_parent
@@ -62,14 +63,12 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.asks = sys.stdin.isatty() and not self.json
-        self._database(options)
+        is_another = self._database(options)
         call_command("migrate", verbosity=0)
         if source_name := self._unfinished():
             self.answer(*self._ended(source_name, {}))
             return
-        url = os.environ.get("DATABASE_URL", "")
-        if url or (settings.VAR_DIR / first_run.SETTINGS).exists():  # else another one there would be used from now on
-            first_run.write_settings(settings.VAR_DIR, {"DATABASE_URL": url})
+        self._remember_the_database(is_another)
         home = str(Path.home()) if self.asks else ""
         source = self._ask("source", "Which folder shall be backed up first?", home, options, first_run.source)
         repository = self._ask(
@@ -86,14 +85,14 @@ class Command(TerminalCommand):
         self._apply(source_name, source, repository, zone)
         self.answer(*self._ended(source_name, account))
 
-    def _database(self, options: dict[str, Any]) -> None:
+    def _database(self, options: dict[str, Any]) -> bool:
         """Ask for the database, and start this command again where the settings have another one. What has sources
-        is left as it is. Raises: CommandError."""
+        is left as it is. Returns whether it was started again. Raises: CommandError."""
         current = os.environ.get("DATABASE_URL", "")
         if current or Layout(settings.VAR_DIR).data.exists():
             self._unfinished()
         if os.environ.pop(ANSWERED, ""):
-            return
+            return True
         shown = "that of DATABASE_URL" if current else EMBEDDED
         url = self._ask(
             "database", f"Database: the URL of a PostgreSQL, or `{EMBEDDED}`?", shown, options,
@@ -108,6 +107,19 @@ class Command(TerminalCommand):
             program = [*own_command(), "init", *given, *(["--json"] if self.json else [])]
             environment = {**os.environ, "DATABASE_URL": url, ANSWERED: "1"}
             os.execve(program[0], program, environment)  # noqa: S606 - this program
+        return False
+
+    def _remember_the_database(self, is_another: bool) -> None:
+        """Write the database into the file of settings, unless this process found it in such a file, or with a secret
+        that is kept apart: that stays where it is."""
+        found = "DATABASE_URL" in settings.KEPT_IN_FILES or settings.DATABASE_SECRET_IS_KEPT_APART
+        url = os.environ.get("DATABASE_URL", "")
+        if found and not is_another:
+            return
+        if url or (settings.VAR_DIR / first_run.SETTINGS).exists():  # else another one there would be used from now on
+            # a password that another file has belongs to the database before
+            no_password = {PASSWORD: ""} if PASSWORD in os.environ else {}
+            first_run.write_settings(settings.VAR_DIR, {"DATABASE_URL": url} | no_password)
 
     def _unfinished(self) -> str:
         """Returns the name of the source of an `init` that ended before its first backup, empty for a new
