@@ -37,6 +37,7 @@ class BackupsConfig(AppConfig):
         registry.handler(names.RESTORE, queue=names.RESTORES)(later("backups.restores.handler:run_restore"))
         for task in (
             "backups.self_backup.backing_up:plan_for_today",
+            "backups.upkeep.retention:plan_retired",
             "backups.upkeep.checks:plan",
             "backups.upkeep.looks:plan",
             "backups.upkeep.copies:plan",
@@ -46,7 +47,6 @@ class BackupsConfig(AppConfig):
             "backups.hooks.running:pay_owed",
         ):
             registry.add_periodic(later(task))
-        registry.add_periodic(later("backups.upkeep.retention:plan_retired"), rare=True)
         registry.at_start.append(later("backups.hooks.running:pay_owed"))
         registry.prunes.append(later("backups.restores.requests:prune"))
 

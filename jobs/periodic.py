@@ -1,7 +1,7 @@
 """Tasks of a clock outside of the workers, and of the workers' every minute. Short tasks only: no record runs here."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from jobs import breakers, conf, decisions, long_waits, sweeps
@@ -60,15 +60,25 @@ def at_start() -> int:
 def run_minutely(*, rare: bool = True) -> int:
     """Run the tasks of every minute: overdue sweeps, and those of other apps, such as noting ended batches, or records
     that became due behind a trigger that has passed. The workers do it as well, so a clock that stands still costs
-    nothing. `rare`: also the tasks for which nothing waits, such as prunes and what a clock that was ahead has left
-    behind, which a worker does every five minutes. Returns how much was changed. One that fails is logged and does not
+    nothing. `rare`: also the tasks of `run_rarely`. Returns how much was changed. One that fails is logged and does not
     stop the others.
 
     Raises: django.db.Error if the database is away.
     """
     tasks = [sweeps.run_overdue, pausing.resume_those_over, pausing.release_if_over, *registry.periodic]
-    if rare:
-        tasks += [breakers.correct_clocks, long_waits.correct, *registry.rare]
+    return _run(tasks) + (run_rarely() if rare else 0)
+
+
+def run_rarely() -> int:
+    """Run the tasks for which nothing waits, such as prunes and what a clock that was ahead has left behind. Returns
+    how much was changed: if anything, more may be left, since each has a bound.
+
+    Raises: django.db.Error if the database is away.
+    """
+    return _run([breakers.correct_clocks, long_waits.correct, *registry.rare])
+
+
+def _run(tasks: Iterable[Callable[[], int]]) -> int:
     with clock_asked_once():
         return sum(_done_or_logged(task) for task in tasks)
 

@@ -175,10 +175,10 @@ class WorkerProcess:
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
             self._notice_migrations()
-            if rare := now >= self._rare_at:
-                self._rare_at = now + RARELY_SECONDS
             # it logs what fails, and must not starve for a tick that always fails
-            periodic.run_minutely(rare=rare)
+            periodic.run_minutely(rare=False)
+            if now >= self._rare_at:
+                self._rare_at = now + (BESIDES_SECONDS if periodic.run_rarely() else RARELY_SECONDS)
         unchanged = self.lease_watch.unchanged()
         ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
         if any(ticked):  # what it had no time for is due now, and what follows may be in a moment
