@@ -57,7 +57,7 @@ def differences() -> Differences:
 
     Where the names are the same on both sides, no migration is loaded: that takes a tenth of a second.
     """
-    here, needs = _names_here(), contractions.needs()
+    here, needs = names_here(), contractions.needs()
     if needs <= here and here == MigrationRecorder(connection).applied_migrations().keys():
         return Differences()
     executor = MigrationExecutor(connection)
@@ -78,13 +78,13 @@ def newer_tables() -> str:
     """The reason, and what to do, if the tables are of a version too new for this one; empty if they are not. One
     query, unless tables have ever been contracted. Raises: django.db.Error.
     """
-    if contractions.needs() <= _names_here():
+    if contractions.needs() <= names_here():
         return ""
     found = differences()
     return f"{found.what}. What to do: {found.to_do}." if found.needed else ""
 
 
-def _names_here() -> contractions.Names:
+def names_here() -> contractions.Names:
     """App and name of each migration that is installed here."""
     return frozenset(
         (app.label, file.stem)

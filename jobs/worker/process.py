@@ -20,7 +20,6 @@ from collections.abc import Callable
 from functools import partial
 
 from django.db import connections
-from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 from django.db.utils import Error
 
@@ -30,7 +29,6 @@ from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
 from jobs.handlers import Run, registry
-from jobs.migrated import differences
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Failed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
@@ -43,6 +41,7 @@ from jobs.worker.hints import Bell, Hints
 from jobs.worker.listener import Listener
 from jobs.worker.settler import Settler
 from jobs.worker.units import STARVED_SECONDS, Units
+from jobs.worker.upgrades import UpgradeWatch
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +78,9 @@ class WorkerProcess:
         self.lease_watch = LeaseWatch()
         self._besides_at = self._rare_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
-        self._migrated: int | None = None
+        self.upgrades = UpgradeWatch()
         self.is_outdated = False
-        """Its tables have been migrated since it started: it claims no more, finishes what runs, and exits."""
+        """Its tables or its host were upgraded since it started: it claims no more, finishes what runs, and exits."""
 
     def run(self) -> None:
         """Work until a signal says stop. Returns after a clean shutdown. A database that is away is waited for."""
@@ -117,7 +116,7 @@ class WorkerProcess:
             clock_skew=clock_skew(),
             sockets=sockets.limit,
         )
-        self._migrated = _last_migration()
+        self.upgrades.begin()
         return True
 
     def start(self) -> None:
@@ -174,7 +173,7 @@ class WorkerProcess:
             self.hints.add(queue)
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
-            self._notice_migrations()
+            self._notice_upgrades()
             # it logs what fails, and must not starve for a tick that always fails
             periodic.run_minutely(rare=False)
             if now >= self._rare_at:
@@ -185,18 +184,10 @@ class WorkerProcess:
             self._look_at = now + SHORTEST_SLEEP_SECONDS
         return any(ticked)
 
-    def _notice_migrations(self) -> None:
-        """A worker goes on with tables that a newer version has expanded. It ends where they are too new for it, and
-        where the newer version is installed here, too: it would load modules of both.
-        """
-        if not self._migrated or (latest := _last_migration()) == self._migrated:
-            return
-        if ahead := differences().ahead:
-            self._migrated = latest
-            log.warning("%s; worker %s continues, and can until its host is upgraded", ahead, self.row)
-            return
-        self.is_outdated = True
-        log.warning("the database was migrated after worker %s started: it ends once what runs has ended", self.row)
+    def _notice_upgrades(self) -> None:
+        if found := self.upgrades.found():
+            self.is_outdated = True
+            log.warning("%s after worker %s started: it ends once what runs has ended", found, self.row)
 
     def _seconds_to_sleep(self) -> float:
         until_look = self._look_at - boot_seconds()
@@ -285,10 +276,6 @@ def collect_less_often() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-
-
-def _last_migration() -> int:
-    return int(MigrationRecorder.Migration.objects.latest("pk").pk)
 
 
 def _close_stale_connections() -> None:

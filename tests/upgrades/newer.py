@@ -48,7 +48,7 @@ class Installation(Programs):
     ) -> "subprocess.Popen[bytes]":
         """`manage.py` with these arguments: of this version, or with these migrations of the audit. Returns the
         process."""
-        version = {} if migrations is None else self._version(migrations)
+        version = {} if migrations is None else version_with(migrations, self.directory)
         return self.run("-W", "ignore", "manage.py", *arguments, DATABASE_URL=self.url, **version, **environment)
 
     def end_of(self, *arguments: str, migrations: dict[str, str] | None = None, **environment: str) -> tuple[int, str]:
@@ -65,19 +65,21 @@ class Installation(Programs):
         codes = [process.wait() for process in processes]
         return [(command, codes[n], self.log(first + n)) for n, command in enumerate(commands)]
 
-    def _version(self, migrations: dict[str, str]) -> dict[str, str]:
-        package = f"version{len(migrations)}"
-        folder = self.directory / package / "migrations"
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in {
-            folder.parent / "__init__.py": "",
-            folder.parent / "settings.py": SETTINGS.format(package=package),
-            folder / "__init__.py": "",
-            **{folder / f"{name}.py": text for name, text in migrations.items()},
-        }.items():
-            path.write_text(text)
-        root = Path(__file__).parents[2]
-        return {"DJANGO_SETTINGS_MODULE": f"{package}.settings", "PYTHONPATH": f"{root}:{self.directory}"}
+
+def version_with(migrations: dict[str, str], directory: Path) -> dict[str, str]:
+    """The environment of a program with these migrations of the audit, which are written into `directory`."""
+    package = f"version{len(migrations)}"
+    folder = directory / package / "migrations"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in {
+        folder.parent / "__init__.py": "",
+        folder.parent / "settings.py": SETTINGS.format(package=package),
+        folder / "__init__.py": "",
+        **{folder / f"{name}.py": text for name, text in migrations.items()},
+    }.items():
+        path.write_text(text)
+    root = Path(__file__).parents[2]
+    return {"DJANGO_SETTINGS_MODULE": f"{package}.settings", "PYTHONPATH": f"{root}:{directory}"}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from jobs.worker.process import WorkerProcess
 
 log = logging.getLogger(__name__)
 
-OUTDATED = "the database was migrated after this worker started. What to do: start the version that migrated it."
+OUTDATED = "the database or this host was upgraded after this worker started. What to do: start the newer version here."
 
 
 class Command(BaseCommand):
