@@ -28,8 +28,8 @@ class UpgradeWatch:
         self._latest = _last_migration()
 
     def found(self) -> str:
-        """What was upgraded since `begin` so that the worker is outdated; empty if it is not. Logs it when the database
-        gets ahead. One query, unless there was a migration. Raises: django.db.Error.
+        """The upgrade since `begin` that makes the worker outdated, in words; empty if there was none. Logs it when the
+        database gets ahead. One query, unless there was a migration. Raises: django.db.Error.
         """
         if self._latest is None:
             return ""
