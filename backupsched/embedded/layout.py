@@ -99,6 +99,15 @@ class Layout:
         return Path("/tmp") / f"backupsched-{os.geteuid()}-{self._digest}"  # noqa: S108 - ownership is verified
 
     @property
+    def socket_in_use(self) -> Path | None:
+        """The directory of the socket that the server was started with; None if its data do not say."""
+        try:
+            written = (self.data / "postmaster.pid").read_text().split("\n")[4]
+        except (OSError, IndexError):
+            return None
+        return Path(written).resolve() if written else None
+
+    @property
     def password_file(self) -> Path:
         return self.home / "password"
 

@@ -64,6 +64,8 @@ class Server:
         self._make_home()
         try:
             with self.locked():
+                if self.layout.socket_in_use not in (None, self.layout.socket_directory.resolve()):
+                    self.stop_if_running()  # an upgrade that was ended left it where nobody finds it
                 if self.status().running:
                     self.create_database()  # a first start may have been cut off before it
                     return False
@@ -114,14 +116,9 @@ class Server:
         """A connection in autocommit mode. Raises: psycopg.OperationalError."""
         directory, password = str(self.layout.socket_directory), self.password()
         return psycopg.connect(
-            host=directory,
-            port=PORT,
-            user=USER,
-            password=password,
-            dbname=database,
-            autocommit=True,
+            host=directory, port=PORT, user=USER, password=password, dbname=database, autocommit=True,
             connect_timeout=CONNECT_SECONDS,
-        )
+        )  # fmt: skip
 
     def destroy(self) -> None:
         """Stop the server and delete all its files: for tests."""

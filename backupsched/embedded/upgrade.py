@@ -14,10 +14,12 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO
 
+import psycopg
 from psycopg import sql
 
 from backupsched.embedded.binaries import installed_bin
@@ -39,6 +41,7 @@ IN_ONE = ("--set=ON_ERROR_STOP=1", "--single-transaction")
 LAST_LINES = 3
 
 Say = Callable[[str], None]
+Take = Callable[[IO[bytes]], None]
 
 
 class Staged(Layout):
@@ -82,24 +85,37 @@ def upgrade(var_dir: Path, programs: Path | None, say: Say) -> Path | None:
         _check_room(layout)
         server.stop_if_running()  # one that was started before the upgrade of the package
         folder = layout.home / f"{PREFIX}{secrets.token_hex(4)}"
+        try:
+            _move(server, old, folder, say)
+            (folder / "data").rename(layout.upgraded)
+            kept = _free_name(layout.home / f"data.of-{before}")
+            layout.data.rename(kept)
+            server.finish_upgrade()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return kept
+
+
+def _move(server: Server, old: Server, folder: Path, say: Say) -> None:
+    """Make the new data in `folder`/data. Raises: EmbeddedDatabaseError."""
+    layout = server.layout
+    try:
         folder.mkdir(mode=0o700)
         server.give(folder)
         old.layout = Staged(layout, layout.data)
-        say(f"dumping the database with PostgreSQL {before}")
+        say(f"dumping the database with PostgreSQL {_version(old)}")
         with _running(old):
             _refuse_others(old)
             counts = _counts(old)
-            _dump(old, folder / "dump")
-        new = Server(var_dir)
+            _dump(old, folder / "dump.sql")
+        _check_room(layout)
+        new = Server(layout.var_dir)
         new.layout = Staged(layout, folder / "data")
-        say(f"restoring it with PostgreSQL {now}: {sum(counts.values()):,} rows of {len(counts)} tables")
+        say(f"restoring it with PostgreSQL {_version(new)}: {sum(counts.values()):,} rows of {len(counts)} tables")
         _restore(new, folder, counts)
-        (folder / "data").rename(layout.upgraded)
-        kept = _free_name(layout.home / f"data.of-{before}")
-        layout.data.rename(kept)
-        server.finish_upgrade()
-        shutil.rmtree(folder, ignore_errors=True)
-        return kept
+    except (OSError, psycopg.Error) as error:
+        why = f"{error.strerror}: {error.filename or folder}" if isinstance(error, OSError) else str(error).strip()
+        raise EmbeddedDatabaseError(f"the data could not be moved, and all is as before ({why})") from error
 
 
 def _remove_leftovers(server: Server) -> None:
@@ -141,12 +157,22 @@ def _programs(version: int, named: Path | None) -> Path:
 
 
 def _check_room(layout: Layout) -> None:
-    taken = sum(each.lstat().st_size for each in layout.data.rglob("*") if each.is_file())
+    taken = size_of(layout.data)
     if shutil.disk_usage(layout.home).free < taken:
         raise EmbeddedDatabaseError(
             f"the disk of {layout.home} has no room for the data a second time ({taken >> 20:,} MiB). Make room, "
             f"{OTHERWISE}"
         )
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below it. What a server removes in the meantime counts nothing."""
+    found = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                found += Path(place, name).lstat().st_size
+    return found
 
 
 @contextmanager
@@ -182,10 +208,8 @@ def _counts(server: Server) -> dict[str, int]:
 
 def _dump(old: Server, file: Path) -> None:
     """Dump by the newer program, as its makers advise; without what only builds of the old version know."""
-    with file.open("w+b") as whole, file.with_suffix(".sql").open("wb") as sql_file:
-        _client(old, "pg_dump", DATABASE, stdout=whole)
-        whole.seek(0)
-        sql_file.writelines(without_unknown(whole))
+    with file.open("wb") as sql_file:
+        _client(old, "pg_dump", DATABASE, take=lambda lines: sql_file.writelines(without_unknown(lines)))
 
 
 def _restore(new: Server, folder: Path, counts: dict[str, int]) -> None:
@@ -206,22 +230,27 @@ def _restore(new: Server, folder: Path, counts: dict[str, int]) -> None:
 
 
 def _client(
-    server: Server, program: str, *arguments: str, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None
+    server: Server, program: str, *arguments: str, stdin: IO[bytes] | None = None, take: Take | None = None
 ) -> None:
-    """Run one of PostgreSQL's clients. Raises: EmbeddedDatabaseError with the end of what it says."""
+    """Run one of PostgreSQL's clients; `take` gets its output. Raises: EmbeddedDatabaseError with the end of what it
+    says; what `take` raises.
+    """
     at = f"--host={server.layout.socket_directory}", f"--port={PORT}", f"--username={USER}", "--no-password"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    done = subprocess.run(
-        [installed_bin() / program, *at, *arguments],
-        env={**kept, "LC_ALL": "C", "PGPASSWORD": server.password() or ""},
-        stdin=stdin or subprocess.DEVNULL,
-        stdout=stdout or subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()[-LAST_LINES:]
-        raise EmbeddedDatabaseError(f"{program} failed, and all is as before: {' '.join(lines)}")
+    with TemporaryFile() as errors:
+        with subprocess.Popen(
+            [installed_bin() / program, *at, *arguments],
+            env={**kept, "LC_ALL": "C", "PGPASSWORD": server.password() or ""},
+            stdin=stdin or subprocess.DEVNULL,
+            stdout=subprocess.PIPE if take else subprocess.DEVNULL,
+            stderr=errors,
+        ) as process:
+            if take and process.stdout:
+                take(process.stdout)
+        errors.seek(0)
+        if process.returncode:
+            lines = errors.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
+            raise EmbeddedDatabaseError(f"{program} failed, and all is as before: {' '.join(lines)}")
 
 
 def _free_name(wanted: Path) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from backupsched.embedded import Server
+from backupsched.embedded.upgrade import Staged, size_of
 from tests.backupsched.managing import manage
 from tests.documents import ROOT
 from tests.programs import postgresql_programs
@@ -21,6 +22,11 @@ pytestmark = pytest.mark.slow
 
 OLD = 15
 ROWS = 20_000
+UNRESTORABLE = """
+CREATE FUNCTION holds(int) RETURNS bool LANGUAGE sql AS 'SELECT true';
+CREATE TABLE refusing (n int CHECK (holds(n)));
+INSERT INTO refusing VALUES (1);
+CREATE OR REPLACE FUNCTION holds(int) RETURNS bool LANGUAGE sql AS 'SELECT false'"""
 
 
 @pytest.fixture
@@ -68,9 +74,23 @@ def test_the_data_are_moved_and_the_old_ones_kept_and_what_cannot_be_is_named(ol
         connection.execute("CREATE DATABASE more")
     refused = upgrade(old)
     assert (refused.returncode, "the server has more: the database more" in refused.stderr) == (2, True)
-    old.ensure_running()
+    left = Server(old.layout.var_dir, programs=postgresql_programs(OLD))
+    left.layout = Staged(old.layout, old.layout.data)
+    left.start()  # as an upgrade leaves it that is ended while it dumps
+    refused = manage("database", "start", BACKUPSCHED_VAR=str(old.layout.var_dir))
+    assert (refused.returncode, "`database upgrade` moves the data" in refused.stderr) == (2, True), refused.stderr
+    left.start()
+    old.ensure_running()  # of the same version it is started again where all find it
     with old.connect("postgres") as connection:
         connection.execute("DROP DATABASE more")
+    with old.connect("backupsched") as connection:
+        connection.execute(UNRESTORABLE)
+    refused = upgrade(old)
+    assert (refused.returncode, "psql failed, and all is as before" in refused.stderr) == (2, True), refused.stderr
+    assert not [*old.layout.home.glob("upgrade-*"), *old.layout.home.glob("data.upgraded")]
+    old.ensure_running()
+    with old.connect("backupsched") as connection:
+        connection.execute("DROP TABLE refusing")
 
     done = upgrade(old)
     assert done.returncode == 0, done.stderr
@@ -110,3 +130,22 @@ def test_killed_between_its_two_renames_whatever_starts_the_server_ends_it(old: 
     layout = old.layout
     layout.data.rename(layout.upgraded)
     is_whole(old)
+
+
+VANISHING = """
+import os, sys
+while True:
+    for n in range(50):
+        os.close(os.open(f"{sys.argv[1]}/{n}", os.O_CREAT | os.O_WRONLY))
+    for n in range(50):
+        os.unlink(f"{sys.argv[1]}/{n}")
+"""
+
+
+def test_files_that_vanish_while_the_room_is_counted_count_nothing(tmp_path: Path) -> None:
+    (tmp_path / "stays").write_bytes(b"x" * 100)
+    with subprocess.Popen([sys.executable, "-c", VANISHING, str(tmp_path)]) as process:
+        try:
+            assert {size_of(tmp_path) for _ in range(500)} == {100}
+        finally:
+            process.kill()
