@@ -2,8 +2,14 @@
 what, is in docs/containers.md.
 """
 
+import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -60,3 +66,26 @@ def test_without_secrets_compose_starts_nothing_and_says_what_to_make() -> None:
     assert {name for _, name in asked} == {"database_password", "secret_key"}
     assert all("make a folder with the files database_password and secret_key" in sentence for sentence, _ in asked)
     assert re.search(r"image: docker\.io/library/postgres:17\.\d+-\w+\n", COMPOSE), "by its full tag"
+
+
+class Pages(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(int(self.server.status) if self.path == "/livez" else 404)  # type: ignore[attr-defined]
+        self.end_headers()
+
+    def log_message(self, *args: Any) -> None: ...
+
+
+def test_the_probe_asks_this_container_and_no_proxy(services: dict[str, Any]) -> None:
+    [image] = re.findall(r"^HEALTHCHECK .*\\\n +CMD (.*)$", CONTAINERFILE, re.MULTILINE)
+    command = json.loads(image)
+    assert services["web"]["healthcheck"]["test"] == ["CMD", *command]
+    with HTTPServer(("127.0.0.1", 0), Pages) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        found = []
+        for server.status in (200, 503):  # type: ignore[attr-defined]
+            here = [sys.executable, "-c", command[2].replace("8000", str(server.server_port))]
+            proxied = os.environ | dict.fromkeys(("http_proxy", "HTTP_PROXY", "ALL_PROXY"), "http://127.0.0.1:1")
+            found.append(subprocess.run(here, env=proxied, stderr=subprocess.DEVNULL, check=False).returncode)
+        server.shutdown()
+    assert found == [0, 1]
