@@ -4,17 +4,21 @@ for all names, and some servers trim names or replace characters.
 The names of a run's files are compared both ways. A file that was asked for and is not there, or is refused because of
 its name, is copied once more, under a name that any repository keeps (`Wanted.rename`); its manifest maps that to its
 true name. A file that is there and was not asked for is deleted. If there is none that a missing file can be, that one
-may have replaced another file of its size and time: such files are copied once more as well.
+may have replaced another file of its size and time, whether or not it can still be copied: such files are copied once
+more as well. A file that was refused before anything was stored has replaced none.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
-from engines.rclone.bringing import Came, Problems
+from engines.rclone.bringing import Came, Problems, is_as_wanted
 from engines.rclone.comparing import Item, is_wanted
 from storage import layout
 from storage.points.arrived import Arrived
+from storage.points.entries import Entry
+from storage.points.files import nanoseconds
 from storage.points.manifests import Line, side_by_side
 
 OF_A_NAME = re.compile(
@@ -23,6 +27,10 @@ OF_A_NAME = re.compile(
     re.IGNORECASE,
 )
 """Messages about a file whose name a repository refuses."""
+NOT_OPENED = "failed to open source object"
+"""The beginning of a message of rclone about a file that it could not read: it stores nothing before."""
+SECONDS = 2
+"""The most seconds between two times that may be the same, as file systems cut them."""
 
 
 def strays(items: Iterable[Item | Line], came: Came, run: str) -> Iterator[tuple[str, Arrived]]:
@@ -52,6 +60,49 @@ def may_be_renamed(path: str, problems: Problems, *, is_any_stray: bool) -> bool
     return is_any_stray or not (why or problems.unnamed) or OF_A_NAME.search(why) is not None
 
 
-def unexplained(missing: Iterable[Arrived], there: Iterable[Arrived]) -> set[Arrived]:
-    """The sizes and times of missing files that no file which was not asked for has. Empty files are all the same."""
-    return {each for each in Counter(missing) - Counter(there) if each[0]}
+def refused(problems: Problems) -> set[str]:
+    """The paths of files that were refused before anything was stored."""
+    return {path for path, why in problems.by_path.items() if why.startswith(NOT_OPENED) or OF_A_NAME.search(why)}
+
+
+class Unexplained:
+    """The sizes and times of missing files, without those that a file which was not asked for can be. Empty files are
+    all the same, and are left out. `is_timed`: True if the repository's times are known.
+    """
+
+    def __init__(self, *, is_timed: bool) -> None:
+        self._is_timed = is_timed
+        self._known = defaultdict[int, defaultdict[int, Counter[str]]](lambda: defaultdict(Counter))
+
+    def add(self, size: int, modified: str) -> None:
+        if size:
+            time = modified if self._is_timed else ""
+            self._known[size][_second(time)][time] += 1
+
+    def explain(self, found: Arrived) -> None:
+        """Take one missing file out that can be the one that was found, if there is any."""
+        if like := next(self._like(found), None):
+            counts, time = like
+            counts[time] -= 1
+            if not counts[time]:
+                del counts[time]
+
+    def may_be(self, found: Arrived) -> bool:
+        """True if a missing file may have replaced the one that was found."""
+        return next(self._like(found), None) is not None
+
+    def _like(self, found: Arrived) -> Iterator[tuple[Counter[str], str]]:
+        size, modified = found
+        if not (known := self._known.get(size)):
+            return
+        at = _second(modified)
+        for near in {0, *range(at - SECONDS, at + SECONDS + 1)} & known.keys():
+            for time in known[near]:
+                if is_as_wanted(found, Entry("", size=size, modified=time)):
+                    yield known[near], time
+
+
+def _second(modified: str) -> int:
+    with suppress(ValueError, OverflowError):
+        return nanoseconds(modified) // 10**9
+    return 0

@@ -1,12 +1,12 @@
 """The transfer of a run's files into its folders, in several tries: all together, one by one, under other names."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from itertools import islice
 from typing import IO
 
 from engines.rclone import bringing, misplaced
-from engines.rclone.bringing import Came, Lists, Problems, Wanted
+from engines.rclone.bringing import Came, Lists, Problems, Wanted, is_as_wanted
 from engines.rclone.comparing import Item, is_wanted, packed, unpacked
 from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
@@ -20,6 +20,9 @@ from storage.points.sorting import Sorted
 from storage.points.store import StorageFailed
 
 ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
+NOT_AGAIN = (
+    "{} may have the content of another file, could not be copied again, and will be by the next run, such as {!r}: {}"
+)
 AGAIN = 3
 """Tries of single files, as long as they do not answer, and their source does."""
 BETWEEN_LOOKS = 1_000
@@ -27,8 +30,8 @@ BETWEEN_LOOKS = 1_000
 
 
 class Transfer:
-    """The transfer of one run. `opened`: closes its files. `problems`: why files were not copied; `warnings`: other
-    facts about it.
+    """The transfer of one run. `opened`: closes its files. `problems`: why files were not copied; `refused`: those that
+    no try has stored; `warnings`: other facts about it.
     """
 
     def __init__(self, run: RcloneRun, begun: Begun, opened: ExitStack) -> None:
@@ -36,6 +39,7 @@ class Transfer:
         self.task, self.store = run.task, run.store
         self.wanted = Wanted(begun.name, Lists(opened), run.task.source.kind == "local")
         self.came, self.problems = Came(opened.enter_context(Sorted())), Problems()
+        self.refused = set[str]()
         self.warnings: list[str] = []
         self.lacking = 0
         self.draft: IO[bytes]
@@ -60,6 +64,7 @@ class Transfer:
         runs.mark(self.store, self.task.folder, begun.name, run.header("rclone", "", boot=runs.boot()), planned)
         run.progress.total = self.wanted.size
         self.problems = bringing.bring(self.task, self.wanted.lists, run.transfer)
+        self.refused = misplaced.refused(self.problems)
         self._bring_renamed(self.wanted.renamed)
         self._look()
         for number in range(AGAIN):
@@ -73,18 +78,22 @@ class Transfer:
 
     def _bring_again(self) -> bool:
         """Try again, one by one, the files that did not come and still may. Returns True if there was any."""
-        again, self.lacking = Lists(self.opened), 0
+        again, tried, self.lacking = Lists(self.opened), set[str](), 0
         for item, found in self.brought:
             if found is None and is_wanted(item):
                 self.lacking += 1
                 if not item.entry.stored and self.problems.may_pass(item.path):
                     again.add(item.entry.folder, item.path)
+                    tried.update({item.path} & self.problems.by_path.keys())
         if number := sum(again.counts.values()):
             second = bringing.bring(self.task, again, self.run.transfer, *bringing.ONE_AT_A_TIME)
             is_of_a_limit = not (self.problems.is_silent or second.is_silent)
             if is_of_a_limit and (brought := number - len(second.by_path) - second.unnamed) > 0:
                 self.warnings.append(ONE_BY_ONE.format(several(brought, "file")))
-            second.by_path = self.problems.by_path | second.by_path
+            self.refused -= tried - misplaced.refused(second)
+            over = set[str]() if second.unnamed else tried  # their earlier reasons
+            before = {path: why for path, why in self.problems.by_path.items() if path not in over}
+            second.by_path = before | second.by_path
             self.problems = second
             self._look_again()
         return number > 0
@@ -101,36 +110,58 @@ class Transfer:
         """
         problems, run = self.problems, self.begun.name
         there = dict(misplaced.strays(self.items, self.came, run))
+        missing = misplaced.Unexplained(is_timed=self.store.location.directory is not None)
+        for item, found in self.brought:
+            if found is None and is_wanted(item) and not item.entry.stored and item.path not in self.refused:
+                missing.add(item.entry.size, item.entry.modified)
         self._delete(there)
-        missing = self._rename(
+        is_any_renamed = self._rename(
             lambda item, found: (
                 found is None and misplaced.may_be_renamed(item.path, problems, is_any_stray=bool(there))
             )
         )
-        if there and not missing:
+        if there and not is_any_renamed:
             self._look_again()
-        facts = [self.came.others[place] for _, place in missing if place in self.came.others]
-        if replaced := misplaced.unexplained(facts, there.values()):
-            self._rename(lambda item, found: found in replaced)
+        for item, found in self.brought if is_any_renamed else ():
+            if found and is_wanted(item) and item.entry.stored and not is_as_wanted(found, item.entry):
+                missing.add(*found)  # it may have changed before it was copied for the first time
+        for stray in there.values():
+            missing.explain(stray)
+        self._rename(lambda item, found: found is not None and missing.may_be(found))
 
-    def _rename(self, is_meant: Callable[[Item, Arrived | None], bool]) -> list[tuple[str, str]]:
-        """Bring these files under other names. Returns their paths and new places."""
-        renamed, places = len(self.wanted.renamed), list[str]()
-
-        def items() -> Iterator[Item | Line]:
-            for item, found in self.brought:
-                if is_wanted(item) and not item.entry.stored and is_meant(item, found):
-                    places.extend([item.entry.place] if found else [])
-                    yield item._replace(entry=self.wanted.rename(item.entry))
-                else:
-                    yield item
-
-        self._write(items())
-        if pairs := self.wanted.renamed[renamed:]:
+    def _rename(self, is_meant: Callable[[Item, Arrived | None], bool]) -> bool:
+        """Bring these files under other names, then delete those that they had. One that does not come keeps the file
+        that it has, as doubtful. Returns True if there was any.
+        """
+        renamed, had = len(self.wanted.renamed), set[str]()
+        for item, found in self.brought:
+            if is_wanted(item) and not item.entry.stored and is_meant(item, found):
+                self.wanted.rename(item.entry)
+                had.update([item.path] if found else [])
+        if not (pairs := self.wanted.renamed[renamed:]):
+            return False
+        self._bring_renamed(pairs)
+        self._look_again()
+        came = {path: place for path, place in pairs if place in self.came.others}
+        places = [each.entry.place for each in self.items if is_wanted(each) and each.path in had and each.path in came]
+        if kept := sorted(had - came.keys()):
+            self.warnings.append(NOT_AGAIN.format(several(len(kept), "file"), kept[0], self.problems.why(kept[0])))
+        self._write(self._with_places(came, set(kept)))
+        if places:
             self._delete(places)
-            self._bring_renamed(pairs)
             self._look_again()
-        return pairs
+        return True
+
+    def _with_places(self, came: Mapping[str, str], kept: Collection[str]) -> Iterator[Item | Line]:
+        """The items, with the new places of those that have some."""
+        for item in self.items:
+            if is_wanted(item) and item.path in came:
+                folder, _, name = came[item.path].partition("/")
+                yield item._replace(entry=item.entry._replace(folder=folder, stored=name))
+            elif is_wanted(item) and item.path in kept:
+                yield item._replace(entry=item.entry._replace(doubtful=True))
+            else:
+                yield item
 
     def _delete(self, places: Collection[str]) -> None:
         """Delete files of this run, as far as these credentials may."""

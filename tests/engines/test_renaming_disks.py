@@ -7,10 +7,15 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
 from engines.base import EngineResult, Verdict
+from engines.rclone import bringing, transfer
+from engines.rclone.bringing import Problems
+from engines.rclone.run import RcloneRun
+from storage import layout
 from storage.places.location import Location, of_directory
 from storage.points import checking, copying, removal, runs
 from storage.points.store import Store
@@ -76,6 +81,36 @@ def test_a_disk_that_renames_keeps_each_file_and_takes_none_a_second_time(kind: 
             assert restored(again.snapshot, place) == ([], seen(files))
         held = {each.place for each in point(tmp_path / "copies" / FOLDER, again.snapshot).values() if each.folder}
         assert len(stored(disk)) == len(held) == 8, "nothing else stays"
+
+
+def test_a_file_is_not_kept_with_the_content_of_one_that_overwrote_it_and_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = write_files(tmp_path / "source", a_b="two", **{"a:b": "one"})
+    for each in files.iterdir():
+        os.utime(each, (1_700_000_000, 1_700_000_000))
+
+    def overwriting(*given: Any) -> Problems:
+        problems = bring(*given)
+        (disk / FOLDER / "files" / made_by / "a_b").write_text("one")  # whichever of the two came last
+        os.utime(disk / FOLDER / "files" / made_by / "a_b", (1_700_000_000, 1_700_000_000))
+        return problems
+
+    def without_it(run: RcloneRun, pairs: list[tuple[str, str]]) -> Problems:
+        (files / "a:b").unlink(missing_ok=True)
+        return bring_renamed(run, pairs)
+
+    bring, bring_renamed, made_by = bringing.bring, transfer.bring_renamed, layout.name_of(STARTED_AT)
+    monkeypatch.setattr(bringing, "bring", overwriting)
+    monkeypatch.setattr(transfer, "bring_renamed", without_it)
+    with renaming_disk(tmp_path / "renaming", "replaces") as disk:
+        store = Store(of_directory(disk), Event())
+        made = back_up(local_folder(files), disk, location=store.location, folder=FOLDER)
+        assert (made.verdict, made.snapshot) == (Verdict.WARNINGS, made_by), made
+        report = restore(Wish(FOLDER, made.snapshot, tmp_path / "restored"), store, tmp_path / "cache")
+        assert (report.failed, [each.name for each in (tmp_path / "restored").iterdir()]) == ([], ["a_b"])
+        assert (tmp_path / "restored/a_b").read_text() == "two"
+        assert point(disk / FOLDER, made.snapshot)["a:b"].why
 
 
 @pytest.mark.parametrize("grain", [1, 2])
