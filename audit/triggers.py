@@ -8,9 +8,10 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import connections
+from django.db import OperationalError, connections, transaction
 
 from audit.tables import Followed, followed
+from jobs.database_errors import LOCK_NOT_HAD, code_of
 
 PREFIX = "audit_of_"
 
@@ -90,7 +91,10 @@ def remove_before(using: str, plan: Sequence[Any], **_: Any) -> None:
 
 
 def install_after(using: str, **_: Any) -> None:
-    """Make the triggers that are missing, and those that are others by now."""
+    """Make the triggers that are missing, and those that are others by now. A table whose lock is not had stops none of
+    the others. Raises: django.db.utils.OperationalError, the first one, when all have been tried.
+    """
+    errors: list[OperationalError] = []
     with connections[using].cursor() as cursor:
         cursor.execute(OURS, [PREFIX])
         made: dict[str, str] = dict(cursor.fetchall())
@@ -107,8 +111,16 @@ def install_after(using: str, **_: Any) -> None:
         for table, sql in wanted.items():
             if made.get(table) == _digest(sql) or not set(followed[table].columns) <= there.get(table, set()):
                 continue
-            cursor.execute(sql)
-            cursor.execute(f'COMMENT ON TRIGGER "{PREFIX}{table}" ON "{table}" IS \'{_digest(sql)}\'')
+            try:
+                with transaction.atomic(using):
+                    cursor.execute(sql)
+                    cursor.execute(f'COMMENT ON TRIGGER "{PREFIX}{table}" ON "{table}" IS \'{_digest(sql)}\'')
+            except OperationalError as error:
+                if code_of(error) != LOCK_NOT_HAD:
+                    raise
+                errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def missing(using: str = "default") -> list[str]:

@@ -3,11 +3,15 @@
 Each is the only operation of a migration with `atomic = False`: nothing undoes half of one.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
+
+from jobs import conf
 
 BATCH_ROWS = 1000
 
@@ -17,21 +21,32 @@ UNFINISHED = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT 
 class BuildIndex(AddIndexConcurrently):
     """`AddIndex` that locks nobody out. It waits for all older transactions, so without `lock_timeout`: nothing queues
     behind it. What a build that was stopped left is removed first.
+
+    In an installation that polls, the `lock_timeout` of its role limits it: a pooler would hand another one to others.
     """
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         name = schema_editor.quote_name(self.index.name)
-        with schema_editor.connection.cursor() as cursor:
-            cursor.execute("SHOW lock_timeout")
-            before = cursor.fetchone()[0]
-            cursor.execute("SET lock_timeout = 0")
-            try:
-                cursor.execute(UNFINISHED, [name])
-                if cursor.fetchone():
-                    cursor.execute(f"DROP INDEX CONCURRENTLY {name}")
-                super().database_forwards(app_label, schema_editor, from_state, to_state)
-            finally:
-                cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])
+        with _no_lock_timeout(schema_editor.connection), schema_editor.connection.cursor() as cursor:
+            cursor.execute(UNFINISHED, [name])
+            if cursor.fetchone():
+                cursor.execute(f"DROP INDEX CONCURRENTLY {name}")
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+
+@contextmanager
+def _no_lock_timeout(connection: Any) -> Iterator[None]:
+    if not conf.listens():
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW lock_timeout")
+        before = cursor.fetchone()[0]
+        cursor.execute("SET lock_timeout = 0")
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])
 
 
 class UpdateInBatches(Operation):

@@ -8,6 +8,7 @@ from django.apps import apps
 from django.contrib.postgres import operations as postgres
 from django.db import IntegrityError, OperationalError, connection, migrations, models
 from django.db.migrations.loader import MigrationLoader
+from django.test.utils import CaptureQueriesContext
 
 from jobs import online
 from jobs.models import Throttle
@@ -162,6 +163,18 @@ def test_an_index_is_built_again_where_a_build_stopped(five_throttles):
         finally:
             cursor.execute(f"DROP INDEX IF EXISTS {name}")
             cursor.execute("RESET lock_timeout")
+
+
+def test_the_building_of_an_index_sets_nothing_for_a_session_that_a_pooler_shares(five_throttles, settings):
+    settings.JOBS = {**settings.JOBS, "WAKE": "poll"}
+    try:
+        with CaptureQueriesContext(connection) as asked:
+            forwards(BuildIndex("throttle", INDEX(fields=["paused_why"], name="throttles_by_why")))
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP INDEX throttles_by_why")
+    said = [each["sql"] for each in asked if "lock_timeout" in each["sql"] or each["sql"].startswith("CREATE INDEX")]
+    assert len(said) == 1, said
 
 
 def test_rows_are_changed_some_at_a_time_and_the_rest_when_it_is_run_again(five_throttles, monkeypatch):

@@ -16,6 +16,17 @@ TOO_NEW = (
 )
 PROCESSES = ("worker",), ("web", "--listen", "127.0.0.1:0"), ("qcluster",)
 COMMANDS = *PROCESSES, ("backlog",), ("apply", "nothing.json"), ("migrate",)
+ASKED = (
+    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE %s"
+)
+BUILDS = """
+from django.db import migrations, models
+from jobs.online import BuildIndex
+class Migration(migrations.Migration):
+    atomic = False
+    dependencies = [("audit", "0001_audit_entry")]
+    operations = [BuildIndex("auditentry", models.Index(fields=["verb"], name="by_more"))]
+"""
 NEEDS = "SELECT obj_description('django_migrations'::regclass, 'pg_class')"
 
 
@@ -69,6 +80,54 @@ def test_a_migration_that_waits_for_a_lock_gives_up_in_one_sentence_and_is_run_a
     assert installation.end_of("migrate", migrations=locks)[0] == 0
     with psycopg.connect(installation.url) as connection:
         connection.execute("SELECT more FROM jobs_backlogrecord")
+
+
+def test_a_migration_that_gave_up_waits_no_longer_for_a_trigger_and_makes_all_others(installation):
+    locks = {"0001_audit_entry": FIRST, "0002_more": EXPANDS.replace("audit_entry ADD", "sources_source ADD")}
+    made = "SELECT array_agg(tgname ORDER BY tgname) FROM pg_trigger WHERE tgname LIKE 'audit_of_%'"
+    with psycopg.connect(installation.url, autocommit=True) as connection, psycopg.connect(installation.url) as holder:
+        (before,) = connection.execute(made).fetchone()
+        # as a run that was killed leaves it
+        connection.execute("DROP TRIGGER audit_of_sources_source ON sources_source")
+        holder.execute("LOCK TABLE sources_source IN ROW EXCLUSIVE MODE")
+        migrate = installation.start("migrate", "--lock-timeout", "0.2s", "-v0", migrations=locks)
+        assert migrate.wait(PATIENCE) == 1, installation.log(0)
+        assert installation.log(0).startswith("Error: waited 200 ms for a lock and gave up at audit.0002_more; the")
+        (after,) = connection.execute(made).fetchone()
+        assert set(before) - set(after) == {"audit_of_sources_source"}
+        holder.rollback()
+        assert installation.end_of("migrate", migrations=locks)[0] == 0
+        assert connection.execute(made).fetchone() == (before,)
+
+
+def test_one_that_waits_for_another_does_not_stop_the_building_of_its_index(installation):
+    builds = {"0001_audit_entry": FIRST, "0002_more": BUILDS}
+    with psycopg.connect(installation.url, autocommit=True) as look, psycopg.connect(installation.url) as holder:
+        holder.execute("LOCK TABLE audit_entry IN ROW EXCLUSIVE MODE")
+        both = [installation.start("migrate", "--lock-timeout", "60s", migrations=builds)]
+        eventually(lambda: look.execute(ASKED, ["CREATE INDEX CONCURRENTLY%"]).fetchone())
+        both.append(installation.start("migrate", "--lock-timeout", "60s", migrations=builds))
+        eventually(lambda: look.execute(ASKED, ["%advisory_lock%"]).fetchone())
+        holder.rollback()
+        assert [each.wait(PATIENCE) for each in both] == [0, 0], (installation.log(0), installation.log(1))
+        valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'by_more'::regclass"
+        assert look.execute(valid).fetchone() == (True,)
+
+
+def test_older_ones_that_waited_for_a_newer_one_leave_its_triggers(installation):
+    commands = {("migrate",): 0, ("migrate", "audit"): 0, ("migrate", "sources", "0001"): 2}
+    with psycopg.connect(installation.url, autocommit=True) as newer:
+        newer.execute("SELECT pg_advisory_lock(hashtext('migrate'), 0)")
+        older = [installation.start(*command, "--lock-timeout", "60s") for command in commands]
+        eventually(lambda: len(newer.execute(ASKED, ["%advisory_lock%"]).fetchall()) == len(older))
+        newer.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('audit', '0002_more', now())")
+        newer.execute("COMMENT ON TRIGGER audit_of_sources_source ON sources_source IS 'newer'")
+        newer.execute("SELECT pg_advisory_unlock(hashtext('migrate'), 0)")
+        assert [each.wait(PATIENCE) for each in older] == list(commands.values())
+        told = "SELECT obj_description(oid) FROM pg_trigger WHERE tgname = 'audit_of_sources_source'"
+        assert newer.execute(told).fetchone() == ("newer",)
+    for number, _ in enumerate(older):
+        assert "the database has 1 migration of a newer version: audit 0002_more" in installation.log(number)
 
 
 def test_two_do_not_migrate_at_once(installation):

@@ -7,6 +7,7 @@ came before is, and `migrate` can be run again.
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import sleep
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -17,11 +18,13 @@ from django.db.utils import Error, OperationalError
 from audit import triggers
 from external.durations import duration, span
 from jobs import conf, migrated
+from jobs.clock import boot_seconds
 from jobs.conf import PROGRAM
 from jobs.database_errors import LOCK_NOT_HAD, code_of
 
 LOCK_SECONDS = 5.0
-ALONE = "SELECT pg_advisory_lock(hashtext('migrate'), 0)"
+AGAIN_SECONDS = 0.2
+ALONE = "SELECT pg_try_advisory_lock(hashtext('migrate'), 0)"
 ALONE_NO_LONGER = "SELECT pg_advisory_unlock(hashtext('migrate'), 0)"
 
 # The start of a transaction is shown for this role's sessions, and to members of pg_read_all_stats for all.
@@ -50,23 +53,33 @@ class Command(MigrateCommand):
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
-        alias = options["database"]
-        if alias == DEFAULT_DB_ALIAS and not options["app_label"]:
-            found = migrated.differences()
-            if found.needed:
-                raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)
-            if found.ahead:  # what follows migrations would put this version's triggers in place of the newer ones
-                self.stdout.write(f"{found.ahead}; this version works with it, and nothing was migrated")
+        alias, seconds = options["database"], options["lock_timeout"]
+        with _lock_waits(alias, seconds):
+            if self._is_older(**options):  # by now: it may have waited for a newer `migrate`
                 return
-        try:
-            with _lock_waits(alias, options["lock_timeout"]):
+            try:
                 super().handle(*args, **options)
-        except OperationalError as error:
-            if code_of(error) != LOCK_NOT_HAD:
-                raise
-            with suppress(Error):
-                triggers.install_after(alias)  # else the audit sees no change of these tables until it is run again
-            raise CommandError(self._given_up(alias, options["lock_timeout"]), returncode=1) from error
+            except OperationalError as error:
+                if code_of(error) != LOCK_NOT_HAD:
+                    raise
+                with suppress(Error):
+                    triggers.install_after(alias)  # else the audit sees no change of these tables until it is run again
+                raise CommandError(self._given_up(alias, seconds), returncode=1) from error
+
+    def _is_older(self, *, database: str, app_label: str, migration_name: str, prune: bool, **_: Any) -> bool:
+        """True if a newer version has migrated it. What follows migrations would put this version's triggers in place
+        of the newer ones, also where none is applied. Raises: CommandError.
+        """
+        if database != DEFAULT_DB_ALIAS or prune:  # which removes the names of unknown migrations, and changes no table
+            return False
+        found = migrated.differences()
+        if found.needed:
+            raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)
+        if found.ahead and app_label and migration_name:
+            raise CommandError(f"{found.ahead}. What to do: change single migrations with that version.", returncode=2)
+        if found.ahead:
+            self.stdout.write(f"{found.ahead}; this version works with it, and nothing was migrated")
+        return bool(found.ahead)
 
     def migration_progress_callback(self, action: str, migration: Any = None, fake: bool = False) -> None:
         if action in ("apply_start", "unapply_start"):
@@ -86,22 +99,12 @@ class Command(MigrateCommand):
         )
 
 
-def _be_alone(alias: str) -> None:
-    """Raises: CommandError."""
-    try:
-        with connections[alias].cursor() as cursor:
-            cursor.execute(ALONE)
-    except OperationalError as error:
-        if code_of(error) != LOCK_NOT_HAD:
-            raise
-        told = f"another `{PROGRAM} migrate` works on this database: wait until it has ended, then run this one again"
-        raise CommandError(told, returncode=1) from error
-
-
 @contextmanager
 def _lock_waits(alias: str, seconds: float) -> Iterator[None]:
     """Limit how long the connection waits for a lock, and let no other `migrate` run at the same time. Does nothing
     in an installation that polls: a pooler would hand both to other programs; its role has a limit of its own.
+
+    Raises: CommandError if another one works for longer than `seconds`.
     """
     if not conf.listens():
         yield
@@ -112,9 +115,26 @@ def _lock_waits(alias: str, seconds: float) -> Iterator[None]:
         before = cursor.fetchone()[0]
         cursor.execute("SELECT set_config('lock_timeout', %s, false)", [f"{seconds * 1000:.0f}ms"])
     try:
-        _be_alone(alias)
+        _be_alone(alias, seconds)
         yield
     finally:
         with suppress(Error), connection.cursor() as cursor:  # of a connection that is lost both are gone
             cursor.execute(ALONE_NO_LONGER)
             cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])
+
+
+def _be_alone(alias: str, seconds: float) -> None:
+    """Ask again and again: a statement that waits holds a snapshot, and an index that the other one builds concurrently
+    waits for that. Raises: CommandError.
+    """
+    until = boot_seconds() + seconds
+    with connections[alias].cursor() as cursor:
+        while True:
+            cursor.execute(ALONE)
+            if cursor.fetchone()[0]:
+                return
+            if boot_seconds() >= until:
+                break
+            sleep(AGAIN_SECONDS)
+    told = f"another `{PROGRAM} migrate` works on this database: wait until it has ended, then run this one again"
+    raise CommandError(told, returncode=1)
