@@ -13,11 +13,18 @@ from pathlib import Path
 import psycopg
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import CommandError
 
 from backupsched import first_run
 from backupsched.first_run import Unfit
+from backupsched.management.commands import init
+from jobs.models import Attempt, BacklogRecord
+from jobs.states import AttemptOutcome, Status
+from sources.planning.names import KIND, subject_of
 from tests.documents import ROOT
 from tests.engines.postgresql_peer import EMBEDDED, postgresql_server
+from tests.factories import NOON, make_record
+from tests.sources.factories import make_assignment, make_source
 from tests.waiting import eventually
 
 
@@ -192,6 +199,26 @@ def test_the_environment_wins_over_the_file_of_settings(tmp_path: Path) -> None:
     with pytest.raises(ImproperlyConfigured, match="line 3, is not NAME=VALUE"):
         first_run.read_settings(tmp_path, {})
     first_run.read_settings(tmp_path / "nowhere", {})
+
+
+@pytest.mark.django_db
+def test_a_first_backup_that_failed_is_tried_once_more_and_its_error_not_reported_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assignment = make_assignment(source=make_source(name="papers"))
+    subject = subject_of(assignment.pk)
+    before = make_record(Status.FAILED, kind=KIND, queue="backups", subject=subject)
+    Attempt.objects.create(
+        record=before, number=1, queue="backups", started_at=NOON, ended_at=NOON, outcome=AttemptOutcome.FAILED,
+        error="the disk was full",
+    )  # fmt: skip
+    monkeypatch.setattr(init, "own_command", lambda: (sys.executable, "-c", "print('it ends at once')"))
+    command = init.Command()
+    command.asks = False
+    command._ask_once_more("papers")
+    with pytest.raises(CommandError, match="the worker ended: it ends at once"):
+        command._back_up("papers")
+    assert BacklogRecord.objects.filter(kind=KIND, subject=subject).unfinished().get().status == Status.READY
 
 
 KILLED_AFTER = {
