@@ -3,8 +3,10 @@
 The mark of a run lists the files that it wanted to bring, with the sizes and times that the source had then. A file
 that is where the mark says, with its size, has come whole, since rclone gives a file its name once it is whole. It
 counts if the source still has it as it was then, and if it is certainly on the disk: its host has not been started
-since, or the run had it flushed before it ended, or it is on a server. Only marks that our database knows are read:
-otherwise anyone who can write to a repository could have any content taken for that of a source.
+since, or the run had it flushed before it ended, or it is on a server. It does not count if a file of the mark that is
+missing has its size and time, and may have replaced it on a disk that keeps two names as one. Only marks that our
+database knows are read: otherwise anyone who can write to a repository could have any content taken for that of a
+source.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,12 +15,16 @@ from dataclasses import dataclass
 
 from engines.rclone.bringing import is_as_wanted
 from engines.rclone.comparing import Item, State, is_wanted
+from engines.rclone.misplaced import Unexplained
 from storage import layout
 from storage.points import arrived, runs
 from storage.points.arrived import Arrived
 from storage.points.entries import Entry
 from storage.points.manifests import Line
 from storage.points.store import Store
+
+BETWEEN_LOOKS = 1_000
+"""The number of files before a stop is noticed."""
 
 
 @dataclass
@@ -45,8 +51,10 @@ class Leftovers:
         return run + runs.FLUSHED in self.store.names(f"{self.folder}/{layout.MANIFESTS}")
 
     def _from(
-        self, planned: Iterator[Entry], items: Iterable[Item | Line], found: Mapping[str, Arrived]
+        self, marked: Callable[[], Iterator[Entry]], items: Iterable[Item | Line], found: Mapping[str, Arrived]
     ) -> Iterator[Item | Line]:
+        missing = self._missing(marked(), found)
+        planned = marked()
         plan = next(planned, None)
         for item in items:
             if not is_wanted(item):
@@ -60,8 +68,18 @@ class Leftovers:
                 and plan.place in found
                 and is_as_wanted(found[plan.place], item.entry)
                 and self.is_same(item.entry, plan)
+                and (plan.stored or not missing.may_be(found[plan.place]))
             ):
                 entry = item.entry._replace(folder=plan.folder, stored=plan.stored)
                 yield item._replace(state=State.LEFT, entry=entry)
             else:
                 yield item
+
+    def _missing(self, planned: Iterator[Entry], found: Mapping[str, Arrived]) -> Unexplained:
+        missing = Unexplained(is_timed=self.store.location.directory is not None)
+        for number, each in enumerate(planned):
+            if number % BETWEEN_LOOKS == 0:
+                self.store.go_on()
+            if not each.stored and each.place not in found:
+                missing.add(each.path, each.size, each.modified)
+        return missing

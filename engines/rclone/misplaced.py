@@ -27,6 +27,8 @@ OF_A_NAME = re.compile(
     re.IGNORECASE,
 )
 """Messages about a file whose name a repository refuses."""
+PORTABLE = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*(?:/[0-9A-Za-z][0-9A-Za-z._-]*)*")
+"""Paths that each repository keeps, but for their case; and no two in one folder of a run differ by case alone."""
 NOT_OPENED = "failed to open source object"
 """The beginning of a message of rclone about a file that it could not read: it stores nothing before."""
 SECONDS = 2
@@ -72,16 +74,19 @@ class Unexplained:
 
     def __init__(self, *, is_timed: bool) -> None:
         self._is_timed = is_timed
-        self._known = defaultdict[int, defaultdict[int, Counter[str]]](lambda: defaultdict(Counter))
+        # odd: may have another name in the repository, and so may have replaced others
+        self._all, self._odd = _Times(), _Times()
 
-    def add(self, size: int, modified: str) -> None:
+    def add(self, path: str, size: int, modified: str) -> None:
         if size:
             time = modified if self._is_timed else ""
-            self._known[size][_second(time)][time] += 1
+            self._all.add(size, time)
+            if not PORTABLE.fullmatch(path):
+                self._odd.add(size, time)
 
     def explain(self, found: Arrived) -> None:
         """Take one missing file out that can be the one that was found, if there is any."""
-        if like := next(self._like(found), None):
+        if like := next(self._all.like(found), None):
             counts, time = like
             counts[time] -= 1
             if not counts[time]:
@@ -89,9 +94,19 @@ class Unexplained:
 
     def may_be(self, found: Arrived) -> bool:
         """True if a missing file may have replaced the one that was found."""
-        return next(self._like(found), None) is not None
+        return all(next(each.like(found), None) for each in (self._odd, self._all))
 
-    def _like(self, found: Arrived) -> Iterator[tuple[Counter[str], str]]:
+
+class _Times:
+    """The number of files of a size and time, found by about that time."""
+
+    def __init__(self) -> None:
+        self._known = defaultdict[int, defaultdict[int, Counter[str]]](lambda: defaultdict(Counter))
+
+    def add(self, size: int, time: str) -> None:
+        self._known[size][_second(time)][time] += 1
+
+    def like(self, found: Arrived) -> Iterator[tuple[Counter[str], str]]:
         size, modified = found
         if not (known := self._known.get(size)):
             return

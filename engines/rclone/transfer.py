@@ -113,7 +113,7 @@ class Transfer:
         missing = misplaced.Unexplained(is_timed=self.store.location.directory is not None)
         for item, found in self.brought:
             if found is None and is_wanted(item) and not item.entry.stored and item.path not in self.refused:
-                missing.add(item.entry.size, item.entry.modified)
+                missing.add(item.path, item.entry.size, item.entry.modified)
         self._delete(there)
         is_any_renamed = self._rename(
             lambda item, found: (
@@ -124,7 +124,7 @@ class Transfer:
             self._look_again()
         for item, found in self.brought if is_any_renamed else ():
             if found and is_wanted(item) and item.entry.stored and not is_as_wanted(found, item.entry):
-                missing.add(*found)  # it may have changed before it was copied for the first time
+                missing.add(item.path, *found)  # it may have changed before it was copied for the first time
         for stray in there.values():
             missing.explain(stray)
         self._rename(lambda item, found: found is not None and missing.may_be(found))

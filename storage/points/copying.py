@@ -204,7 +204,7 @@ class _Copying:
         for each in self.marks:
             with runs.marked(self.target, self.folder, each) as mark:
                 if mark and mark[0].boot and mark[0].boot == runs.boot():
-                    found.update(each.place for each in mark[1] if not each.doubtful and each.place in places)
+                    found.update(each.place for each in mark[1]() if not each.doubtful and each.place in places)
         return found
 
     def _whole(self, store: Store, entries: Sequence[Entry]) -> list[Entry]:

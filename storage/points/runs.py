@@ -10,10 +10,11 @@ once the point exists.
 """
 
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,10 @@ def mark_path(folder: str, run: str) -> str:
 
 
 @contextmanager
-def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Iterator[Entry]] | None]:
-    """The header and files that a run was about to bring, from its mark. None if that cannot be read."""
+def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Callable[[], Iterator[Entry]]] | None]:
+    """The header of a run's mark, and a reader of the files that it was about to bring. None if the mark cannot be
+    read.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / run
         found = None
@@ -123,7 +126,7 @@ def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Iterat
                 known.compare(file, f"{run}{known.OF_A_MARK}", store.known)
                 for _ in manifests.read(file):
                     store.go_on()
-                found = manifests.read_header(file), manifests.read(file)
+                found = manifests.read_header(file), partial(manifests.read, file)
         yield found
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from engines.base import Verdict
 from engines.rclone import bringing, transfer
 from engines.rclone.bringing import Problems
 from engines.rclone.comparing import Item, State, is_wanted
@@ -20,7 +21,7 @@ from engines.rclone.run import RcloneRun
 from engines.rclone.transfer import Transfer
 from storage.points.entries import Entry
 from storage.points.runs import Begun
-from tests.engines.peers import local_folder, task_for
+from tests.engines.peers import back_up, held, local_folder, task_for, write_files
 
 RUN = "20261128T100000Z"
 TIME, LISTED = 1_700_000_000, "2023-11-14T22:13:20Z"
@@ -129,3 +130,30 @@ def test_a_file_that_may_be_overwritten_and_cannot_be_brought_again_stays_as_dou
 def test_a_missing_file_that_came_under_another_name_has_overwritten_none(bring: Bring) -> None:
     found = bring(["a:b", "other"], {"a_b": "a:b", "other": "other"}, [{}], [])
     assert found == Brought({"a:b": "a:b", "other": "other"}, [], ["a:b"])
+
+
+def test_a_missing_file_whose_name_each_repository_keeps_has_overwritten_none(bring: Bring) -> None:
+    assert bring(["a.b", "é", "other"], {"other": "other", "é": "é"}, [{}], ["a.b"]).again == ["a.b"]
+
+
+def test_a_file_that_was_not_asked_for_explains_one_missing_file(bring: Bring) -> None:
+    found = bring(["Case", "A:B", "A_B"], {"CASE": "Case", "A_B": "A:B"}, [{}])
+    assert found.held == {each: each for each in ("Case", "A:B", "A_B")}
+
+
+@pytest.mark.parametrize("names", [("a:b", "a_b"), ("sub?/x", "sub_/x")], ids=["of a file", "of a folder"])
+def test_what_a_killed_run_has_left_is_not_taken_over_with_the_content_of_a_file_that_overwrote_it(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    overwriting, overwritten = names
+    texts = {overwriting: "one", overwritten: "two", "whole": "more"}
+    files, copy = write_files(tmp_path / "files", **texts), tmp_path / "copy"
+    for each in texts:
+        os.utime(files / each, (TIME, TIME))
+    name = back_up(local_folder(files), copy).snapshot
+    (copy / f"manifests/{name}.jsonl.gz").rename(copy / f"manifests/{name}.unfinished")
+    (copy / f"manifests/{name}.flushed").touch()
+    os.replace(copy / f"files/{name}/{overwriting}", copy / f"files/{name}/{overwritten}")
+    result = back_up(local_folder(files), copy)
+    assert (result.verdict, result.files, result.read) == (Verdict.SUCCEEDED, 3, len("onetwo"))
+    assert held(copy) == texts
