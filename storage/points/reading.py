@@ -33,7 +33,7 @@ class ReadableStore(Rclone):
         if (here := self._here(path)) is not None:
             try:
                 found = (each.name for each in os.scandir(here) if each.is_dir(follow_symlinks=False) is folders)
-                return list(map(layout.as_given, found))
+                return [_as_given(here, name) for name in found]
             except FileNotFoundError:
                 return []
         kind = "--dirs-only" if folders else "--files-only"
@@ -165,3 +165,9 @@ class ReadableStore(Rclone):
 def only_in(folders: Collection[str]) -> tuple[str, ...]:
     """Options of rclone that limit it to these folders, or none if there are no folders."""
     return (*(f"--filter=+ /{each}/**" for each in folders), "--filter=- **") if folders else ()
+
+
+def _as_given(folder: Path, name: str) -> str:
+    """The name as it was given, if the folder finds it by that: most disks of this host tell cases apart."""
+    given = layout.as_given(name)
+    return given if given == name or os.path.lexists(folder / given) else name

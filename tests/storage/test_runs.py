@@ -34,6 +34,17 @@ SEALED = 48
 """Bytes by which a small file is longer when it is encrypted."""
 
 
+def test_a_disk_that_tells_cases_apart_has_no_point_of_a_known_name_in_another_case(tmp_path: Path) -> None:
+    name = layout.name_of(BEGAN)
+    store = Store(location.of_directory(tmp_path), Event(), known={name: ["digest"]})
+    write_files(tmp_path / ASSIGNMENT, **{f"{layout.MANIFESTS}/{name.lower()}{layout.MANIFEST_ENDING}": "x"})
+    write_files(tmp_path / ASSIGNMENT, **{f"{layout.FILES}/{name.lower()}.2/a": "x"})
+    assert not store.manifest(ASSIGNMENT, name, tmp_path / "manifest")
+    assert (runs.points(store, ASSIGNMENT), runs.runs_with_files(store, ASSIGNMENT)) == ([], set())
+    write_files(tmp_path / ASSIGNMENT, **{f"{layout.MANIFESTS}/{name}{layout.MANIFEST_ENDING}": "x"})
+    assert runs.points(store, ASSIGNMENT) == [name]
+
+
 def test_what_a_killed_writer_left_goes_a_day_later_and_what_is_being_written_stays(tmp_path: Path) -> None:
     store = Store(location.of_directory(tmp_path), Event())
     (file := tmp_path / "file").touch()
