@@ -132,14 +132,14 @@ class Problems:
     is_silent: bool = False
 
     def why(self, path: str) -> str:
-        return self._said_of(path) or (UNNAMED if self.unnamed else SAID_NOTHING)
+        return self.said_of(path) or (UNNAMED if self.unnamed else SAID_NOTHING)
 
     def may_pass(self, path: str) -> bool:
         """True if another try may bring the file, one at a time."""
-        why = self._said_of(path)
+        why = self.said_of(path)
         return bool(why or self.unnamed) and not FINAL.search(why)
 
-    def _said_of(self, path: str) -> str:
+    def said_of(self, path: str) -> str:
         """The message about a file, or about a folder above it: rclone lists the names of a list again, and about a
         folder that it cannot list it reports that, and nothing about the files.
         """

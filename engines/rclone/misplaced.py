@@ -10,7 +10,7 @@ more as well. A file that was refused before anything was stored has replaced no
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 from engines.rclone.bringing import Came, Problems, is_as_wanted
@@ -29,8 +29,8 @@ OF_A_NAME = re.compile(
 """Messages about a file whose name a repository refuses."""
 PORTABLE = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*(?:/[0-9A-Za-z][0-9A-Za-z._-]*)*")
 """Paths that each repository keeps, but for their case; and no two in one folder of a run differ by case alone."""
-NOT_OPENED = "failed to open source object"
-"""The beginning of a message of rclone about a file that it could not read: it stores nothing before."""
+NOT_OPENED = ("failed to open source object", "failed to open directory")
+"""The beginnings of messages of rclone about what it could not read: it stores nothing before."""
 SECONDS = 2
 """The most seconds between two times that may be the same, as file systems cut them."""
 
@@ -58,13 +58,20 @@ def may_be_renamed(path: str, problems: Problems, *, is_any_stray: bool) -> bool
     """True if a missing file may come under another name: rclone gave no reason, or its name, or there are files that
     were not asked for.
     """
-    why = problems.by_path.get(path, "")
+    why = problems.said_of(path)
     return is_any_stray or not (why or problems.unnamed) or OF_A_NAME.search(why) is not None
 
 
 def refused(problems: Problems) -> set[str]:
-    """The paths of files that were refused before anything was stored."""
+    """The paths of files and folders that were refused before anything was stored."""
     return {path for path, why in problems.by_path.items() if why.startswith(NOT_OPENED) or OF_A_NAME.search(why)}
+
+
+def is_refused(path: str, refused: Collection[str]) -> bool:
+    """True if a path, or a folder above it, is among those that were refused."""
+    while path and path not in refused:
+        path = path.rpartition("/")[0]
+    return bool(path)
 
 
 class Unexplained:

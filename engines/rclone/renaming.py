@@ -6,14 +6,16 @@ descriptors in a folder for rclone: so it needs none of their names, which may c
 again (\u201b, and any that are not UTF-8), and no link that is put in a file's place leads it elsewhere.
 """
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from engines.base import BackupTask
+from engines.base import BackupTask, Verdict
 from engines.rclone.bringing import Problems, check
 from engines.rclone.options import links_arguments
 from engines.rclone.remotes import remote_path
@@ -27,6 +29,7 @@ from storage.points.store import PARTIAL_SUFFIX
 LOOK_EVERY_SECONDS = 0.02
 """Seconds between two looks for rclone's socket."""
 OPEN_AT_A_TIME = 200
+NO_FILE = "no file any more"
 
 
 def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
@@ -57,6 +60,8 @@ def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
                 link = Path(scratch, place)
                 try:
                     descriptor = opened.enter_context(source.read(relative(path)))
+                    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was one when it was listed
+                        raise FileNotFoundError(errno.ENOENT, NO_FILE)
                     link.parent.mkdir(exist_ok=True)
                     link.symlink_to(BY_DESCRIPTOR / str(descriptor))
                 except OSError as error:
@@ -66,6 +71,9 @@ def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
                 names[place] = path
             if names:
                 judgement = run.transfer(links_arguments(run.task, scratch), inherited=tuple(inherited))
+                if judgement.verdict is Verdict.SOURCE_FAILED:  # all others have come: it concerns these alone
+                    problems.by_path |= dict.fromkeys(names.values(), judgement.text)
+                    continue
                 check(judgement)
                 problems.by_path |= {names.get(each.path, each.path): each.message for each in judgement.problems}
                 problems.unnamed += judgement.unnamed

@@ -112,7 +112,12 @@ class Transfer:
         there = dict(misplaced.strays(self.items, self.came, run))
         missing = misplaced.Unexplained(is_timed=self.store.location.directory is not None)
         for item, found in self.brought:
-            if found is None and is_wanted(item) and not item.entry.stored and item.path not in self.refused:
+            if (
+                found is None
+                and is_wanted(item)
+                and not item.entry.stored
+                and not misplaced.is_refused(item.path, self.refused)
+            ):
                 missing.add(item.path, item.entry.size, item.entry.modified)
         self._delete(there)
         is_any_renamed = self._rename(

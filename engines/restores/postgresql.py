@@ -69,6 +69,8 @@ def create(
             fetched = replace(wish, target=scratch / "dump", paths=asked.paths)
             report = into_folder.restore(fetched, store, cache, on_step)
             if wish.dry_run:
+                # the server notices that a connection has ended a moment later, and the restore may come before that
+                server.execute("SELECT pg_advisory_unlock_all()")
                 return foreseen(report, asked.lacks, asked.notes, f"{source.name}: database {name}")
             if report.failed_files:
                 return report

@@ -194,7 +194,7 @@ COMMANDS = {
     ],
     "status": ["", "--json"], "throttles": ["", "--json", "show NAME"],
     "database": ["backups", "backups --json", "restore FILE --list"], "qcluster": ["install --dry-run --json"],
-    "simulate": ["FILE"], "demo": [], "run": [], "web": [], "worker": [],
+    "simulate": ["FILE"], "demo": [], "run": [], "web": [], "worker": [], "migrate": [],
 }  # fmt: skip
 """Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of
 the host that can read the secret key, and for no other."""

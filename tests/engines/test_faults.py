@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import psutil
 import pytest
@@ -168,7 +169,7 @@ def test_what_changes_between_its_listing_and_its_copy_is_not_called_what_it_was
         before, transfer, done = tree(files), RcloneRun.transfer, list[str]()
         write_files(files, note="first")
 
-        def changing(run: RcloneRun, arguments: tuple[str, ...]) -> Judgement:
+        def changing(run: RcloneRun, arguments: tuple[str, ...], **how: Any) -> Judgement:
             if not done:
                 done.append(write_files(files, note="later, and longer").name)
                 (files / "same").unlink()
