@@ -11,8 +11,6 @@ from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 
-from jobs import conf
-
 BATCH_ROWS = 1000
 
 UNFINISHED = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid"
@@ -36,6 +34,8 @@ class BuildIndex(AddIndexConcurrently):
 
 @contextmanager
 def _no_lock_timeout(connection: Any) -> Iterator[None]:
+    from jobs import conf  # reads the settings, which whoever only reads migrations sets up later
+
     if not conf.listens():
         yield
         return
