@@ -8,12 +8,15 @@ from contextlib import redirect_stderr, redirect_stdout
 from threading import Event
 from typing import Any, TextIO, cast
 
+from external.processes.interrupts import deliver_lost_interrupts
+
 STOPPED = 130
 """The exit code of what Ctrl-C ends, as of a shell: 128 and the number of the signal."""
 
 
 def main() -> int:
     """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
+    deliver_lost_interrupts()
     try:
         return _start()
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from backupsched.embedded import EmbeddedDatabaseError
+from external.processes.interrupts import deliver_lost_interrupts
 from proving.bench.contestants import CONTESTANTS
 from proving.bench.machine import facts
 from proving.bench.parts import PARTS
@@ -123,6 +124,7 @@ def main(arguments: list[str]) -> int:
     parsed = parse(arguments)
     # ends as ctrl-C does: workers stopped, server stopped, files removed
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    deliver_lost_interrupts()
     results, began = Results(), time.monotonic()
 
     def say(text: str) -> None:

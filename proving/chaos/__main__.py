@@ -18,6 +18,7 @@ from pathlib import Path
 import django
 
 from backupsched.embedded import EmbeddedDatabaseError
+from external.processes.interrupts import deliver_lost_interrupts
 from proving.chaos.server import CrashingServer, make_directory, remove_directory
 from proving.chaos.small_disk import SmallDisk
 from proving.upgrades.checkout import check_out, has
@@ -31,6 +32,7 @@ MAX_MINUTES = 60
 def main() -> int:
     options = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    deliver_lost_interrupts()
     directory = make_directory()
     (directory / "disk").mkdir(mode=0o711)
     disk = SmallDisk(directory / "disk", DISK_MEGABYTES)

@@ -141,3 +141,30 @@ def test_ctrl_c_ends_a_command_without_a_traceback() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["os.register_at_fork(before=stop); os.waitpid(os.fork() or os._exit(0), 0)", "weakref.finalize(Object(), stop)"],
+    ids=["around a fork", "as an object is collected"],
+)
+def test_ctrl_c_is_not_lost_where_python_ignores_every_error(where: str) -> None:
+    script = f"""
+import os, signal, sys, threading, weakref
+from backupsched import command_line
+
+class Object:
+    pass
+
+def stop():
+    signal.raise_signal(signal.SIGINT)
+
+def run():
+    {where}
+    threading.Event().wait({PATIENCE})
+
+command_line._run = run
+sys.exit(command_line.main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -106,7 +106,12 @@ def test_what_dies_is_started_again_and_all_end_together(running: tuple[subproce
     assert sorted(before) == ["qcluster", "web", "worker"]
     for name in ("web", "worker"):
         before[name].kill()
-    eventually(lambda: {"web", "worker"} <= served().keys() and served()["web"] != before["web"] and answers())
+
+    def begun_again() -> bool:
+        now = served()
+        return all(name in now and now[name] != before[name] for name in ("web", "worker"))
+
+    eventually(lambda: begun_again() and answers())
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGTERM)
     assert process.wait(120) == 0, log.read_text()

@@ -19,6 +19,7 @@ from typing import Any
 import django
 
 from backupsched.embedded import EmbeddedDatabaseError
+from external.processes.interrupts import deliver_lost_interrupts
 from proving.chaos.server import CrashingServer, make_directory, remove_directory
 
 FAST = {
@@ -46,6 +47,7 @@ def main() -> int:
         os.environ["PYTHONHASHSEED"] = HASH_SEED
         os.execv(sys.executable, [sys.executable, "-m", "proving.chaos.protocol", *sys.argv[1:]])  # noqa: S606
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    deliver_lost_interrupts()
     os.environ["DJANGO_SETTINGS_MODULE"] = "proving.chaos.protocol.settings"
     os.environ.setdefault("SECRET_KEY", secrets.token_hex())
     os.environ.pop("BACKUPSCHED_LEASE", None)
