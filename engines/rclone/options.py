@@ -6,7 +6,7 @@ from typing import Any
 
 from engines.base import BackupTask
 from engines.rclone import exclude
-from engines.rclone.remotes import remote_path
+from engines.rclone.remotes import remote_path, times_arguments
 from storage import layout
 from storage.points.store import PARTIAL_SUFFIX
 
@@ -149,4 +149,5 @@ def common_arguments(task: BackupTask) -> tuple[str, ...]:
         "--low-level-retries=3",
         f"--contimeout={task.connect_timeout:g}s",
         f"--timeout={min(IDLE_SECONDS, task.stall_timeout):g}s",
+        *times_arguments(task.source),
     )

@@ -81,6 +81,13 @@ def is_bucket(source: SourceSpec) -> bool:
     return source.kind == "s3" or (source.kind == "rclone" and source.options.get("type") in BUCKETS)
 
 
+def times_arguments(source: SourceSpec) -> tuple[str, ...]:
+    """The arguments with which rclone lists an object's time: when it was written, which is in the listing of a bucket.
+    The time that its writer noted beside it costs a question for each object, and stays if another content is written.
+    """
+    return ("--use-server-modtime",) if is_bucket(source) else ()
+
+
 def servers_of(source: SourceSpec) -> set[Server]:
     """All servers to which rclone may connect for `source` through the gate; empty if it does not speak HTTP."""
     if source.kind == "rclone":

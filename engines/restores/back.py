@@ -17,7 +17,7 @@ from typing import Any
 
 from engines.base import SourceSpec
 from engines.not_kept import not_kept
-from engines.rclone.remotes import remote_path, way_to
+from engines.rclone.remotes import remote_path, times_arguments, way_to
 from external.formatting import several
 from external.processes.rows import row_of
 from storage import layout
@@ -72,9 +72,9 @@ class _Back(Restoring):
         self.at_target = Store(location, store.stop, store.stall_timeout, store.grace)
 
     def run(self) -> Report:
-        there = self._look()
-        same = self._same_bytes([each for each in self.entries("file") if self._may_be_same(each, there)])
-        wanted = [each for each in self.entries("file") if not self._is_same(each, there) and each.path not in same]
+        there = self._look(*times_arguments(self.source))
+        same = self._same(there)
+        wanted = [each for each in self.entries("file") if each.path not in same]
         collisions = [each.path for each in wanted if each.path in there]
         report = self.report
         report.collisions, report.replaced = collisions[:KEPT_TEXTS], len(collisions)
@@ -94,8 +94,8 @@ class _Back(Restoring):
         self._make_empty_folders()
         return report
 
-    def _look(self) -> Found:
-        """The requested files that already exist at the source."""
+    def _look(self, *times: str) -> Found:
+        """The requested files that already exist at the source. `times`: rclone's arguments for the times to list."""
         found: Found = {}
         for top in self.tops:
             entry = self.tree.entry(top)
@@ -105,7 +105,7 @@ class _Back(Restoring):
                 path = top if is_file else f"{top}/{row['Path']}".lstrip("/")
                 found[path] = (row["Size"], row["ModTime"])
 
-            options = ("--recursive", "--files-only", "--no-mimetype", *OPTIONS)
+            options = ("--recursive", "--files-only", "--no-mimetype", *times, *OPTIONS)
             at = self.target.at(top) if top else self.target.root
             try:
                 self.store.run("lsjson", *options, at, missing_ok=True, on_line=rows_to(take))
@@ -113,12 +113,24 @@ class _Back(Restoring):
                 raise TargetFailed(str(error)) from error
         return found
 
+    def _same(self, there: Found) -> set[str]:
+        """The paths of the files that need not come back. An object has two times: it was written when the point says,
+        or is noted to have been, which a restore does.
+        """
+        same = {each.path for each in self.entries("file") if self._is_same(each, there)}
+        unsure = [each for each in self.entries("file") if each.path not in same and self._may_be_same(each, there)]
+        if unsure and times_arguments(self.source):
+            noted = self._look()
+            same.update(each.path for each in unsure if self._is_same(each, noted))
+        rest = [each for each in unsure if each.path not in same]
+        return same | self._same_bytes(rest) if rest else same
+
     def _is_same(self, entry: Entry, there: Found) -> bool:
         size, modified = there.get(entry.path, (-1, ""))
         return size == entry.size and bool(modified) and is_time_of(entry, nanoseconds(modified))
 
     def _may_be_same(self, entry: Entry, there: Found) -> bool:
-        return entry.path in there and there[entry.path][0] == entry.size and not self._is_same(entry, there)
+        return entry.path in there and there[entry.path][0] == entry.size
 
     def _same_bytes(self, entries: list[Entry]) -> set[str]:
         """The paths whose bytes are there, although their time is not: it cannot be set everywhere. Reads these files,
@@ -149,7 +161,7 @@ class _Back(Restoring):
         for entry in wanted:
             if entry.path in large:
                 self._copy_straight(entry, differing)
-        there, failed = self._look(), {each.partition(": ")[0] for each in self.report.failed}
+        there, failed = self._look("--no-modtime"), {each.partition(": ")[0] for each in self.report.failed}
         self.report.files = self.report.size = 0
         for entry in wanted:
             if there.get(entry.path, (-1, ""))[0] == entry.size:

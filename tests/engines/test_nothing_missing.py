@@ -5,8 +5,6 @@ import json
 import os
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +12,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import boto3
 import pytest
 
 from engines.base import EngineResult, Verdict
@@ -28,14 +25,10 @@ from storage.points import removal
 from storage.points.store import Store
 from tests.append_only import append_only
 from tests.engines.peers import (
-    PASSWORD,
     STARTED_AT,
-    answers,
     back_up,
-    free_port,
     held,
     local_folder,
-    loopback_address,
     point,
     points,
     run,
@@ -48,7 +41,6 @@ from tests.engines.peers import (
 from tests.engines.sftp_hosts import sftp_with_limits
 from tests.engines.webdav_shares import Share
 from tests.storage.disks import ownerless_disk
-from tests.waiting import eventually
 
 LATER = {"started_at": STARTED_AT + timedelta(days=1)}
 AWAY_FOR = 5
@@ -164,35 +156,6 @@ def test_a_disk_that_folds_case_keeps_what_differs_by_case_and_takes_nothing_a_s
         result = back_up(local_folder(files), disk / "copy", started_at=STARTED_AT + timedelta(days=2))
         now = {"Notes.txt" if name == "notes.txt" else name: text for name, text in twins.items()}
         assert (held(disk / "copy"), held(disk / "copy", points(disk / "copy")[0])) == (now, twins)
-
-
-@pytest.mark.slow
-def test_keys_of_a_bucket_that_no_folder_can_hold_are_named_and_cost_no_other(tmp_path: Path) -> None:
-    address = loopback_address()
-    port = free_port(address)
-    url, keys = f"http://{address}:{port}", ("x//y", "./z", "x/y", "a", "a/b", "../up", "/top")
-    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", address, "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            eventually(lambda: answers(address, port))
-            client = boto3.client(
-                "s3", endpoint_url=url, aws_access_key_id="k", aws_secret_access_key=PASSWORD, region_name="us-east-1"
-            )
-            client.create_bucket(Bucket="photos")
-            for key in keys:
-                client.put_object(Bucket="photos", Key=key, Body=key.encode())
-            options = {"access_key_id": "k", "provider": "Other", "region": "us-east-1"}
-            client.put_object(Bucket="photos", Key="frozen", Body=b"frozen", StorageClass="GLACIER")
-            result = back_up(specification("s3", url, path="photos", options=options), tmp_path / "copy")
-        finally:
-            server.kill()
-    assert result.verdict is Verdict.WARNINGS, result
-    assert held(tmp_path / "copy") == {each: each for each in ("x/y", "a", "a/b")}
-    entries = point(tmp_path / "copy", result.snapshot).values()
-    assert [("GLACIER" in each.why, each.is_kept) for each in entries if each.path == "frozen"] == [(True, False)]
-    lacking = [each for each in entries if not each.is_kept and each.path != "frozen"]
-    assert len(lacking) >= 4, "each is named"
-    assert all("has a name that no folder can hold" in each.why for each in lacking), lacking
 
 
 def test_a_newest_point_that_was_lost_for_a_while_costs_no_later_one_a_file(tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""Buckets: keys that no folder can hold, and what tells that an object is another one."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import boto3
+import pytest
+
+from engines.base import Verdict
+from engines.restores import back
+from storage.places.location import of_directory
+from storage.points.store import Store
+from storage.restoring.base import Refused, Report, Wish
+from tests.append_only import append_only
+from tests.engines.peers import (
+    ACCESS_KEY,
+    PASSWORD,
+    answers,
+    back_up,
+    free_port,
+    held,
+    loopback_address,
+    point,
+    points,
+    specification,
+    write_files,
+)
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+"""Than any object, so that none is in doubt."""
+KEYS = ("x//y", "./z", "x/y", "a", "a/b", "../up", "/top")
+
+
+@pytest.fixture
+def photos() -> Iterator[tuple[Any, Any]]:
+    """A client of a bucket, and the bucket as a source."""
+    address = loopback_address()
+    port = free_port(address)
+    url = f"http://{address}:{port}"
+    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", address, "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            eventually(lambda: answers(address, port))
+            client = boto3.client(
+                "s3", endpoint_url=url, aws_access_key_id="k", aws_secret_access_key=PASSWORD, region_name="us-east-1"
+            )
+            client.create_bucket(Bucket="photos")
+            options = {"access_key_id": "k", "provider": "Other", "region": "us-east-1"}
+            yield client, specification("s3", url, path="photos", options=options)
+        finally:
+            server.kill()
+
+
+def test_keys_of_a_bucket_that_no_folder_can_hold_are_named_and_cost_no_other(
+    photos: tuple[Any, Any], tmp_path: Path
+) -> None:
+    client, source = photos
+    for key in KEYS:
+        client.put_object(Bucket="photos", Key=key, Body=key.encode())
+    client.put_object(Bucket="photos", Key="frozen", Body=b"frozen", StorageClass="GLACIER")
+    result = back_up(source, tmp_path / "copy")
+    assert result.verdict is Verdict.WARNINGS, result
+    assert held(tmp_path / "copy") == {each: each for each in ("x/y", "a", "a/b")}
+    entries = point(tmp_path / "copy", result.snapshot).values()
+    assert [("GLACIER" in each.why, each.is_kept) for each in entries if each.path == "frozen"] == [(True, False)]
+    lacking = [each for each in entries if not each.is_kept and each.path != "frozen"]
+    assert len(lacking) >= 4, "each is named"
+    assert all("has a name that no folder can hold" in each.why for each in lacking), lacking
+
+
+def test_an_object_that_was_written_again_is_another_one_whatever_time_its_writer_gave_it(
+    photos: tuple[Any, Any], tmp_path: Path
+) -> None:
+    client, source = photos
+    read = []
+    for day, text in enumerate(("first", "first", "other")):
+        if day != 1:
+            client.put_object(Bucket="photos", Key="note", Body=text.encode(), Metadata={"mtime": "1700000000"})
+        result = back_up(source, tmp_path / "copy", started_at=LATER + timedelta(days=day))
+        assert result.verdict is Verdict.SUCCEEDED, result
+        read.append(result.read)
+        assert held(tmp_path / "copy") == {"note": text}
+    assert read == [5, 0, 5]
+
+    def put_back(number: int, **wish: Any) -> Report:
+        whole = Wish("copy", points(tmp_path / "copy")[number], Path(), **wish)
+        return back.put_back(whole, Store(of_directory(tmp_path), Event()), source, tmp_path, lambda step: None)
+
+    def is_there_by_its_time(number: int) -> bool:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Store, "read", lambda *given: pytest.fail(f"{given} is read"))
+            return put_back(number).present == 1
+
+    assert is_there_by_its_time(-1)
+    with pytest.raises(Refused, match="note"):
+        put_back(0)
+    assert put_back(0, overwrite=True).files == 1
+    assert client.get_object(Bucket="photos", Key="note")["Body"].read() == b"first"
+    assert is_there_by_its_time(0)
+
+
+def test_a_bucket_is_not_asked_for_each_object_to_learn_that_none_has_changed(tmp_path: Path) -> None:
+    write_files(tmp_path / "served/photos", **{f"object{number}": "text" for number in range(40)})
+    asked = Counter[str]()
+
+    def count(command: str, _: Any) -> bool:
+        asked[command] += 1
+        return False
+
+    with append_only("s3", tmp_path / "served", [], count) as (settings, _, _):
+        options = {"access_key_id": ACCESS_KEY, "provider": "Rclone"}
+        source = specification("s3", settings["endpoint"], path="photos", options=options)
+        for day, wanted in ((0, (40, 40)), (1, (40, 0))):
+            asked.clear()
+            result = back_up(source, tmp_path / "copy", started_at=LATER + timedelta(days=day))
+            assert (result.verdict, result.files, result.new) == (Verdict.SUCCEEDED, *wanted), result
+    assert asked.total() < 10, asked
