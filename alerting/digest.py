@@ -12,7 +12,7 @@ from external.formatting import moment, several
 from fleet.status import summary, with_status
 from jobs.clock import database_clock
 from jobs.zones import zone_of
-from sources.domain.status import NEEDS_A_PERSON, Status
+from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
 from sources.models import Assignment, Backup, Repository, Source
 
 HOUR = 8
@@ -60,7 +60,7 @@ def _blocks(sentence: str, since: datetime, now: datetime) -> Iterator[list[str]
     needs = in_need.filter(status__in=list(NEEDS_A_PERSON)).order_by("status_rank", "name")[: SHOWN + 1]
     alerts = raising.open_alerts()[: SHOWN + 1]
     for title, lines in (
-        ("In need:", [f"  {each.name}: {Status(each.status)}" for each in needs]),
+        ("In need:", [f"  {each.name}: {ProtectionStatus(each.status)}" for each in needs]),
         ("Open alerts:", [f"  {each.get_kind_display()}: {each}" for each in alerts]),
     ):
         if lines:

@@ -24,7 +24,7 @@ from external.network.contact import is_address
 from jobs import states
 from sources import planning
 from sources.agents.checkins import MAX_ADDRESSES, Facts
-from sources.domain.status import PRECEDENCE, Status
+from sources.domain.status import PRECEDENCE, ProtectionStatus
 from sources.models import Source
 
 
@@ -90,7 +90,7 @@ class AgentsAssignmentAnswer(Schema):
     """
 
     policy: str
-    status: Status
+    status: ProtectionStatus
     last_backup_at: datetime | None
     proved_at: datetime | None
     next_backup_at: datetime | None
@@ -103,7 +103,7 @@ class StatusAnswer(Schema):
     source: str
     server_time: datetime
     interval: float
-    status: Status
+    status: ProtectionStatus
     assignments: list[AgentsAssignmentAnswer]
     snoozed_until: datetime | None
     paused: bool
@@ -163,12 +163,12 @@ def status_of(source: Source, now: datetime, standings: list[planning.Standing] 
     }
 
 
-def _status(source: Source, standings: list[planning.Standing], now: datetime) -> Status:
+def _status(source: Source, standings: list[planning.Standing], now: datetime) -> ProtectionStatus:
     """The status that `fleet.status.with_status` finds from the rows."""
     if source.retired_at or source.paused_at:
-        return Status.RETIRED if source.retired_at else Status.PAUSED
+        return ProtectionStatus.RETIRED if source.retired_at else ProtectionStatus.PAUSED
     found = {standing.protection(now) for standing in standings if standing.enabled}
-    return next((status for status in PRECEDENCE if status in found), Status.UNPROTECTED)
+    return next((status for status in PRECEDENCE if status in found), ProtectionStatus.UNPROTECTED)
 
 
 def _assignment(standing: planning.Standing, now: datetime) -> dict[str, Any]:

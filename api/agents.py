@@ -58,7 +58,7 @@ def enrol(request: HttpRequest, body: EnrolRequest) -> Status[dict[str, Any]]:
     now = database_clock()
     try:
         source, token = tokens.redeem(body.code, now)
-    except tokens.Refused as error:
+    except tokens.CredentialRefused as error:
         FAILED_CODES.spend(attempt)
         FAILED_ENROLMENTS.spend(sender)
         raise ApiError(401, CODE_REFUSED, CODE_HINT) from error
@@ -73,7 +73,7 @@ def rotate(request: HttpRequest) -> dict[str, str]:
     ROTATIONS.spend(str(agent.source.pk))
     try:
         return {"token": tokens.rotate(agent.token)}
-    except tokens.Refused as error:
+    except tokens.CredentialRefused as error:
         raise not_accepted() from error
 
 

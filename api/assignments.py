@@ -25,7 +25,7 @@ from fleet.status import with_assignment_status
 from jobs.models import BacklogRecord
 from operations.backlog.facts import record_facts
 from sources import planning
-from sources.domain.status import Status
+from sources.domain.status import ProtectionStatus
 from sources.models import Assignment, Copy, Policy, Source
 from sources.planning import held_back
 
@@ -76,7 +76,7 @@ class AssignmentAnswer(
 
     source_name: str
     policy_name: str
-    status: Status
+    status: ProtectionStatus
     next_backup_at: datetime | None = Field(description="Null: never backed up, so it is due")
     last_backup_for: float | None = Field(description="Seconds")
     last_backup_size: int | None = Field(description="Bytes")
@@ -129,7 +129,7 @@ class AssignmentEdits(Service[Assignment]):
 class Assignments(Declared[Assignment]):
     service, tag, answer = AssignmentEdits, "assignments", AssignmentAnswer
     changes = False
-    filters = {"source": RowId, "policy": RowId, "status": Status, "held_back": bool}
+    filters = {"source": RowId, "policy": RowId, "status": ProtectionStatus, "held_back": bool}
     lookups = {"held_back": lambda held: Q(held_back_since__isnull=not held)}
     told = {
         "source_name": "source.name", "policy_name": "policy.schedule.name",

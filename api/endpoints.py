@@ -29,7 +29,7 @@ class SigningSecretAnswer(Stored, of=SigningSecret, names="id created_at retires
     """A secret that callbacks are signed with, without itself. `retires_at` null: it is in use until it is rotated."""
 
 
-class EndpointAnswer(declarations.Endpoint):
+class EndpointAnswer(declarations.EndpointDeclaration):
     """`authorization_is_set`: whether there is one; what it is, nothing tells."""
 
     id: int

@@ -25,7 +25,7 @@ from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationEr
 
 from declarations.problems import field_of, message_of
 from declarations.surfaces.web.answers import DATABASE_AWAY, DATABASE_AWAY_SECONDS
-from jobs.database_errors import Trouble, code_of, trouble_of
+from jobs.database_errors import DatabaseTrouble, code_of, trouble_of
 from operations.limits import TooMany
 
 log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ def add_handlers(api: NinjaAPI) -> None:
 
 def database_away(request: HttpRequest, error: Exception) -> ApiError:
     """Status 503, with a line in the log. Raises: `error` if the fault is ours."""
-    if trouble_of(error) is Trouble.OURS:
+    if trouble_of(error) is DatabaseTrouble.OURS:
         raise error
     log.error("an answer was not possible: %s", error)
     detail = "another change of it has not ended in time" if code_of(error) == LOCKED else ""

@@ -93,6 +93,6 @@ def partial(schema: type[BaseModel]) -> type[BaseModel]:
         left_out = copy(field)
         left_out.default, left_out.default_factory = PydanticUndefined, lambda: None  # a default would be documented
         fields[name] = (field.annotation, left_out)
-    made: type[BaseModel] = create_model(f"{schema.__name__}Patch", __base__=Body, **fields)
+    made: type[BaseModel] = create_model(f"{schema.__name__.removesuffix('Declaration')}Patch", __base__=Body, **fields)
     made.__doc__ = "What is left out stays as it is."
     return made

@@ -18,7 +18,7 @@ from fleet import pauses
 from fleet.policy_edits import Policies
 from jobs import rollouts
 from sources import models, planning
-from sources.declarations.policies import Policy
+from sources.declarations.policies import PolicyDeclaration
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.planning import previews
@@ -27,7 +27,7 @@ from sources.planning.previews import LARGEST_COUNT
 PAUSING = Staff(Scope.OPERATE, "sources.change_policy")
 
 
-class PolicyAnswer(Policy):
+class PolicyAnswer(PolicyDeclaration):
     """A policy. `schedule`: the id of its schedule."""
 
     id: int
@@ -38,7 +38,9 @@ class PolicyAnswer(Policy):
         description="While it is disabled: when it is enabled by itself; null: by a person"
     )
     paused_why: str
-    edit_under_way: rollouts.Progress | None = Field(description="Null: all its assignments follow its last edit")
+    edit_under_way: rollouts.RolloutProgress | None = Field(
+        description="Null: all its assignments follow its last edit"
+    )
 
 
 class PolicyPreviewQuery(Schema):

@@ -10,12 +10,12 @@ from api.fields import Name
 from fleet.repository_edits import Repositories
 from sources import models
 from sources.availability.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
-from sources.declarations.resources import Repository, RepositoryEdit
+from sources.declarations.resources import RepositoryDeclaration, RepositoryEdit
 
 NEW_KEY = "Of an encrypted one, shown this once: without it no backup there can be read. Keep it elsewhere"
 
 
-class RepositoryAnswer(Repository):
+class RepositoryAnswer(RepositoryDeclaration):
     """A place for backups. A directory is written, read and deleted before it is saved; a remote is saved first, and
     nothing is sent there until that has worked: `tested` is false until then, and `test_result` says why. `breaker`:
     `open` while all work with it fails, and waits. `away_why`: why it is not at its location; empty if it is, or

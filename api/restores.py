@@ -14,7 +14,9 @@ from sources.declarations import resources
 from sources.models import Restore, RestoreOutcome
 
 
-class RestoreAnswer(Stored, resources.Restore, of=Restore, names="id assignment asked_by asked_at ended_at error"):
+class RestoreAnswer(
+    Stored, resources.RestoreDeclaration, of=Restore, names="id assignment asked_by asked_at ended_at error"
+):
     """A restore, and its result."""
 
     at: str = Field(description="The point, by its name")

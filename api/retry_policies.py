@@ -3,12 +3,12 @@
 from api.declared import Declared
 from api.fields import Name
 from jobs import models, retries
-from operations.declarations import AlgorithmName, RetryPolicies, RetryPolicy
+from operations.declarations import AlgorithmName, RetryPolicies, RetryPolicyDeclaration
 
 SHOWN_DELAYS = 10
 
 
-class RetryPolicyAnswer(RetryPolicy):
+class RetryPolicyAnswer(RetryPolicyDeclaration):
     """All durations are in seconds. `first_delays`: one draw of chance; empty where sweeps take the records."""
 
     id: int

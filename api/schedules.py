@@ -34,7 +34,7 @@ from schedules.previews import ComingBatch, coming_batches
 MOST_PREVIEWED = 100
 
 
-class ScheduleAnswer(declarations.Schedule):
+class ScheduleAnswer(declarations.ScheduleDeclaration):
     """`provider` is empty if its batch is `event_count` events. Else the named provider makes the batch, such as
     `assignments`.
 
@@ -172,7 +172,7 @@ def plan(request: HttpRequest, schedule: Schedule) -> Plan:
     "/schedules/plan", auth=Staff(Scope.READ, "schedules.add_schedule", "schedules.change_schedule"),
     response=Plan, operation_id="plan_new_schedule", summary="The load of a schedule that is not saved",
 )  # fmt: skip
-def plan_new(request: HttpRequest, body: declarations.Schedule) -> Plan:
+def plan_new(request: HttpRequest, body: declarations.ScheduleDeclaration) -> Plan:
     """The plan of a schedule that is not saved. Nothing is saved."""
     row, service = Schedule(), Schedules(user_of(request))
     service.free.add(body.name)

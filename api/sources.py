@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Field, Query, Schema
-from ninja import Status as Answer
+from ninja import Field, Query, Schema, Status
 
 from api.auth import Staff, name_of, viewing
 from api.declared import Declared
@@ -30,7 +29,7 @@ from jobs.clock import database_clock
 from sources import planning
 from sources.agents import checkins, tokens
 from sources.declarations import resources
-from sources.domain.status import Status
+from sources.domain.status import ProtectionStatus
 from sources.models import Assignment, Source
 
 EXPLAINING_SECONDS = 10.0
@@ -42,13 +41,13 @@ ENROLLING = Staff(Scope.WRITE, "sources.change_source")
 
 class SourceAnswer(
     Stored,
-    resources.Source,
+    resources.SourceDeclaration,
     of=Source,
     names="id inserted_at hostname on_battery metered clock_skew last_woken_at wakes",
 ):
     """A source. From `status` on it is moved by machines and by actions."""
 
-    status: Status = Field(description="Over all its assignments, worst first")
+    status: ProtectionStatus = Field(description="Over all its assignments, worst first")
     reason: str = Field(description="Why it is not protected, or does not run now, and when it is tried next")
     policies: list[str] = Field(description="Names of the policies that it is under")
     paused_at: datetime | None = Field(description="Since when a person wants no backups of it")
@@ -97,7 +96,7 @@ class SourcesOfTheApi(Declared[Source]):
     filters = {
         "name": Name,
         "kind": resources.KindOfSource,
-        "status": Status,
+        "status": ProtectionStatus,
         "paused": bool,
         "policy": (Name, "Name of a policy that it is under"),
     }
@@ -218,12 +217,12 @@ def check_in(request: HttpRequest, source: Source) -> dict[str, Any]:
     "enrolment-code", ENROLLING, "New enrolment code", answer={201: CodeAnswer}, named="make enrolment code",
     noted="Made an enrolment code",
 )  # fmt: skip
-def make_code(request: HttpRequest, source: Source) -> Answer[dict[str, Any]]:
+def make_code(request: HttpRequest, source: Source) -> Status[dict[str, Any]]:
     """An agent exchanges it for a token, once, within an hour. Tokens that the source has stay valid until then."""
     now = database_clock()
     try:
         code = tokens.make_code(source, now=now)
-    except tokens.Refused as error:
+    except tokens.CredentialRefused as error:
         raise _gone() from error
     answer = {
         "source": source.name,
@@ -231,7 +230,7 @@ def make_code(request: HttpRequest, source: Source) -> Answer[dict[str, Any]]:
         "expires_at": tokens.expires_at(tokens.VALID_FOR_SECONDS, now),
         "command": tokens.enrol_command(request.build_absolute_uri("/"), code),
     }
-    return Answer(201, answer)
+    return Status(201, answer)
 
 
 @resource.verb(
@@ -242,7 +241,7 @@ def revoke_tokens(request: HttpRequest, source: Source) -> dict[str, int]:
     """All its agents are refused from now on, and an open enrolment code is void. Backups continue."""
     try:
         return {"revoked": tokens.revoke(source)}
-    except tokens.Refused as error:
+    except tokens.CredentialRefused as error:
         raise _gone() from error
 
 

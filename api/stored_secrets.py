@@ -13,7 +13,7 @@ from sealing.stored_secrets import StoredSecrets, users_of
 from sources.declarations.reach import SET_SECRET
 
 
-class StoredSecretAnswer(declarations.StoredSecret):
+class StoredSecretAnswer(declarations.StoredSecretDeclaration):
     """A secret without itself. `used_by`: names of what refers to it, by what they are, as `source`."""
 
     id: int

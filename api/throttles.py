@@ -16,7 +16,7 @@ from api.models import Scope
 from api.pausing import PauseRequest
 from jobs import models
 from operations import throttle_pauses, throttles
-from operations.declarations import MOST_IN_FLIGHT, Throttle, Throttles
+from operations.declarations import MOST_IN_FLIGHT, ThrottleDeclaration, Throttles
 
 PAUSING = Staff(Scope.OPERATE, "jobs.change_throttle")
 
@@ -27,7 +27,7 @@ class LiveThrottle(Stored, of=throttles.Live, names="in_flight ready waiting tok
     at_least: list[str]
 
 
-class ThrottleAnswer(Throttle):
+class ThrottleAnswer(ThrottleDeclaration):
     """A throttle. `paused`: it lets nothing through."""
 
     id: int

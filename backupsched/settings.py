@@ -84,7 +84,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
     "declarations.surfaces.web.shown_text.ShownText",
-    "declarations.surfaces.web.answers.Patience",
+    "declarations.surfaces.web.answers.PageTimeLimit",
 ]
 ROOT_URLCONF = "backupsched.urls"
 WSGI_APPLICATION = "backupsched.wsgi.application"

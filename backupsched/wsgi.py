@@ -11,9 +11,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
 django_application = get_wsgi_application()
 
 from api.usual_check_ins import usual_check_ins  # noqa: E402  (its models need the applications)
-from declarations.surfaces.patience import FORM_SECONDS, Line  # noqa: E402
+from declarations.surfaces.patience import FORM_SECONDS, BoundedConnection  # noqa: E402
 
-Line.usual_seconds = FORM_SECONDS  # or each thread in turn would wait for ever for a server that stands still
+BoundedConnection.usual_seconds = (
+    FORM_SECONDS  # or each thread in turn would wait for ever for a server that stands still
+)
 whole_application = usual_check_ins(django_application)
 
 

@@ -16,7 +16,7 @@ from sources.models import Assignment, Backup, Policy, Repository, Restore, Rest
 
 
 @dataclass(frozen=True)
-class Step:
+class ChecklistStep:
     """One step. `url`: of its button, `button`; empty if this user may not take it."""
 
     title: str
@@ -33,7 +33,7 @@ def of(request: HttpRequest) -> dict[str, Any]:
     return {} if done == len(found) else {"steps": found, "done_steps": done, "lacks": not found[-2].is_done}
 
 
-def steps(request: HttpRequest) -> list[Step]:
+def steps(request: HttpRequest) -> list[ChecklistStep]:
     """All seven, in their order."""
     restored = Restore.objects.filter(outcome=RestoreOutcome.SUCCEEDED)
     rows: dict[str, QuerySet[Any]] = {
@@ -46,25 +46,29 @@ def steps(request: HttpRequest) -> list[Step]:
     to_sources = reverse("admin:sources_source_changelist")
     has_sources = done["source"] and done["assignment"]
     return [
-        Step("A repository", "where backups go", done["repository"], "Add a repository", _add(request, Repository)),
-        Step("A policy", "how often, when, and to where", done["policy"], "Add a policy", _add(request, Policy)),
-        Step(
+        ChecklistStep(
+            "A repository", "where backups go", done["repository"], "Add a repository", _add(request, Repository)
+        ),
+        ChecklistStep(
+            "A policy", "how often, when, and to where", done["policy"], "Add a policy", _add(request, Policy)
+        ),
+        ChecklistStep(
             "A source under a policy", "a machine, share, bucket, folder or database", has_sources,
             *(("Open the sources", to_sources) if done["source"] else ("Add a source", _add(request, Source))),
         ),
-        Step(
+        ChecklistStep(
             "A worker", f"start it on the host that makes the backups: `{PROGRAM} worker`", done["worker"],
             "How", reverse("docs"),
         ),
-        Step(
+        ChecklistStep(
             "An alert route", "by which people hear of what goes wrong, without looking here", done["route"],
             "Add a route", _add(request, AlertRoute),
         ),
-        Step(
+        ChecklistStep(
             "The first backup", "it begins by itself while the window of the policy is open", done["backup"],
             *(("Back up now", to_sources) if has_sources else ()),
         ),
-        Step(
+        ChecklistStep(
             "The first restore", "only what was restored once is known to be a backup",
             done["restore"] or done["drill"], *_restore(request, done["backup"]),
         ),

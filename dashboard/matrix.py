@@ -36,7 +36,7 @@ from jobs.zones import in_zone, zone_of
 from operations.silences import SILENCES
 from sources import planning
 from sources.domain.days import SIGNS, Day, DayStretch, worst
-from sources.domain.status import COLOURS, Status
+from sources.domain.status import COLOURS, ProtectionStatus
 from sources.models import Assignment, Backup, Policy, Source
 from sources.models.source import SourceKind
 from sources.protection import ledger
@@ -54,7 +54,7 @@ class MatrixFilter(forms.Form):
         choices=[("", "all kinds"), *SourceKind.choices], required=False, widget=UnfoldAdminSelectWidget
     )
     status = forms.ChoiceField(
-        choices=[("", "all but retired"), *((each.value, each.value) for each in Status)],
+        choices=[("", "all but retired"), *((each.value, each.value) for each in ProtectionStatus)],
         required=False,
         widget=UnfoldAdminSelectWidget,
     )
@@ -71,10 +71,12 @@ def sources_of(asked: dict[str, Any], now: datetime) -> QuerySet[Source]:
         sources = sources.filter(pk__in=Assignment.objects.filter(policy=asked["policy"]).values("source"))
     if asked["kind"]:
         sources = sources.filter(kind=asked["kind"])
-    return sources.filter(in_status([Status(asked["status"])], now) if asked["status"] else Q(retired_at=None))
+    return sources.filter(
+        in_status([ProtectionStatus(asked["status"])], now) if asked["status"] else Q(retired_at=None)
+    )
 
 
-class WorstFirst:
+class WorstFirstIds:
     """Sources as a paginator takes them: ids, the worst first."""
 
     def __init__(self, sources: QuerySet[Source], now: datetime) -> None:
@@ -161,7 +163,7 @@ def of_sources(view: Callable[..., HttpResponse]) -> Callable[..., Any]:
 def matrix_page(request: HttpRequest) -> HttpResponse:
     asked, now = MatrixFilter(request.GET), timezone.now()
     chosen = asked.cleaned_data if asked.is_valid() else dict.fromkeys(asked.fields)
-    pages: Paginator[int] = Paginator(WorstFirst(sources_of(chosen, now), now), ROWS)  # type: ignore[arg-type]
+    pages: Paginator[int] = Paginator(WorstFirstIds(sources_of(chosen, now), now), ROWS)  # type: ignore[arg-type]
     shown = pages.get_page(request.GET.get("page"))
     dates, rows = rows_of(list(shown.object_list), chosen["policy"], now)
     query = request.GET.copy()

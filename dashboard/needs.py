@@ -18,11 +18,11 @@ from fleet import status
 from fleet.admin.protection import mends
 from fleet.status import alike
 from jobs.models import BacklogRecord, Breaker, PausedQueue
-from jobs.states import Status as RecordStatus
+from jobs.states import Status
 from operations.backlog.attention import attention, findings
-from operations.backlog.summary import QueueSummary, Summary, WorkerSummary, open_breakers
+from operations.backlog.summary import BacklogSummary, QueueSummary, WorkerSummary, open_breakers
 from sources import planning
-from sources.domain.status import COLOURS, NEEDS_A_PERSON, NOT_COUNTED, Status
+from sources.domain.status import COLOURS, NEEDS_A_PERSON, NOT_COUNTED, ProtectionStatus
 from sources.models import Assignment, Source
 
 UP_TO_DATE = "up to date"
@@ -53,10 +53,11 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
     may_act, copied = request.user.has_perm("sources.change_source"), _copied_now(worst)
     needs = [
         {
-            "id": each.pk, "name": each.name, "status": each.status, "colour": COLOURS[Status(each.status)],
+            "id": each.pk, "name": each.name, "status": each.status, "colour": COLOURS[ProtectionStatus(each.status)],
             "reason": reasons.get(each.pk, ""), "alike": others.get(each.pk),
-            "action": "back_up_now" if may_act and each.status != Status.UNPROTECTED and each.pk not in copied else "",
-            "mends": list(mends(each.pk)) if each.status == Status.DOUBTFUL and may_operate(request) else [],
+            "action": "back_up_now"
+            if may_act and each.status != ProtectionStatus.UNPROTECTED and each.pk not in copied else "",
+            "mends": list(mends(each.pk)) if each.status == ProtectionStatus.DOUBTFUL and may_operate(request) else [],
         }
         for each in worst
     ]  # fmt: skip
@@ -79,19 +80,24 @@ def _copied_now(sources: Sequence[Any]) -> set[int]:
     return {keys[key] for key in running.values_list("exclusive_key", flat=True)} if keys else set()
 
 
-def _groups(found: status.Summary) -> Iterator[tuple[str, int, list[tuple[Status, str, str, int]]]]:
+def _groups(found: status.FleetSummary) -> Iterator[tuple[str, int, list[tuple[ProtectionStatus, str, str, int]]]]:
     """The numbers of the sentence, each with those that add up to it: status, its name here, colour, number."""
-    protected = frozenset(Status) - NEEDS_A_PERSON - NOT_COUNTED
+    protected = frozenset(ProtectionStatus) - NEEDS_A_PERSON - NOT_COUNTED
     for words, members in (("protected", protected), ("need you", NEEDS_A_PERSON), ("not counted", NOT_COUNTED)):
-        chips = [(each, count) for each in Status if each in members and (count := found.by_status.get(each, 0))]
+        chips = [
+            (each, count) for each in ProtectionStatus if each in members and (count := found.by_status.get(each, 0))
+        ]
         if chips:
-            named = [(each, UP_TO_DATE if each == Status.PROTECTED else each, COLOURS[each], n) for each, n in chips]
+            named = [
+                (each, UP_TO_DATE if each == ProtectionStatus.PROTECTED else each, COLOURS[each], n)
+                for each, n in chips
+            ]
             yield words, sum(count for _, count in chips), named
 
 
 def _once(in_need: list[Any]) -> tuple[list[Any], dict[int, tuple[int, str]]]:
     """The first SHOWN, of those that fail alike the first one; and, by its id, how many more, and where they are."""
-    errors = alike.lines_of([each for each in in_need if each.status == Status.FAILING])
+    errors = alike.lines_of([each for each in in_need if each.status == ProtectionStatus.FAILING])
     groups: dict[str | int, list[Any]] = {}
     for each in in_need:
         groups.setdefault(errors.get(each.pk) or each.pk, []).append(each)
@@ -111,7 +117,7 @@ def notices(request: HttpRequest, workers: Sequence[WorkerSummary] | None, now: 
     found: list[Notice] = []
     if workers is not None:
         open_page = reverse("admin:jobs_worker_changelist")
-        found += [Notice(text, "Open", open_page) for text in attention(Summary(now, [], list(workers), []))]
+        found += [Notice(text, "Open", open_page) for text in attention(BacklogSummary(now, [], list(workers), []))]
     if may_look(request):
         found += _of_backlog(request, now)
     if request.user.has_perm("alerting.view_alert"):
@@ -134,8 +140,8 @@ def _of_backlog(request: HttpRequest, now: datetime) -> Iterator[Notice]:
         QueueSummary(queue.name, True, queue.paused_at, queue.reason, queue.paused_until)
         for queue in PausedQueue.objects.order_by("name")
     ]
-    failed = BacklogRecord.objects.filter(status=RecordStatus.FAILED)
-    summary = Summary(now, paused, [], [], open_breakers(now, SHOWN), dead_letters=failed.count())
+    failed = BacklogRecord.objects.filter(status=Status.FAILED)
+    summary = BacklogSummary(now, paused, [], [], open_breakers(now, SHOWN), dead_letters=failed.count())
     pages = dict(Breaker.objects.filter(key__in=[each.key for each in summary.breakers]).values_list("key", "pk"))
     action = "resume_queue" if may_operate(request) else ""
     for each in findings(summary):

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection
 
 from fleet.status.of_all import FOUND, ranked
-from sources.domain.status import BY_RANK, Status
+from sources.domain.status import BY_RANK, ProtectionStatus
 
 NAMES = [str(BY_RANK[rank]) for rank in range(len(BY_RANK))]
 """The names of the statuses, by their ranks."""
@@ -37,8 +37,9 @@ STATUS = f"""
 SELECT string_agg(line, '')
   FROM (SELECT row_number() OVER () AS number,
                'backupsched_source_status{{source="' || {_escaped("s.name")} || '",status="' ||
-               (%(names)s::text[])[1 + CASE WHEN s.paused_at IS NULL THEN COALESCE(ranked.rank, {Status.PROTECTED.rank})
-                                            ELSE {Status.PAUSED.rank} END] || E'"}} 1.0\n' AS line
+               (%(names)s::text[])[1 + CASE
+                    WHEN s.paused_at IS NOT NULL THEN {ProtectionStatus.PAUSED.rank}
+                    ELSE COALESCE(ranked.rank, {ProtectionStatus.PROTECTED.rank}) END] || E'"}} 1.0\n' AS line
           FROM sources_source s
           LEFT JOIN ({ranked(FOUND)}) AS ranked ON ranked.id = s.id
          WHERE s.retired_at IS NULL) AS each

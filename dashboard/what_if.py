@@ -14,7 +14,7 @@ from operations.limits import TooMany
 from simulation import gains
 from simulation.changes import MOST_ADDED, Changes, ranges
 from simulation.chart import chart_of
-from simulation.on_own_fleet import ASKED, Answer, what_if
+from simulation.on_own_fleet import ASKED, OwnFleetComparison, what_if
 from simulation.recorded import LONGEST_DAYS
 from simulation.what_if import in_words
 from sources.models import Policy
@@ -94,7 +94,7 @@ def _answer(request: HttpRequest, form: WhatIfForm) -> dict[str, Any]:
     return shown_of(answer)
 
 
-def shown_of(answer: Answer) -> dict[str, Any]:
+def shown_of(answer: OwnFleetComparison) -> dict[str, Any]:
     """The difference for a template: sentences, the chart, and who misses more or fewer periods."""
     found = answer.found
     return {

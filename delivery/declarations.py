@@ -60,7 +60,7 @@ def one_line(text: str) -> str:
     return text
 
 
-class Endpoint(BaseModel):
+class EndpointDeclaration(BaseModel):
     """A receiver of events. Timeouts are seconds, or a duration such as `15s`."""
 
     model_config = STRICT
@@ -126,7 +126,7 @@ class Endpoint(BaseModel):
         return group
 
 
-class EndpointWithAuthorization(Endpoint):
+class EndpointWithAuthorization(EndpointDeclaration):
     """An endpoint as it is typed in. `authorization` is sealed and never shown: left out it stays; null: none."""
 
     authorization: Annotated[str, AfterValidator(one_line)] | None = Field(

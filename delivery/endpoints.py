@@ -20,7 +20,7 @@ NOT_SIGNED = "its callbacks are not signed yet: rotate its secret, which makes t
 class Endpoints(Service[Endpoint]):
     """Edits of endpoints. A delivery under way still goes to the URL that it was emitted with."""
 
-    model, declaration = Endpoint, declarations.Endpoint
+    model, declaration = Endpoint, declarations.EndpointDeclaration
 
     def fill(self, row: Endpoint, sent: dict[str, Any]) -> set[str] | None:
         """Set the fields; `authorization`, sealed, among them: None or empty removes it. Its old value is not compared.

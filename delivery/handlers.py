@@ -10,7 +10,7 @@ from django.db.utils import Error
 
 from delivery.events import QUEUE
 from delivery.models import EndpointKind
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Claimed, Outcome, Postponed
 from jobs.states import WaitingFor
@@ -47,7 +47,7 @@ async def deliver(run: Run) -> Outcome:
 
 def _postponed(record: Claimed, error: Error) -> Postponed:
     """The outcome for a target about which the database did not answer. Raises: `error` if the fault was ours."""
-    if trouble_of(error) is Trouble.OURS:
+    if trouble_of(error) is DatabaseTrouble.OURS:
         raise error
     again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
     return Postponed(again_at, WaitingFor.RECHECK, f"the database did not answer ({str(error).strip()})")

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from engines.engine import Engine, OnProgress, Run
+from engines.engine import Engine, EngineRun, OnProgress
 from engines.limits import Later, Space
 from engines.staging import staged
 from external.processes.advice import without_advice
@@ -81,7 +81,7 @@ class DumpEngine(Engine):
         return result, into / layout.files_path(here.folder) / result.snapshot
 
 
-class Dump(Run):
+class Dump(EngineRun):
     """One run of a dump engine."""
 
     def __init__(

@@ -26,7 +26,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 OnProgress = Callable[[EngineProgress], None]
 
 
-class Run:
+class EngineRun:
     """One run of an engine. Its methods raise exceptions that `result_of` turns into a result. `lock`: descriptors that
     its programs keep open.
     """

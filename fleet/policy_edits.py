@@ -39,7 +39,7 @@ PLANNED_FROM = frozenset({
 class Policies(Service[Policy]):
     """A policy and its schedule are one thing: period, zone, priority, throttle and retry policy are its schedule's."""
 
-    model, declaration, named_by = Policy, policies.Policy, "schedule__name"
+    model, declaration, named_by = Policy, policies.PolicyDeclaration, "schedule__name"
 
     def rows(self) -> QuerySet[Any]:
         return Policy.objects.select_related("schedule__throttle", "schedule__retry_policy", "repository")

@@ -9,12 +9,11 @@ from external.formatting import first_line, moment, several, some_of
 from fleet.assignment_findings import AssignmentFinding
 from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
-from jobs.states import Status as RecordStatus
-from jobs.states import WaitingFor
+from jobs.states import Status, WaitingFor
 from operations.backlog.reason import texts
 from operations.backlog.reasons import hindrances, next_trial
 from operations.backlog.surroundings import Surroundings
-from sources.domain.status import PRECEDENCE, Status
+from sources.domain.status import PRECEDENCE, ProtectionStatus
 from sources.models import Source
 from sources.planning.names import BACKUPS, subject_of
 
@@ -39,7 +38,7 @@ def sentence(
         return (
             f"paused since {moment(source.paused_at)} UTC{end}{why}: `{PROGRAM} sources resume {source.name}` ends it"
         )
-    active = [each for each in assignments if each.status != Status.UNPROTECTED]
+    active = [each for each in assignments if each.status != ProtectionStatus.UNPROTECTED]
     if not active:
         names = ", ".join(map(_with_pause, assignments))
         return f"disabled: {names}, and it is in no other policy" if names else "it is in no policy"
@@ -48,7 +47,7 @@ def sentence(
     doubts = [_doubt(each, wrong.get(each.pk, ())) for each in active]
     broken_off = [f"its backup {words}" for each in active if (words := each.loss.in_words)]
     text = f"under {worst.policy}: {text}" if text and len(active) > 1 else text
-    found = [*doubts, text] if worst.status == Status.DOUBTFUL else [text, *doubts]
+    found = [*doubts, text] if worst.status == ProtectionStatus.DOUBTFUL else [text, *doubts]
     found = [*broken_off, *found]
     return "; ".join(filter(None, found))
 
@@ -64,15 +63,15 @@ def _with_pause(assignment: Any) -> str:
 def _of_assignment(assignment: Any, record: BacklogRecord | None, around: Surroundings) -> str:
     then = _next(assignment, record, around)
     match assignment.status:
-        case Status.FAILING:
+        case ProtectionStatus.FAILING:
             times = f"{several(assignment.failures, 'failure')} in a row"
             since = f" since {moment(assignment.first_failure_at)} UTC" if assignment.first_failure_at else ""
             error = _error(record, around)
             return f"{times}{since}{f': {error}' if error else ''}; {then}"
-        case Status.OVERDUE:
+        case ProtectionStatus.OVERDUE:
             return f"no backup since {moment(assignment.last_backup_at)} UTC; {then}"
-        case Status.NEVER:
-            if record and record.status == RecordStatus.RUNNING and record.queue == BACKUPS:
+        case ProtectionStatus.NEVER:
+            if record and record.status == Status.RUNNING and record.queue == BACKUPS:
                 return f"its first backup is being made since {moment(record.started_at)} UTC"
             return f"its first backup is missing; {then}"
     return then
@@ -91,24 +90,24 @@ def _error(record: BacklogRecord | None, around: Surroundings) -> str:
 
 def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -> str:
     """The next step, and its instant."""
-    if (record is None or record.status != RecordStatus.RUNNING) and (problem := assignment.policy.problem):
+    if (record is None or record.status != Status.RUNNING) and (problem := assignment.policy.problem):
         return f"policy {assignment.policy} backs up nothing until it is corrected: {problem}"
     if record is None:
         at = assignment.next_backup_at
         if at is None or at <= around.now:
             return "it is due, and is put on the backlog within a minute"
         return f"its next backup is due {_when(at, around.now)}"
-    if around.on_hold and record.status in (RecordStatus.WAITING, RecordStatus.READY):
+    if around.on_hold and record.status in (Status.WAITING, Status.READY):
         return f"everything is on hold ({around.on_hold.reason}): `{PROGRAM} backlog release` ends it"
     match record.status:
-        case RecordStatus.FAILED:
+        case Status.FAILED:
             return f"it gave up: mend that, then `{PROGRAM} backlog retry {record.pk}`"
-        case RecordStatus.RUNNING:
+        case Status.RUNNING:
             since = f" since {moment(record.started_at)} UTC"
             if record.queue != BACKUPS:
                 return f"it is asked now whether it is there{since}"
             return f"it is being copied{since}"
-        case RecordStatus.READY:
+        case Status.READY:
             in_its_turn = f"it is ready in queue {record.queue} and comes in its turn"
             return "; ".join(texts(hindrances(record, around))) or in_its_turn
     if assignment.failures and record.waiting_for == WaitingFor.BACKOFF:

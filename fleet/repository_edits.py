@@ -57,7 +57,7 @@ class Repositories(Service[Repository]):
     files, or one where recorded points are missing.
     """
 
-    model, declaration = Repository, resources.Repository
+    model, declaration = Repository, resources.RepositoryDeclaration
     take_over = force = False
 
     def fill(self, row: Repository, sent: dict[str, Any]) -> set[str] | None:

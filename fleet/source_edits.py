@@ -23,7 +23,7 @@ MOST_ALIKE = 20
 
 
 class Sources(Service[Source]):
-    model, declaration = Source, resources.Source
+    model, declaration = Source, resources.SourceDeclaration
     looks_again = True
     """True if saving a source without a change records the place that its path leads to now."""
 

@@ -98,7 +98,9 @@ def _put_aside(kind: Kind, bad: dict[BacklogRecord, str], now: datetime) -> None
         until = now + LOOK_AGAIN_AFTER
         _put_off(kind, [(record, until, record.closes_at, error) for record, error in errors.items()], now)
     news = [(record, error) for record, error in errors.items() if error != record.last_error]
-    decisions.doing_all([decisions.Line("set aside", error, kind.name, record.subject) for record, error in news], now)
+    decisions.doing_all(
+        [decisions.DecisionLine("set aside", error, kind.name, record.subject) for record, error in news], now
+    )
 
 
 def _drop(kind: str, records: Sequence[BacklogRecord], now: datetime) -> None:

@@ -19,7 +19,7 @@ from jobs import migrated
 from jobs.conf import PROGRAM
 
 
-class Trouble(Enum):
+class DatabaseTrouble(Enum):
     """The kind of an error: the database is *away* (reconnect and wait), it is *busy* (the same again, a bounded number
     of times, then halved), or the statement is *ours* to mend (halve, isolate and name what is wrong; never wait).
     """
@@ -63,29 +63,29 @@ REFUSAL = re.compile(
 """Codes 28000, 28P01 and 3D000: libpq gives the message of a connection that was not made, and not its code."""
 
 
-def trouble_of(error: BaseException) -> Trouble:
+def trouble_of(error: BaseException) -> DatabaseTrouble:
     """The kind of `error`, of Django or of psycopg. Any error that is not the database's is *ours*.
 
     Must be called where the error is caught, before this thread's connection is closed.
     """
     code = code_of(error)
     if code.startswith(AWAY_CLASSES) or code in AWAY_CODES:
-        return Trouble.AWAY
+        return DatabaseTrouble.AWAY
     if isinstance(error, Error | psycopg.Error) and _connection_is_lost():
-        return Trouble.AWAY
+        return DatabaseTrouble.AWAY
     if code in BUSY_CODES:
-        return Trouble.BUSY
-    return Trouble.AWAY if isinstance(error, LOST) and not code else Trouble.OURS
+        return DatabaseTrouble.BUSY
+    return DatabaseTrouble.AWAY if isinstance(error, LOST) and not code else DatabaseTrouble.OURS
 
 
 def is_away(error: BaseException) -> bool:
     """True if the database must be waited for, on a new connection."""
-    return trouble_of(error) is Trouble.AWAY
+    return trouble_of(error) is DatabaseTrouble.AWAY
 
 
 def is_busy(error: BaseException) -> bool:
     """True if the same statement may succeed when it is tried again."""
-    return trouble_of(error) is Trouble.BUSY
+    return trouble_of(error) is DatabaseTrouble.BUSY
 
 
 def log_unless_away(log: logging.Logger, failed: str, error: Exception) -> None:

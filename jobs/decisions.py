@@ -55,7 +55,7 @@ def doing(
 
 
 @dataclass(frozen=True)
-class Line:
+class DecisionLine:
     """One line of what was done, about a subject."""
 
     what: str
@@ -65,7 +65,7 @@ class Line:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def doing_all(lines: Iterable[Line], now: datetime) -> None:
+def doing_all(lines: Iterable[DecisionLine], now: datetime) -> None:
     """Write many lines in one statement a thousand."""
     rows = [Decision(at=now, **asdict(line)) for line in lines]
     for row in rows:

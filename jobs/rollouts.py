@@ -68,7 +68,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RolloutProgress:
     """The progress of an edit that continues in the background: so many rows done, of some so many."""
 
     done: int
@@ -119,12 +119,12 @@ def _step(name: str, row_id: int, after: int, **given: Any) -> Batch:
         return steps[name](row_id, after, **given)
 
 
-def progress(name: str, row_ids: Iterable[int]) -> dict[int, Progress]:
+def progress(name: str, row_ids: Iterable[int]) -> dict[int, RolloutProgress]:
     """Row id → the progress of its last edit, for those whose edit continues in the background."""
     ids = {f"{name}:{row_id}": row_id for row_id in row_ids}
     found = BacklogRecord.objects.unfinished().filter(kind=KIND, subject__in=ids)
     return {
-        ids[subject]: Progress(payload["done"], payload["of"])
+        ids[subject]: RolloutProgress(payload["done"], payload["of"])
         for subject, payload in found.values_list("subject", "payload")
     }
 

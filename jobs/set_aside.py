@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from django.db import transaction
 
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import DatabaseTrouble, trouble_of
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def isolate(
         with transaction.atomic():
             do(items)
     except Exception as error:
-        if trouble_of(error) is not Trouble.OURS:
+        if trouble_of(error) is not DatabaseTrouble.OURS:
             raise
         if len(items) > 1:
             middle = len(items) // 2

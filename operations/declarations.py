@@ -74,7 +74,7 @@ def _seconds(value: Any) -> Any:
         return value
 
 
-class RetryPolicy(BaseModel):
+class RetryPolicyDeclaration(BaseModel):
     """How long a record waits after its k-th failure, and when it gives up. Durations are seconds, or as `15m`."""
 
     model_config = STRICT
@@ -103,7 +103,7 @@ class RetryPolicy(BaseModel):
         return value
 
 
-class Throttle(BaseModel):
+class ThrottleDeclaration(BaseModel):
     """A cap on records in flight, shared by what names it, and on how many begin a second."""
 
     model_config = STRICT
@@ -121,7 +121,7 @@ class Throttle(BaseModel):
 
 
 class RetryPolicies(Service[models.RetryPolicy]):
-    model, declaration = models.RetryPolicy, RetryPolicy
+    model, declaration = models.RetryPolicy, RetryPolicyDeclaration
 
     def write(self, row: models.RetryPolicy, changed: set[str] | None) -> list[str]:
         """Reschedule the records that wait by it once the edit is committed: locks of many records must not last as
@@ -159,7 +159,7 @@ def _counted(records: QuerySet[BacklogRecord]) -> str:
 class Throttles(Service[models.Throttle]):
     """Throttles. An edit takes effect at the next claim; running records continue."""
 
-    model, declaration = models.Throttle, Throttle
+    model, declaration = models.Throttle, ThrottleDeclaration
 
     def write(self, row: models.Throttle, changed: set[str] | None) -> list[str]:
         """Save, and warn of values that may not be meant. A paused throttle keeps the number that was in flight before;

@@ -15,7 +15,7 @@ ALONE = "SELECT pg_advisory_xact_lock(hashtext('install_schedules'), 0)"
 
 
 @dataclass(frozen=True)
-class Step:
+class TaskChange:
     """An action on one periodic task: `installed`, `changed`, `unchanged`; or `left`: it is not one of the wanted
     tasks.
 
@@ -28,7 +28,7 @@ class Step:
 
 
 @transaction.atomic
-def install(*, dry_run: bool = False, now: datetime | None = None) -> list[Step]:
+def install(*, dry_run: bool = False, now: datetime | None = None) -> list[TaskChange]:
     """Make the rows of django-q2 as wanted. Returns the step that was, or would be, taken for each."""
     with connection.cursor() as cursor:
         cursor.execute(ALONE)
@@ -39,17 +39,21 @@ def install(*, dry_run: bool = False, now: datetime | None = None) -> list[Step]
     if not dry_run:
         for step, wanted in zip(steps, WANTED, strict=True):
             _do(step, wanted, found.get(wanted.name), instant)
-    return steps + [Step(f"{task.name or 'without a name'}: {task.func}{task.args or '()'}", "left") for task in others]
+    return steps + [
+        TaskChange(f"{task.name or 'without a name'}: {task.func}{task.args or '()'}", "left") for task in others
+    ]
 
 
-def _step(wanted: WantedTask, task: PeriodicTask | None, now: datetime) -> Step:
+def _step(wanted: WantedTask, task: PeriodicTask | None, now: datetime) -> TaskChange:
     if task is None:
-        return Step(wanted.name, "installed", {"next_run": (None, wanted.first_run(now))} if wanted.on_grid else {})
+        return TaskChange(
+            wanted.name, "installed", {"next_run": (None, wanted.first_run(now))} if wanted.on_grid else {}
+        )
     changes = wanted.differences(task, now)
-    return Step(wanted.name, "changed" if changes else "unchanged", changes)
+    return TaskChange(wanted.name, "changed" if changes else "unchanged", changes)
 
 
-def _do(step: Step, wanted: WantedTask, task: PeriodicTask | None, now: datetime) -> None:
+def _do(step: TaskChange, wanted: WantedTask, task: PeriodicTask | None, now: datetime) -> None:
     if task is None:
         PeriodicTask.objects.create(**wanted.fields(), next_run=wanted.first_run(now))
     elif step.changes:

@@ -123,7 +123,7 @@ def drop_late(now: datetime, seconds: float = DROP_SECONDS) -> int:
     return dropped.total()
 
 
-def _dropped(trigger: Trigger, count: int) -> decisions.Line:
+def _dropped(trigger: Trigger, count: int) -> decisions.DecisionLine:
     text = f"dropped {count} that were still waiting: {WINDOW_CLOSED}"
     return line(trigger.schedule, "dropped", trigger.trigger_at, text)
 
@@ -144,13 +144,15 @@ def subject_of(schedule: Schedule) -> str:
     return f"schedule:{schedule.pk}"
 
 
-def line(schedule: Schedule, what: str, trigger_at: datetime, text: str) -> decisions.Line:
+def line(schedule: Schedule, what: str, trigger_at: datetime, text: str) -> decisions.DecisionLine:
     """A line of the log about one trigger."""
     text = f"{schedule}, trigger of {trigger_at:%Y-%m-%d %H:%M:%S} UTC: {text}"
-    return decisions.Line(what, text, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()})
+    return decisions.DecisionLine(
+        what, text, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()}
+    )
 
 
-def lines_of_skipped(skipped: Iterable[tuple[Schedule, datetime, str]]) -> list[decisions.Line]:
+def lines_of_skipped(skipped: Iterable[tuple[Schedule, datetime, str]]) -> list[decisions.DecisionLine]:
     """Lines for triggers that emit nothing: one for each schedule and reason, however many triggers there are."""
     alike: dict[tuple[int, str], list[datetime]] = defaultdict(list)
     schedules = {}
@@ -160,11 +162,11 @@ def lines_of_skipped(skipped: Iterable[tuple[Schedule, datetime, str]]) -> list[
     return [_line_of_skipped(schedules[pk], sorted(instants), reason) for (pk, reason), instants in alike.items()]
 
 
-def _line_of_skipped(schedule: Schedule, instants: list[datetime], reason: str) -> decisions.Line:
+def _line_of_skipped(schedule: Schedule, instants: list[datetime], reason: str) -> decisions.DecisionLine:
     first, last = instants[0], instants[-1]
     if len(instants) == 1:
         return line(schedule, "skipped", first, f"emitted nothing: {reason}")
     between = " to ".join(f"{instant:%Y-%m-%d %H:%M:%S}" for instant in (first, last))
     text = f"{schedule}, {len(instants):,} triggers from {between} UTC: emitted nothing: {reason}"
     facts = {"first": first.isoformat(), "last": last.isoformat(), "triggers": len(instants)}
-    return decisions.Line("skipped", text, schedule.kind, subject_of(schedule), facts)
+    return decisions.DecisionLine("skipped", text, schedule.kind, subject_of(schedule), facts)

@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db import transaction
 
 from jobs import throttles
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.prepared import array, execute
 from jobs.set_aside import name_once
 from schedules.events import BatchPart, part_of
@@ -39,7 +39,7 @@ def put_or_skip(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule
     try:
         return put_events(found, schedules, now)
     except Exception as error:
-        if trouble_of(error) is not Trouble.OURS:
+        if trouble_of(error) is not DatabaseTrouble.OURS:
             raise
         name_once(f"cannot emit a trigger of {schedules[found[0].schedule_id]}: {error}", error)
         reason = f"its events cannot be stored: {error}".splitlines()[0]

@@ -73,7 +73,7 @@ Zone = Annotated[str, Field(min_length=1, max_length=64), PRINTABLE, AfterValida
 Word = Annotated[str, Field(max_length=50), PRINTABLE]
 
 
-class Schedule(BaseModel):
+class ScheduleDeclaration(BaseModel):
     """A cron expression in a time zone, each trigger of which puts a batch of records on the backlog. Durations are
     seconds, or text such as `15m`.
     """

@@ -24,7 +24,7 @@ where the workers run, and unknown to the shell in which something else is edite
 
 
 class Schedules(Service[Schedule]):
-    model, declaration = Schedule, declarations.Schedule
+    model, declaration = Schedule, declarations.ScheduleDeclaration
 
     def rows(self) -> QuerySet[Any]:
         """The rows, each with the row that it is a part of, which an edit asks for."""

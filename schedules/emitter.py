@@ -26,7 +26,7 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 
 from jobs.clock import database_clock
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import StepDue, TickStep
 from jobs.prepared import execute
 from jobs.set_aside import name_once
@@ -104,7 +104,7 @@ def _emit_events(now: datetime, only: Sequence[int] | None) -> Emission:
     try:
         return _emit_some(now, only, chunks.put_events, chunks.TRIGGERS_A_CHUNK, provided=False)
     except Exception as error:
-        if trouble_of(error) is not Trouble.OURS:
+        if trouble_of(error) is not DatabaseTrouble.OURS:
             raise
         name_once(f"cannot emit several triggers at once; each by itself: {error}", error)
     # one row past the forms must not stop the others

@@ -143,13 +143,13 @@ def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:
     return STILL_UNDER_WAY if schedule.pk in busy else ""
 
 
-def _lines(found: list[tuple[Schedule, DueTriggers]], intents: list[Intent]) -> list[decisions.Line]:
+def _lines(found: list[tuple[Schedule, DueTriggers]], intents: list[Intent]) -> list[decisions.DecisionLine]:
     passed = [_skipped(schedule, each.skipped) for schedule, each in found if each.skipped]
     skipped = [(intent.schedule, intent.trigger_at, intent.skipped_for) for intent in intents if intent.skipped_for]
     return passed + batches.lines_of_skipped(skipped)
 
 
-def _skipped(schedule: Schedule, between: tuple[datetime, datetime]) -> decisions.Line:
+def _skipped(schedule: Schedule, between: tuple[datetime, datetime]) -> decisions.DecisionLine:
     first, last = (f"{instant:%Y-%m-%d %H:%M:%S} UTC" for instant in between)
     those = f"those from {first} to {last} are" if first != last else f"that of {first} is"
     limit = "only the last is caught up"
@@ -157,7 +157,7 @@ def _skipped(schedule: Schedule, between: tuple[datetime, datetime]) -> decision
         limit = f"older than {schedule.catch_up_for} s" if schedule.catch_up_for else "it does not catch up"
     text = f"of the missed triggers of {schedule} {those} skipped: {limit}"
     facts = {"first": between[0].isoformat(), "last": between[1].isoformat()}
-    return decisions.Line("missed", text, schedule.kind, batches.subject_of(schedule), facts)
+    return decisions.DecisionLine("missed", text, schedule.kind, batches.subject_of(schedule), facts)
 
 
 def _shorten_queues(schedules: Iterable[Schedule], now: datetime) -> None:

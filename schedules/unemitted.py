@@ -104,7 +104,7 @@ def skip(skipped: dict[UnemittedTrigger, str], schedules: dict[int, Schedule], n
     decisions.doing_all([*cut, *batches.lines_of_skipped(unbegun)], now)
 
 
-def _line_of_cut(trigger: UnemittedTrigger, schedule: Schedule, reason: str) -> decisions.Line:
+def _line_of_cut(trigger: UnemittedTrigger, schedule: Schedule, reason: str) -> decisions.DecisionLine:
     text = f"ended after {several(trigger.events, 'event')}: {reason}"
     return batches.line(schedule, "cut short", trigger.trigger_at, text)
 

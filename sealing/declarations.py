@@ -28,7 +28,7 @@ def _whole_secret(value: str) -> str:
     return value
 
 
-class StoredSecret(BaseModel):
+class StoredSecretDeclaration(BaseModel):
     """A secret that is kept here, sealed. What it is, nothing shows."""
 
     model_config = STRICT
@@ -38,7 +38,7 @@ class StoredSecret(BaseModel):
     )
 
 
-class NewStoredSecret(StoredSecret):
+class NewStoredSecret(StoredSecretDeclaration):
     """The same as it is typed in."""
 
     value: Annotated[str, Field(max_length=LONGEST_SECRET), STORABLE, AfterValidator(_whole_secret)] = Field(

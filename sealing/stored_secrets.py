@@ -98,7 +98,7 @@ def _references(each: Referring, wanted: Collection[str]) -> Iterator[tuple[str,
 class StoredSecrets(Service[StoredSecret]):
     """Takes `value` besides, and seals it. A name stays: what refers to the secret would be left without it."""
 
-    model, declaration = StoredSecret, declarations.StoredSecret
+    model, declaration = StoredSecret, declarations.StoredSecretDeclaration
 
     def fill(self, row: StoredSecret, sent: dict[str, Any]) -> set[str] | None:
         """Raises: ValidationError, which quotes no value."""

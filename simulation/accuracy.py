@@ -13,11 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 from fleet.foreseeing.habits import Habit, Past, Today
-from fleet.foreseeing.intervals import Group, error, group_of, interval
+from fleet.foreseeing.intervals import ForecastGroup, error, group_of, interval
 from fleet.foreseeing.presence import Stay
 from fleet.foreseeing.runs import Contender, Runs, foresee
 from jobs.states import Status, WaitingFor
-from operations.backlog.starts import Runner, State, Waiter
+from operations.backlog.starts import QueueState, Runner, Waiter
 from operations.backlog.throttling import Head
 from simulation.fleet_file import SimulatedFleet
 from simulation.lookahead.memory import MemoryWorld
@@ -39,7 +39,7 @@ class Guess:
     number: int
     at: float
     probability: float
-    group: Group
+    group: ForecastGroup
     runs: int
     starts: Sequence[float]
 
@@ -84,7 +84,7 @@ class Observer:
             for each in records
             if each.status == Status.RUNNING and each.queue == BACKUPS
         ]
-        state = State(self._worker.now, self.fleet.units, running, (), {}, {})
+        state = QueueState(self._worker.now, self.fleet.units, running, (), {}, {})
         ratios, firsts = self._durations()
 
         def draw(expected: float | None, rng: random.Random) -> float:
@@ -233,7 +233,7 @@ class Accuracy:
     """The accuracy of the forecast on one fleet: of *protected?* by the hour, of starts by the group."""
 
     hours: dict[int, Score]
-    groups: dict[Group, Starts]
+    groups: dict[ForecastGroup, Starts]
 
     @property
     def as_facts(self) -> dict[str, Any]:
@@ -251,6 +251,6 @@ def accuracy_of(fleet: SimulatedFleet, days: int = DAYS, progress: Progress = la
     observer = Observer(fleet, days)
     observer.run(progress)
     pairs = [(each, came) for each, came in errors(observer) if len(each.starts) >= each.runs / 2]
-    of_groups = {group: [pair for pair in pairs if pair[0].group == group] for group in Group}
+    of_groups = {group: [pair for pair in pairs if pair[0].group == group] for group in ForecastGroup}
     groups = {group: Starts.of(found) for group, found in of_groups.items() if found}
     return Accuracy(dict(sorted(score(observer).items())), groups)

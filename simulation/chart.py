@@ -4,13 +4,13 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from simulation.what_if import Comparison
+from simulation.what_if import OutlookComparison
 
 WIDTH, HEIGHT = 720, 160
 """The size in the units of the picture."""
 
 
-def chart_of(found: Comparison) -> str:
+def chart_of(found: OutlookComparison) -> str:
     """The chart as HTML (safe)."""
     top = max(0.1, found.now.peak, found.then.peak)
     context = {

@@ -24,7 +24,7 @@ Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class Presence(NamedTuple):
+class SimulatedPresence(NamedTuple):
     """A time in which a source is reachable, from when to when, in seconds since the fleet's `start`, and its state."""
 
     from_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -92,11 +92,11 @@ class SimulatedSource(BaseModel):
     sigma: float = Field(0.0, ge=0, le=3, description="Of the logarithm of a duration.")
     backed_up: bool = Field(False, description="Whether it was backed up in the period before `start`.")
     failing: float = Field(0.0, ge=0, le=1, description="Share of its backups that fail half-way.")
-    presence: list[Presence] = Field(description="[from, to, state], in order, without overlap.")
+    presence: list[SimulatedPresence] = Field(description="[from, to, state], in order, without overlap.")
 
     @field_validator("presence")
     @classmethod
-    def _is_in_order(cls, value: list[Presence]) -> list[Presence]:
+    def _is_in_order(cls, value: list[SimulatedPresence]) -> list[SimulatedPresence]:
         for number, each in enumerate(value):
             if each.to_s <= each.from_s:
                 raise ValueError(f"[{number}]: it ends at {each.to_s:g}, not after its beginning at {each.from_s:g}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.lookahead.parts import MEANS, Parts
+from simulation.lookahead.parts import MEANS, LookaheadParts
 from simulation.results import Result
 
 PLAIN = "lookahead"
@@ -20,7 +20,7 @@ def to_try() -> list[str]:
 
 
 def _off() -> list[str]:
-    parts = Parts.of_product()
+    parts = LookaheadParts.of_product()
     return [name for name in MEANS if not getattr(parts, name)]
 
 

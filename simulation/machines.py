@@ -20,7 +20,7 @@ STAYS_AWAKE_FOR = 900.0
 
 
 @dataclass(frozen=True)
-class Stay:
+class TimeSpan:
     """A stretch of time, `begins` ≤ t < `ends`."""
 
     begins: float
@@ -37,10 +37,10 @@ class Stays:
                 joined[-1][1] = max(ends, joined[-1][1])
             else:
                 joined.append([begins, ends])
-        self.all = [Stay(begins, ends) for begins, ends in joined]
+        self.all = [TimeSpan(begins, ends) for begins, ends in joined]
         self._begins = [each.begins for each in self.all]
 
-    def at(self, now: float) -> Stay | None:
+    def at(self, now: float) -> TimeSpan | None:
         """The stay that contains `now`. None if there is none."""
         number = bisect_right(self._begins, now) - 1
         return self.all[number] if number >= 0 and now < self.all[number].ends else None
@@ -57,7 +57,7 @@ class SimulatedMachine:
     fails: list[bool]
     present: Stays = field(init=False)
     awake: Stays = field(init=False)
-    _woken: Stay = field(default=Stay(0.0, 0.0))
+    _woken: TimeSpan = field(default=TimeSpan(0.0, 0.0))
 
     def __post_init__(self) -> None:
         stays = [(round(each.from_s, 6), round(each.to_s, 6), each.state) for each in self.source.presence]
@@ -77,11 +77,11 @@ class SimulatedMachine:
         """Send it a magic packet, which an absent source does not hear."""
         if self.source.wake_on_lan and (stay := self.present.at(now)):
             begins = self._woken.begins if self._woken.begins <= now < self._woken.ends else now + WAKES_UP_WITHIN
-            self._woken = Stay(begins, min(now + WAKES_UP_WITHIN + STAYS_AWAKE_FOR, stay.ends))
+            self._woken = TimeSpan(begins, min(now + WAKES_UP_WITHIN + STAYS_AWAKE_FOR, stay.ends))
 
     def sleeps_again(self) -> None:
         """Forget that it was woken, for the next scheduler."""
-        self._woken = Stay(0.0, 0.0)
+        self._woken = TimeSpan(0.0, 0.0)
 
     def takes(self, now: float, *, first: bool) -> float:
         """Seconds that a backup takes which begins at `now`."""

@@ -18,7 +18,7 @@ from simulation.changes import SECONDS as SETTINGS
 from simulation.changes import Changes, thinned
 from simulation.chart import chart_of
 from simulation.recorded import Recorded, recorded_fleet
-from simulation.what_if import Comparison, NotComputed, compare, in_words
+from simulation.what_if import NotComputed, OutlookComparison, compare, in_words
 from sources.models import Policy
 
 SECONDS = 8.0
@@ -33,10 +33,10 @@ SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Answer:
+class OwnFleetComparison:
     """The difference, and sentences about facts of the fleet that are not known."""
 
-    found: Comparison
+    found: OutlookComparison
     lacks: list[str]
 
     @property
@@ -45,7 +45,7 @@ class Answer:
         return self.found.as_facts | {"lacks": self.lacks}
 
 
-def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS) -> Answer:
+def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS) -> OwnFleetComparison:
     """Compare the last `days` days, or as many of them as the time is enough for.
 
     Raises: HistoryTooShort; NotComputed; ValueError for a change that is impossible.
@@ -58,7 +58,7 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     lacks = recorded.lacks
     if found.days < recorded.days:
         lacks = [*lacks, f"the time was enough for the first {found.days} of {recorded.days} days"]
-    return Answer(found, lacks)
+    return OwnFleetComparison(found, lacks)
 
 
 def _recorded(now: datetime, days: int, seconds: float, units: int | None = None) -> Recorded:

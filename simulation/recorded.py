@@ -22,7 +22,7 @@ from jobs.conf import PROGRAM
 from jobs.zones import in_zone, zone_of
 from operations.backlog.surroundings import Surroundings
 from schedules.time_limits import GoOn, for_ever
-from simulation.fleet_file import Presence, SimulatedFleet, SimulatedPolicy, SimulatedSource
+from simulation.fleet_file import SimulatedFleet, SimulatedPolicy, SimulatedPresence, SimulatedSource
 from simulation.machines import DAY
 from sources.models import Assignment, Policy
 from sources.planning.names import BACKUPS
@@ -167,7 +167,7 @@ class _Fleet:
         local = in_zone(self._begins, zone)
         midnight = (DAY - (local.hour * 3600 + local.minute * 60 + local.second)) % DAY
         stays = presence_of(known.seen, self._days, midnight, wakes=wakes)
-        presence = [Presence(*each) for each in stays]
+        presence = [SimulatedPresence(*each) for each in stays]
         return SimulatedSource.model_construct(
             name=name, kind=assignment.source.kind, policy=str(assignment.policy), wake_on_lan=wakes,
             first_seconds=max(1.0, first), median_seconds=max(1.0, took or first / FIRST_TIMES),

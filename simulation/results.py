@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from simulation.fleet_file import SimulatedFleet, SimulatedPolicy
-from simulation.machines import DAY, SimulatedMachine, SimulatedRun, Stay
+from simulation.machines import DAY, SimulatedMachine, SimulatedRun, TimeSpan
 
 HOUR = 3_600.0
 
@@ -19,14 +19,14 @@ class Calendar:
 
     begins: list[float]
     """The beginning of each period; the first one is before the start, or at it."""
-    openings: list[Stay]
+    openings: list[TimeSpan]
 
     @classmethod
     def of(cls, policy: SimulatedPolicy, start: datetime, days: int) -> "Calendar":
         end = start + timedelta(days=days)
         triggers = [policy.cron.current(start), *takewhile(lambda at: at < end, policy.cron.after(start))]
         openings = [
-            Stay(max(0.0, (each.opens_at - start).total_seconds()), (each.closes_at - start).total_seconds())
+            TimeSpan(max(0.0, (each.opens_at - start).total_seconds()), (each.closes_at - start).total_seconds())
             for each in policy.window.openings(start, end)
         ]
         return cls([(each - start).total_seconds() for each in triggers], openings)
@@ -34,9 +34,9 @@ class Calendar:
     def period_at(self, now: float) -> int:
         return bisect_right(self.begins, now) - 1
 
-    def period(self, number: int, end: float) -> Stay:
+    def period(self, number: int, end: float) -> TimeSpan:
         begins, ends = self.begins[number], (*self.begins[number + 1 :], end)[0]
-        return Stay(max(0.0, begins), min(ends, end))
+        return TimeSpan(max(0.0, begins), min(ends, end))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Ledger:
         calendars = self.calendars
         if not in_window:
             calendars = {
-                number: Calendar(each.begins, [Stay(0.0, self.end)]) for number, each in self.calendars.items()
+                number: Calendar(each.begins, [TimeSpan(0.0, self.end)]) for number, each in self.calendars.items()
             }
         good = [run for run in self.runs if run.succeeded and run.ends <= self.end]
         protected = {(run.number, self.calendars[run.number].period_at(run.begins)) for run in good}

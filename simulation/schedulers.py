@@ -8,7 +8,7 @@ from simulation import fifo, proactive
 from simulation.fleet_file import SimulatedFleet
 from simulation.lookahead.leaving import Departures, LeavingFirst
 from simulation.lookahead.memory import MemoryWorld
-from simulation.lookahead.parts import Parts
+from simulation.lookahead.parts import LookaheadParts
 from simulation.lookahead.records import ReadyQueue
 from simulation.lookahead.sharing import SharingWorld
 from simulation.lookahead.worker import Progress, VirtualWorker
@@ -23,7 +23,7 @@ REORDERED_PER_UNIT = 2
 
 
 def _lookahead(ledger: Ledger, progress: Progress, changes: Sequence[str] = ()) -> None:
-    fleet, parts = ledger.fleet, Parts.of_product().changed(changes)
+    fleet, parts = ledger.fleet, LookaheadParts.of_product().changed(changes)
     departures = Departures(ledger.machines) if parts.leaving else None
 
     def make_queue() -> ReadyQueue:
@@ -61,7 +61,7 @@ def named(names: str) -> list[str]:
             raise ValueError(f"--scheduler: there is no {name!r}; {there}")
         if parts and name != "lookahead":
             raise ValueError(f"--scheduler: {name} has no parts; only lookahead has")
-        Parts().changed(parts)
+        LookaheadParts().changed(parts)
     if not wanted:
         raise ValueError(f"--scheduler: name one or more of {', '.join(SCHEDULERS)}")
     return list(dict.fromkeys(wanted))

@@ -53,7 +53,7 @@ class Outlook:
         return asdict(self) | {"peak": self.peak, "valley": {"from_hour": at, "hours": VALLEY_HOURS, "busy": busy}}
 
 
-class Moved(NamedTuple):
+class SourceChange(NamedTuple):
     """A source with the periods that it misses, before and after."""
 
     name: str
@@ -62,7 +62,7 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OutlookComparison:
     """`days` of a fleet, as it is and as it would be. `worse`: sources that miss more periods, most first; `better`:
     fewer; of sources that are in both."""
 
@@ -70,18 +70,18 @@ class Comparison:
     now: Outlook
     then: Outlook
 
-    def _moved(self) -> list[Moved]:
+    def _moved(self) -> list[SourceChange]:
         names = {**self.now.missed, **self.then.missed}
-        return [Moved(name, self.now.missed.get(name, 0), self.then.missed.get(name, 0)) for name in names]
+        return [SourceChange(name, self.now.missed.get(name, 0), self.then.missed.get(name, 0)) for name in names]
 
     @property
-    def worse(self) -> list[Moved]:
+    def worse(self) -> list[SourceChange]:
         return sorted(
             (each for each in self._moved() if each.after > each.before), key=lambda each: each.before - each.after
         )
 
     @property
-    def better(self) -> list[Moved]:
+    def better(self) -> list[SourceChange]:
         return sorted(
             (each for each in self._moved() if each.after < each.before), key=lambda each: each.after - each.before
         )
@@ -135,7 +135,7 @@ def cut(ledger: Ledger, days: int) -> Ledger:
 def compare(
     fleet: SimulatedFleet, changed: SimulatedFleet, days: int, seconds: float | None = None,
     progress: Progress = lambda share: None,
-) -> Comparison:  # fmt: skip
+) -> OutlookComparison:  # fmt: skip
     """The same days of both, as many as `seconds` are enough for. Raises: NotComputed if not one is."""
     began = time.monotonic()
     patience = float("inf") if seconds is None else seconds
@@ -145,7 +145,7 @@ def compare(
     if done < 1:
         number = max(len(fleet.sources), len(changed.sources))
         raise NotComputed(f"one day of {number:,} sources takes longer than the {seconds:g} s that there are for it")
-    return Comparison(done, outlook(cut(now, done)), outlook(cut(then, done)))
+    return OutlookComparison(done, outlook(cut(now, done)), outlook(cut(then, done)))
 
 
 def outlook(ledger: Ledger) -> Outlook:
@@ -169,7 +169,7 @@ def outlook(ledger: Ledger) -> Outlook:
     )  # fmt: skip
 
 
-def in_words(found: Comparison) -> list[str]:
+def in_words(found: OutlookComparison) -> list[str]:
     """The difference, a line a fact."""
     now, then = found.now, found.then
     at, busy = now.valley

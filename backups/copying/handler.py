@@ -25,7 +25,7 @@ from engines.base import EngineResult
 from external.durations import span
 from jobs import decisions
 from jobs.clock import database_clock
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Outcome
 from sources import planning
@@ -49,7 +49,7 @@ def copy_source(run: Run) -> Outcome:
         hooks.after_failure(run, assignment, outcome)
         return outcome
     except Error as error:
-        if trouble_of(error) is Trouble.OURS:
+        if trouble_of(error) is DatabaseTrouble.OURS:
             raise
         return database_away(run.record, error)
 

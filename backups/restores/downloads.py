@@ -65,7 +65,7 @@ class Download:
 
 
 def file(repository: Repository, assignment: str, point: str, entry: Entry) -> Generator[bytes]:
-    """The bytes of one file. Raises, before the first: Refused, StorageFailed."""
+    """The bytes of one file. Raises, before the first: RestoreRefused, StorageFailed."""
     with _scratch() as scratch:
         report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
         if report.failed:

@@ -33,7 +33,7 @@ from sources import planning
 from sources.availability import repository_breaker
 from sources.models import Assignment, DrillFrom
 from storage.points.store import StorageFailed
-from storage.restoring.base import Step
+from storage.restoring.base import RestoreProgress
 
 KIND = planning.DRILL
 AGAIN_AFTER = timedelta(days=1)
@@ -82,9 +82,9 @@ def _drill(work: records.Work) -> Drilled:
     second = copy.repository if copy and assignment.policy.drill_from == DrillFrom.COPY else None
     of_second = breakers.refusal(repository_breaker.guarded_by(second), work.record) if second else None
     if held := of_second if second else repository_breaker.refusal(assignment, work.record):
-        raise records.Refused(held)
+        raise records.UpkeepRefused(held)
 
-    def on_step(step: Step) -> None:
+    def on_step(step: RestoreProgress) -> None:
         work.on_progress(EngineProgress(step.bytes_done, step.bytes_total, step.files_done))
 
     try:

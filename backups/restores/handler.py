@@ -22,7 +22,7 @@ from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeed
 from jobs.states import Status
 from sources.models import Progress, Restore, RestoreOutcome, To
 from storage.points.store import Stopped, StorageFailed
-from storage.restoring.base import Refused, Report, Step, Wish
+from storage.restoring.base import Report, RestoreProgress, RestoreRefused, Wish
 
 DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
 """The place to restore to → the order of `engines.restores.restore_process`."""
@@ -40,7 +40,7 @@ def run_restore(run: Run) -> Outcome:
         return Cancelled("what was to be restored is gone")
     writer = ProgressWriter(run.record)
 
-    def on_step(step: Step) -> None:
+    def on_step(step: RestoreProgress) -> None:
         writer(EngineProgress(step.bytes_done, step.bytes_total, step.files_done))
 
     decisions.doing(
@@ -65,7 +65,7 @@ def run_restore(run: Run) -> Outcome:
         what: dict[str, Any] = {"do": DO[To(row.to)], "source": specification, "loader": loader, "foreign": row.foreign}
         what |= {"terms": row.terms} if row.to == To.DATABASE else {}
         return Succeeded(process.restore(repository, wish, run.stop, on_step, conf.ending_seconds(), **what))
-    except Refused as error:
+    except RestoreRefused as error:
         return Cancelled(f"{REFUSED}{error}")
     except Stopped:
         return Released("stopped in the middle; it goes on there")

@@ -36,7 +36,7 @@ from storage.points.checking import Damage
 from storage.points.known import FOREIGN, Known
 from storage.points.store import Stopped, StorageFailed
 from storage.points.trees import Tree
-from storage.restoring.base import Report, Step, TargetFailed, Wish
+from storage.restoring.base import Report, RestoreProgress, TargetFailed, Wish
 from storage.stores import store_of
 
 CONFIRM = "It may hold anything: restore it if you know why that is so, and say so, by --foreign, a tick or `foreign`"
@@ -91,7 +91,7 @@ def versions(repository: Repository, assignment: str, points: list[str], path: s
 
 @contextmanager
 def tree_of(repository: Repository, assignment: str, point: str, patience: float = PATIENCE_SECONDS) -> Iterator[Tree]:
-    """The tree of a point. Its first look reads the manifest. Raises: Refused, StorageFailed, Unfinished."""
+    """The tree of a point. Its first look reads the manifest. Raises: RestoreRefused, StorageFailed, Unfinished."""
     location, ours = locations.location_of(repository), known_points.of_folder(assignment, repository)
     if not trees.is_cached(location, assignment, point, cache(), ours):
         facts = {"assignment": assignment, "point": point, "cache": cache()}
@@ -117,7 +117,7 @@ def restore(
     repository: Repository,
     wish: Wish,
     stop: StopSignal,
-    on_step: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[RestoreProgress], None] = lambda step: None,
     grace: float = 8.0,
     *,
     do: str = "restore",
@@ -130,7 +130,7 @@ def restore(
     which a dump is loaded; `terms`: those under which it is (`engines.restores.terms`). `foreign`: a user has confirmed
     that the point may be foreign.
 
-    Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore continues.
+    Raises: RestoreRefused before anything is written; StorageFailed, Stopped, after which the same restore continues.
     """
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
     facts |= ({"loader": asdict(loader)} if loader else {}) | ({"terms": terms} if terms else {})
@@ -149,12 +149,12 @@ def drill(
     assignment: Assignment,
     scratch: Scratch,
     stop: StopSignal,
-    on_step: Callable[[Step], None],
+    on_step: Callable[[RestoreProgress], None],
     grace: float,
 ) -> Drilled:
     """Restore the newest point of an assignment into scratch space, and compare. Blocks until done.
 
-    Raises: Refused, StorageFailed, Stopped.
+    Raises: RestoreRefused, StorageFailed, Stopped.
     """
     folder = assignment.directory
     newest = holdings.newest_in(repository, assignment)
@@ -175,18 +175,18 @@ def _order(
     stop: StopSignal,
     silent_for: float,
     ours: Known | None,
-    on_step: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[RestoreProgress], None] = lambda step: None,
     grace: float = 0.0,
     hidden: Sequence[str] = (),
     **facts: Any,
 ) -> Any:
-    """Give an order. `ours`: the points that it may take; None if any. `hidden`: further secrets. Raises: Refused,
-    StorageFailed, Stopped; ValueError, ProgramMissing for a place that cannot be reached.
+    """Give an order. `ours`: the points that it may take; None if any. `hidden`: further secrets. Raises:
+    RestoreRefused, StorageFailed, Stopped; ValueError, ProgramMissing for a place that cannot be reached.
     """
 
     def take(found: dict[str, Any]) -> None:
         if "step" in found:
-            on_step(Step(**found["step"]))
+            on_step(RestoreProgress(**found["step"]))
 
     whole = {"location": location.as_json(), "known": ours, **facts}
     secrets = [*location.secrets, *hidden]

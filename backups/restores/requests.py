@@ -52,7 +52,7 @@ class NotHeldThere(ValueError):
 class Restores(Service[Restore]):
     """A restore is asked for, and then runs; it is not edited."""
 
-    model, declaration = Restore, resources.Restore
+    model, declaration = Restore, resources.RestoreDeclaration
     place = ""
     """The place on this host to which the row that was checked last is restored, as `place_of` returns it."""
 
@@ -98,7 +98,7 @@ class Restores(Service[Restore]):
         record = BacklogRecord.objects.filter(kind=KIND, subject=str(row.pk)).values_list("pk", flat=True)
         row.record_id = record.first()
         row.save(update_fields=["record_id"])
-        line = decisions.Line("asked for", f"{row.asked_by} asked to restore {title}", KIND, str(row.pk))
+        line = decisions.DecisionLine("asked for", f"{row.asked_by} asked to restore {title}", KIND, str(row.pk))
         decisions.doing_all([line], row.asked_at)
         return []
 

@@ -67,15 +67,15 @@ def _check(work: records.Work) -> Read:
     at = next((number for number, each in enumerate(homes) if each.pk == row.repository_id), 0)
     turns = [each for each in homes[at:] + homes[:at] if only is None or each.pk in only]
     if not turns:
-        raise records.Refused(Cancelled("nothing of it lies any more where it was to be read"))
+        raise records.UpkeepRefused(Cancelled("nothing of it lies any more where it was to be read"))
     for number, repository in enumerate(turns, start=1):
         is_own, is_last = repository.pk == policy.repository_id, repository is turns[-1]
         if is_own and (held := repository_breaker.refusal(assignment, work.record)):
-            raise records.Refused(held)
+            raise records.UpkeepRefused(held)
         if not is_own and (held := breakers.refusal(repository_breaker.guarded_by(repository), work.record)):
             failed.append(f"repository {repository}: {held.reason}")
             if only and is_last:  # it would keep others from their turns for as long as that is out of reach
-                raise records.Refused(Cancelled(failed[-1]))
+                raise records.UpkeepRefused(Cancelled(failed[-1]))
             continue
         work.repository = repository
         try:

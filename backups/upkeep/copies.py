@@ -132,10 +132,10 @@ def copy_points(run: Run) -> Outcome:
 def _copy(work: records.Work) -> Succeeded:
     assignment, policy = work.assignment, work.assignment.policy
     if (target := policy.copy_to) is None:
-        raise records.Refused(Cancelled("its policy wants no copies any more"))
+        raise records.UpkeepRefused(Cancelled("its policy wants no copies any more"))
     for repository in (policy.repository, target):
         if held := breakers.refusal(guarded_by(repository), work.record):
-            raise records.Refused(held)
+            raise records.UpkeepRefused(held)
         if restic_turns.is_wanted_alone(repository):
             raise Busy(restic_turns.WANTED_ALONE.format(repository))
     rows = assignment.backups.filter(repository=policy.repository).order_by("-started_at")
@@ -152,7 +152,7 @@ def _copy(work: records.Work) -> Succeeded:
     except StorageFailed as error:
         fault_of = guarded_by(target) if not_writable(target, work) else None
         text = f"copy of repository {policy.repository} to {target}: {error}"
-        raise records.Refused(Failed(text, fault_of=fault_of)) from None
+        raise records.UpkeepRefused(Failed(text, fault_of=fault_of)) from None
     note_made(target)
     _thin(work, target, found)
     return Succeeded(found, proves=guarded_by(target))

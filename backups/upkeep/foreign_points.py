@@ -124,5 +124,5 @@ def accept(point: ForeignPoint, *, by: str) -> None:
         copy.points = sorted({*copy.points, name}, key=layout.order_of)
         copy.save(update_fields=["points"])
     text = f"{by} takes point {name} of {assignment} in {repository} for ours: SHA-256 {point.facts['digest']}"
-    line = decisions.Line("accepted", text, planning.CHECK, planning.subject_of(assignment.pk))
+    line = decisions.DecisionLine("accepted", text, planning.CHECK, planning.subject_of(assignment.pk))
     decisions.doing_all([line], database_clock())

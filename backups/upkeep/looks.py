@@ -215,7 +215,7 @@ def note(repository: Repository, missing: dict[int, list[str]], there: dict[int,
     rounds = {
         each.pk: each for each in CheckRound.objects.filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
     }
-    changed, lines = list[CheckRound](), list[decisions.Line]()
+    changed, lines = list[CheckRound](), list[decisions.DecisionLine]()
     for each in assignments:
         row = rounds.get(each.pk) or CheckRound(assignment=each, planned_at=each.first - checks.EVERY)
         lost = [damage["point"] for damage in row.damage if _is_lost(damage, repository)]
@@ -240,8 +240,10 @@ def _is_lost(damage: dict[str, object], repository: Repository) -> bool:
     return (damage.get("repository"), damage["why"]) == (repository.pk, GONE)
 
 
-def _line(assignment: Assignment, what: str, text: str) -> decisions.Line:
-    return decisions.Line(what, f"{assignment.source}: {text}", planning.KIND, planning.subject_of(assignment.pk))
+def _line(assignment: Assignment, what: str, text: str) -> decisions.DecisionLine:
+    return decisions.DecisionLine(
+        what, f"{assignment.source}: {text}", planning.KIND, planning.subject_of(assignment.pk)
+    )
 
 
 def lacking(row: Repository, stop: StopSignal | None = None, *, is_new: bool) -> str:

@@ -31,7 +31,7 @@ from backups.progress import ProgressWriter
 from backups.repository_state import busy
 from jobs import conf, decisions
 from jobs.clock import boot_seconds, database_clock
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded
@@ -95,7 +95,9 @@ def due(wanted: Q, since: str, at_most: int | None = AT_ONCE) -> list[Assignment
 def asked_for(kind: str, ids: Iterable[int], since: str, by: str, now: datetime) -> list[Assignment]:
     """The assignments among these with a backup, for which `by`, a user, wants it now; each is a line of the log."""
     found, text = due(Q(pk__in=ids), since, at_most=None), f"{by} asked for a {kind}"
-    decisions.doing_all((decisions.Line("asked for", text, kind, planning.subject_of(each.pk)) for each in found), now)
+    decisions.doing_all(
+        (decisions.DecisionLine("asked for", text, kind, planning.subject_of(each.pk)) for each in found), now
+    )
     return found
 
 
@@ -216,7 +218,7 @@ def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False,
         try:
             result = work(of_it)
             return result if isinstance(result, Succeeded) else Succeeded(result)
-        except Refused as error:
+        except UpkeepRefused as error:
             return error.outcome
         except Busy as error:
             return busy(str(error))
@@ -225,12 +227,12 @@ def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False,
         except StorageFailed as error:
             return Failed(f"repository {of_it.repository}: {error}")
     except Error as error:
-        if trouble_of(error) is Trouble.OURS:
+        if trouble_of(error) is DatabaseTrouble.OURS:
             raise
         return database_away(run.record, error)
 
 
-class Refused(Exception):
+class UpkeepRefused(Exception):
     """The work does not begin now: its record gets this outcome."""
 
     def __init__(self, outcome: Outcome) -> None:

@@ -28,7 +28,7 @@ from jobs import conf, decisions
 from jobs.backlog import cancelling
 from jobs.breakers import verbs
 from jobs.clock import database_clock
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded
@@ -148,7 +148,10 @@ def start_all(rows: Sequence[Row], *, with_backups: bool, by: str, now: datetime
         [_record(subject, row, counts.get(row.pk, 0), with_backups, instant) for subject, row in new.items()]
     )
     files = "with its backups" if with_backups else "and the rows of its backups, whose files stay"
-    lines = (decisions.Line("asked for", f"{by} deletes {_title(row)} {files}", KIND, key) for key, row in new.items())
+    lines = (
+        decisions.DecisionLine("asked for", f"{by} deletes {_title(row)} {files}", KIND, key)
+        for key, row in new.items()
+    )
     decisions.doing_all(lines, instant)
     notify(planning.AVAILABILITY)
     return list(found.order_by("pk"))
@@ -194,7 +197,7 @@ def remove(run: Run) -> Outcome:
         users = sorted({str(each) for each in error.protected_objects})[:5]
         return Failed(f"it came into use meanwhile, by {', '.join(users)}")
     except Error as error:
-        if trouble_of(error) is Trouble.OURS:
+        if trouble_of(error) is DatabaseTrouble.OURS:
             raise
         return database_away(run.record, error)
 

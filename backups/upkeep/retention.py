@@ -114,7 +114,7 @@ def _remove(work: records.Work) -> Removal:
             f"nothing is removed since {since:%Y-%m-%d %H:%M} UTC, when its backup looked wrong "
             f"({assignment.held_back_why}): look at it, and accept it if it is meant so"
         )
-        raise records.Refused(Cancelled(text))
+        raise records.UpkeepRefused(Cancelled(text))
     done = Removal()
     try:
         _remove_all(work, done)

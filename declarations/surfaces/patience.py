@@ -77,7 +77,7 @@ def at_most(seconds: float, whole: float = math.inf) -> Iterator[Callable[[], No
         _answer_within.reset(before)
 
 
-class Line(psycopg.Connection[Any]):
+class BoundedConnection(psycopg.Connection[Any]):
     """A connection that is closed when its server has not answered a question in time."""
 
     usual_seconds: ClassVar[float | None] = None
@@ -113,4 +113,4 @@ class Line(psycopg.Connection[Any]):
 def _is_line(connection: Any, **_: object) -> None:
     """Each connection of Django's is one; Django offers no way to name a class."""
     if type(connection.connection) is psycopg.Connection:
-        connection.connection.__class__ = Line
+        connection.connection.__class__ = BoundedConnection

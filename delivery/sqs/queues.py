@@ -45,7 +45,7 @@ class Queue:
 def queue_at(url: str, region: str = "") -> Queue:
     """The queue with that address. `region`: the region set on the endpoint; if empty, the one in the address.
 
-    Raises: delivery.addresses.Refused with what is wrong with the address.
+    Raises: AddressRefused with what is wrong with the address.
     """
     place = read(url)
     path = place.url.path.rstrip("/")

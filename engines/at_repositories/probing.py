@@ -18,13 +18,13 @@ from engines.rclone.verdicts import HOST_KEY, REFUSED, SILENT
 from external.processes.programs import ProgramMissing
 from external.processes.runner import StopSignal
 from storage.places import identity
-from storage.places.identity import Identity, Refused
+from storage.places.identity import Identity, RepositoryRefused
 from storage.places.location import Location, joined
 from storage.places.rclone import rows_to
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import back_up_text, is_empty, repository_of
-from storage.restic.verdicts import Trouble
+from storage.restic.verdicts import ResticTrouble
 
 STEP_SECONDS = 60.0
 """Seconds for each step of the probe; a slow remote takes a few. restic itself waits forever for a server that is
@@ -68,10 +68,10 @@ def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bo
         notices = [] if _probe_place(location, outside, found) else [APPEND_ONLY]
         facts = {"notices": notices, "holds": held}
         return {"id": (found or ours).id, "is_new": found is None, **facts}
-    except Refused as error:
+    except RepositoryRefused as error:
         return {"field": "key" if "key" in str(error).split()[:2] else "location", "problem": str(error)}
     except ResticFailed as error:
-        field = "key" if error.trouble is Trouble.WRONG_KEY else "location"
+        field = "key" if error.trouble is ResticTrouble.WRONG_KEY else "location"
         return {"field": field, "problem": f"it cannot be used: {error}"}
     except ProgramMissing as error:
         return {"field": "format", "problem": str(error)}
@@ -126,7 +126,7 @@ def _impatient(location: Location, stop: StopSignal) -> Store:
 
 
 def _probe_place(location: Location, outside: Store, found: Identity | None) -> bool:
-    """True if what is written there can be deleted. Raises: Refused, StorageFailed, Stopped."""
+    """True if what is written there can be deleted. Raises: RepositoryRefused, StorageFailed, Stopped."""
     directory = location.directory
     if directory and not location.is_encrypted:  # writing there has been tried already, and nothing is made yet
         return True
@@ -147,14 +147,16 @@ def _probe_place(location: Location, outside: Store, found: Identity | None) -> 
 
 
 def _write_and_delete(store: Store, name: str) -> bool:
-    """Write a file, read it back and delete it. Returns True if it could be deleted. Raises: Refused, StorageFailed."""
+    """Write a file, read it back and delete it. Returns True if it could be deleted. Raises: RepositoryRefused,
+    StorageFailed.
+    """
     try:
         with tempfile.TemporaryDirectory() as scratch:
             file, copy = Path(scratch) / "written", Path(scratch) / "read"
             file.write_text(WRITTEN)
             store.put(file, name)
             if not store.fetch(name, copy) or copy.read_text() != WRITTEN:
-                raise Refused(NOT_AS_IT_WAS)
+                raise RepositoryRefused(NOT_AS_IT_WAS)
     finally:
         with suppress(StorageFailed, Stopped):
             store.delete("", [name])
@@ -188,14 +190,14 @@ def _probe_server(restic: Restic, ours: Identity, take_over: bool) -> str:
     try:
         restic.run("cat", "config")
     except ResticFailed as error:
-        if error.trouble is not Trouble.NO_REPOSITORY:
+        if error.trouble is not ResticTrouble.NO_REPOSITORY:
             raise
         restic.run("init")
     whose = repository_of(restic)
     if whose is None and not take_over and not is_empty(restic):
-        raise Refused(FOREIGN)
+        raise RepositoryRefused(FOREIGN)
     if whose not in (None, ours.id) and not take_over:
-        raise Refused(ANOTHERS)
+        raise RepositoryRefused(ANOTHERS)
     _write_and_read(restic)
     if whose is None:
         back_up_text(restic, "repository", repository=ours.id)
@@ -208,5 +210,5 @@ def _write_and_read(restic: Restic) -> None:
     read: list[str] = []
     restic.run("dump", snapshot, "/written", on_line=read.append)
     if WRITTEN.strip() not in read:
-        raise Refused(NOT_AS_IT_WAS)
+        raise RepositoryRefused(NOT_AS_IT_WAS)
     restic.run("forget", snapshot)

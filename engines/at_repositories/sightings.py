@@ -21,10 +21,10 @@ from storage.recover.instructions import LOST
 from storage.restic.program import ResticFailed
 from storage.restic.snapshots import repository_of
 from storage.restic.store import ResticStore
-from storage.restic.verdicts import Trouble
+from storage.restic.verdicts import ResticTrouble
 from storage.stores import store_of
 
-NOT_THERE = (Trouble.NO_REPOSITORY, Trouble.WRONG_KEY)
+NOT_THERE = (ResticTrouble.NO_REPOSITORY, ResticTrouble.WRONG_KEY)
 
 
 def look_for(
@@ -73,6 +73,6 @@ def _not_ours(store: Store, ours: Identity, made: bool) -> str:
         identity.check(found, ours)
     except identity.UnreadableIdentity:  # damaged: the points say more
         return ""
-    except identity.Refused as error:
+    except identity.RepositoryRefused as error:
         return str(error)
     return ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from engines.engine import OnProgress, Run
+from engines.engine import EngineRun, OnProgress
 from engines.imap.mail_process import PROGRAM
 from engines.limits import Space
 from engines.rclone.engine import RcloneEngine
@@ -30,7 +30,7 @@ class ImapEngine(RcloneEngine):
     name = "imap"
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
-        number, _ = _ask(Run(task, stop), "count_folders")
+        number, _ = _ask(EngineRun(task, stop), "count_folders")
         return f"{several(number, 'folder')} of its mailbox may be read"
 
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
@@ -51,7 +51,7 @@ class ImapEngine(RcloneEngine):
 
     def _fetch(self, task: BackupTask, directory: Path, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
         """Bring the copy of the mailbox up to date."""
-        run = Run(task, stop, on_progress)
+        run = EngineRun(task, stop, on_progress)
         run.space = Space(directory, task.reserve)
         found, warnings = _ask(run, "fetch", directory=str(directory))
         if found["warned"] > len(warnings):
@@ -62,7 +62,7 @@ class ImapEngine(RcloneEngine):
         return EngineResult(verdict, read=found["size"], doubt=doubt, warnings=tuple(warnings))
 
 
-def _ask(run: Run, do: str, **facts: Any) -> tuple[Any, list[str]]:
+def _ask(run: EngineRun, do: str, **facts: Any) -> tuple[Any, list[str]]:
     """Let a process talk to the server. Returns its answer and its warnings. Raises: RunEnded, OSError."""
     task, done, warnings = run.task, EngineProgress(0, 0, 0), list[str]()
 

@@ -80,7 +80,7 @@ class _Tls(_Bounded, imaplib.IMAP4_SSL):
 
 
 class Session:
-    """A session that is logged in. Each call may raise RunEnded, and Refused.
+    """A session that is logged in. Each call may raise RunEnded, and MailboxRefused.
 
     `on_bytes` gets the number of bytes that came, as they come.
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engines.base import BackupTask, RunEnded, Stalled, Verdict
 from engines.dumps import Dump, DumpEngine
-from engines.engine import Run
+from engines.engine import EngineRun
 from engines.mariadb.catalogue import FACT, QUERIES, MariadbCatalogue, listed
 from engines.mariadb.connection import CLIENT, LONGEST_ROW, NO_HOME, needs_encryption, option_file
 from engines.mariadb.lock_limit import ASK, LockLimit
@@ -81,7 +81,7 @@ class MariadbDumpEngine(DumpEngine):
         return version.last_lines[-1], warnings
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
-        run, program = Run(task, stop), find_mariadb_program("mariadb-dump")
+        run, program = EngineRun(task, stop), find_mariadb_program("mariadb-dump")
         with option_file(task.source) as (option, descriptor):
             catalogue = _look(run, option, descriptor)
             if catalogue.lacking:
@@ -93,7 +93,7 @@ class MariadbDumpEngine(DumpEngine):
         return "; ".join([found, *catalogue.warnings(with_history=bool(history)), *said])
 
 
-def _look(run: Run, option: str, descriptor: int) -> MariadbCatalogue:
+def _look(run: EngineRun, option: str, descriptor: int) -> MariadbCatalogue:
     """Read the catalogue of the database. Raises: RunEnded for a connection that is not encrypted though it must be,
     and for a database that a restore has not finished.
     """
@@ -113,7 +113,7 @@ def _look(run: Run, option: str, descriptor: int) -> MariadbCatalogue:
     return found
 
 
-def _wait_of(run: Run, option: str, descriptor: int) -> list[str]:
+def _wait_of(run: EngineRun, option: str, descriptor: int) -> list[str]:
     """The seconds for which the dump has been waiting for a lock; empty if it does not wait, or that is not known."""
     found = list[str]()
     argv = (find_mariadb_program("mariadb"), option, *CLIENT, "--", run.task.source.path)
@@ -122,7 +122,7 @@ def _wait_of(run: Run, option: str, descriptor: int) -> list[str]:
     return [line.removeprefix(FACT) for line in found if line.startswith(FACT)]
 
 
-def _history_option(run: Run, program: str) -> tuple[str, ...]:
+def _history_option(run: EngineRun, program: str) -> tuple[str, ...]:
     """The option of mariadb-dump for earlier rows of tables with system versioning, if it has one."""
     helped = list[str]()
     run.start((program, "--no-defaults", "--help"), NO_HOME, on_line=helped.append)

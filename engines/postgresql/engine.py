@@ -19,7 +19,7 @@ from engines.addresses import addresses_of
 from engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
 from engines.cleartext import WITHOUT_TICKET, libpq_parameters
 from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
-from engines.engine import NOTHING, Run
+from engines.engine import NOTHING, EngineRun
 from engines.postgresql import properties
 from engines.postgresql.catalogue import PSQL, SQL, UNKNOWN, PostgresqlCatalogue, asked
 from engines.postgresql.counting import counting
@@ -122,7 +122,7 @@ class PgDumpEngine(DumpEngine):
         return version.last_lines[-1], warnings
 
     def look(self, task: BackupTask, stop: StopSignal) -> str:
-        run = Run(task, stop)
+        run = EngineRun(task, stop)
         catalogue, unknown = _ask_catalogue(run)
         if catalogue.lacking:
             raise RunEnded(Verdict.SOURCE_FAILED, "; ".join(catalogue.lacking))
@@ -133,7 +133,7 @@ class PgDumpEngine(DumpEngine):
         return "; ".join([found, *catalogue.not_kept, *catalogue.speaks, *passwords, *unknown])
 
 
-def _ask_catalogue(run: Run) -> tuple[PostgresqlCatalogue, list[str]]:
+def _ask_catalogue(run: EngineRun) -> tuple[PostgresqlCatalogue, list[str]]:
     """Read the catalogue. Also returns a warning if it could not be read: the dump may still be made. Raises: RunEnded
     if there is no connection.
     """
@@ -192,7 +192,7 @@ def _keep_properties(dump: Dump) -> tuple[str, ...]:
 
 
 def _start(
-    run: Run,
+    run: EngineRun,
     program: str,
     *arguments: str,
     alive: Callable[[], int] | None = None,

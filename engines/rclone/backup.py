@@ -10,7 +10,7 @@ from typing import Any
 from engines.base import EngineResult, RunEnded, Verdict
 from engines.limits import Later
 from engines.rclone import bringing, local, told
-from engines.rclone.comparing import OF_A_LINE, Comparison, Item, State, with_exceptions
+from engines.rclone.comparing import OF_A_LINE, Comparison, Item, PathDecision, with_exceptions
 from engines.rclone.last_point import LastPoint, coming
 from engines.rclone.leftovers import Leftovers
 from engines.rclone.likeness import Likeness
@@ -157,7 +157,7 @@ class _Backup:
     def _gone(self) -> set[str]:
         """The paths that were not listed, and that the source says are gone when it is asked."""
         items = self.transfer.items if self.wanted.asked else iter(())
-        asked = [each.path for each in items if isinstance(each, Item) and each.state is State.ASKED]
+        asked = [each.path for each in items if isinstance(each, Item) and each.state is PathDecision.ASKED]
         if not asked or self.task.source.kind == "local":
             return set(asked)  # the listing of a folder shows it, or that it could not be read
         folders = {path for path, _, fields, _ in self.listing.found if fields[1] == "folder"}

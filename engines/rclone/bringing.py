@@ -14,7 +14,7 @@ from typing import IO
 
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
 from engines.rclone.collisions import Folders, is_quoted, name_for, needs_another_name
-from engines.rclone.comparing import Item, State, is_wanted
+from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
 from storage import layout
@@ -63,7 +63,7 @@ class Lists:
 
 
 @dataclass
-class Wanted:
+class WantedFiles:
     """The files to bring, collected as the items pass by. `is_local`: True if they come from a folder of this host.
     `asked`: the number of paths about which the source is asked.
     """
@@ -82,8 +82,8 @@ class Wanted:
     def placed(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
         """The items, the wanted ones with the folders that they go to."""
         for item in items:
-            if not isinstance(item, Item) or item.state is not State.WANTED:
-                self.asked += isinstance(item, Item) and item.state is State.ASKED
+            if not isinstance(item, Item) or item.state is not PathDecision.WANTED:
+                self.asked += isinstance(item, Item) and item.state is PathDecision.ASKED
                 yield item
                 continue
             self.files, self.size = self.files + 1, self.size + item.entry.size
@@ -214,7 +214,7 @@ def with_arrived(items: Iterable[Item | Line], came: Came, run: str) -> Iterator
             yield item, came.others.get(entry.place)
 
 
-class Progress:
+class SummedProgress:
     """The sum of the progress of one rclone after another."""
 
     def __init__(self, on_progress: Callable[[EngineProgress], None]) -> None:

@@ -24,7 +24,7 @@ SPEAKS_AGAINST = re.compile(rb'"(?:doubtful|why|as_of|linked)":')
 """Fields in the rest of a line which mean that the entry has to be checked."""
 
 
-class State(IntEnum):
+class PathDecision(IntEnum):
     """The decision about a path. KEPT: its entry is done; WANTED: to be brought; LEFT: brought by a run without a
     point; LINKED: another path's file (a hard link); ASKED: it was not listed, which is believed once the source
     confirms it by name.
@@ -43,14 +43,14 @@ class Item(NamedTuple):
     """
 
     path: str
-    state: State
+    state: PathDecision
     entry: Entry
     old: Entry | None = None
 
 
 def is_wanted(item: Item | Line) -> TypeGuard[Item]:
     """True for a file that is to be brought."""
-    return isinstance(item, Item) and item.state is State.WANTED
+    return isinstance(item, Item) and item.state is PathDecision.WANTED
 
 
 def packed(item: Item | Line) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ def unpacked(values: tuple[Any, ...]) -> Item | Line:
     if len(values) == OF_A_LINE:
         return values
     path, state, entry, old, _ = values
-    return Item(path, State(state), Entry(*entry), old and Entry(*old))
+    return Item(path, PathDecision(state), Entry(*entry), old and Entry(*old))
 
 
 @dataclass
@@ -131,22 +131,22 @@ class Comparison:
             if old is not None and old.kind == "folder" and entry == Entry(path):
                 entry = old
             if entry.kind == "folder":
-                return Item(path, State.KEPT, entry._replace(why=why), old)
-            return Item(path, State.KEPT, self.excepted(entry, old, why), old)
+                return Item(path, PathDecision.KEPT, entry._replace(why=why), old)
+            return Item(path, PathDecision.KEPT, self.excepted(entry, old, why), old)
         if entry.kind != "file":
-            return Item(path, State.KEPT, entry, old)
+            return Item(path, PathDecision.KEPT, entry, old)
         if shared is not None and (first := self.first.setdefault(shared, path)) != path:
-            return Item(path, State.LINKED, entry._replace(linked=first), old)
+            return Item(path, PathDecision.LINKED, entry._replace(linked=first), old)
         if old is not None and old.kind == "file" and old.folder and self.is_same(entry, old):
-            return Item(path, State.KEPT, taken_over(entry, old), old)
-        return Item(path, State.WANTED, entry, old)
+            return Item(path, PathDecision.KEPT, taken_over(entry, old), old)
+        return Item(path, PathDecision.WANTED, entry, old)
 
     def _unlisted(self, path: str, old: Entry) -> Item | None:
         if why := self.exceptions.get(path) or self._why_above(path):
-            return Item(path, State.KEPT, self.excepted(old, old, why), old)
+            return Item(path, PathDecision.KEPT, self.excepted(old, old, why), old)
         if old.kind != "folder" and old.is_kept:
             if old.kind == "file" and self.is_asked(old):
-                return Item(path, State.ASKED, old, old)
+                return Item(path, PathDecision.ASKED, old, old)
             self.removed += 1
         return None
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from engines.rclone.bringing import is_as_wanted
-from engines.rclone.comparing import Item, State, is_wanted
+from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.misplaced import Unexplained
 from storage import layout
 from storage.points import arrived, runs
@@ -71,7 +71,7 @@ class Leftovers:
                 and (plan.stored or not missing.may_be(found[plan.place]))
             ):
                 entry = item.entry._replace(folder=plan.folder, stored=plan.stored)
-                yield item._replace(state=State.LEFT, entry=entry)
+                yield item._replace(state=PathDecision.LEFT, entry=entry)
             else:
                 yield item
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engines.base import BackupTask
 from engines.rclone import local
-from engines.rclone.comparing import Item, State, is_wanted, taken_over
+from engines.rclone.comparing import Item, PathDecision, is_wanted, taken_over
 from engines.rclone.point import digests_of_source, looks_same
 from external.processes.runner import StopSignal
 from storage.points.entries import Entry
@@ -80,7 +80,7 @@ class Likeness:
             same = {each.path for each in doubtful if each.old and found.get(each.path) == each.old.digest}
             for item in piece:
                 if isinstance(item, Item) and item.path in same and item.old:
-                    yield item._replace(state=State.KEPT, entry=taken_over(item.entry, item.old))
+                    yield item._replace(state=PathDecision.KEPT, entry=taken_over(item.entry, item.old))
                 else:
                     yield item
 

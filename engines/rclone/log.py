@@ -34,7 +34,7 @@ SKIPPED_LINK = "Can't follow symlink"
 
 
 @dataclass(frozen=True)
-class Problem:
+class LoggedError:
     """One error of rclone. `path` is the file concerned, relative to the source; empty if it concerns the whole run."""
 
     message: str
@@ -48,7 +48,7 @@ class RcloneLog:
 
     def __init__(self, redacted: Callable[[str], str] = str) -> None:
         self._redacted = redacted
-        self.problems: list[Problem] = []
+        self.problems: list[LoggedError] = []
         self.problem_count = 0
         self.summary = ""
         self.transferred = 0
@@ -78,15 +78,15 @@ class RcloneLog:
         return None
 
     @property
-    def everything(self) -> list[Problem]:
+    def everything(self) -> list[LoggedError]:
         """The problems; the last words of rclone if it named none."""
-        return self.problems or ([Problem(self.summary)] if self.summary else [])
+        return self.problems or ([LoggedError(self.summary)] if self.summary else [])
 
     def _take_problem(self, message: str, entry: dict[str, Any]) -> None:
         self.problem_count += 1
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
-        self.problems.append(Problem(cut(self._in_words(PREAMBLE.sub("", message))), self._shortened(path)))
+        self.problems.append(LoggedError(cut(self._in_words(PREAMBLE.sub("", message))), self._shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engines.base import BackupTask
 from engines.rclone.bringing import Problems, is_as_wanted
-from engines.rclone.comparing import Comparison, Item, State
+from engines.rclone.comparing import Comparison, Item, PathDecision
 from engines.rclone.local import is_as_listed
 from external.processes.runner import StopSignal
 from storage import layout
@@ -71,7 +71,7 @@ class Making:
                     self.files += item[2] != "folder"
                     yield item
                     continue
-                if item.state is State.LINKED:
+                if item.state is PathDecision.LINKED:
                     entry = self._linked(item)
                 if entry is None:
                     continue
@@ -87,17 +87,17 @@ class Making:
     def _made(self, item: Item, arrived: Arrived | None) -> Entry | None:
         """The entry of an item; None if the point does not name it, or only by another one."""
         match item.state:
-            case State.WANTED if arrived is None:
+            case PathDecision.WANTED if arrived is None:
                 self.failed += 1
                 return self.comparison.excepted(item.entry, item.old, self.problems.why(item.path))
-            case State.WANTED | State.LEFT:
+            case PathDecision.WANTED | PathDecision.LEFT:
                 return self._brought(item, arrived or (item.entry.size, ""))
-            case State.LINKED:
+            case PathDecision.LINKED:
                 return None
-            case State.ASKED if item.path in self.gone:
+            case PathDecision.ASKED if item.path in self.gone:
                 self.comparison.removed += 1
                 return None
-            case State.ASKED:
+            case PathDecision.ASKED:
                 return self.comparison.excepted(item.entry, item.old, NOT_GONE)
         return item.entry
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from engines.base import RunEnded, Verdict
-from engines.engine import Run
-from engines.rclone.bringing import Progress
+from engines.engine import EngineRun
+from engines.rclone.bringing import SummedProgress
 from engines.rclone.log import BREAKDOWN, RcloneLog
 from engines.rclone.options import common_arguments, option_environment
 from engines.rclone.presence import check_marker
@@ -15,13 +15,13 @@ from external.redaction import redacted
 from storage.places.rclone import LOGGED, command_line, line_by_line
 
 
-class RcloneRun(Run):
+class RcloneRun(EngineRun):
     """The runs of rclone for one source. `way`: the environment of an rclone that reaches it."""
 
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
         super().__init__(*run)
         self.log, self.entries = self._new_log(), 0
-        self.progress = Progress(self.on_progress)
+        self.progress = SummedProgress(self.on_progress)
         self.environment = option_environment(self.task.options, self.task.zone) | way
 
     def ask(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Judgement:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import IO
 
 from engines.rclone import bringing, misplaced
-from engines.rclone.bringing import Came, Lists, Problems, Wanted, is_as_wanted
+from engines.rclone.bringing import Came, Lists, Problems, WantedFiles, is_as_wanted
 from engines.rclone.comparing import Item, is_wanted, packed, unpacked
 from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
@@ -37,7 +37,7 @@ class Transfer:
     def __init__(self, run: RcloneRun, begun: Begun, opened: ExitStack) -> None:
         self.run, self.begun, self.opened = run, begun, opened
         self.task, self.store = run.task, run.store
-        self.wanted = Wanted(begun.name, Lists(opened), run.task.source.kind == "local")
+        self.wanted = WantedFiles(begun.name, Lists(opened), run.task.source.kind == "local")
         self.came, self.problems = Came(opened.enter_context(Sorted())), Problems()
         self.refused = set[str]()
         self.warnings: list[str] = []

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from engines.base import Verdict
-from engines.rclone.log import BREAKDOWN, IGNORED, Problem, RcloneLog, cut
+from engines.rclone.log import BREAKDOWN, IGNORED, LoggedError, RcloneLog, cut
 from storage.points.store import PARTIAL_SUFFIX
 
 BROKE_DOWN = (
@@ -76,7 +76,7 @@ class Judgement:
 
     verdict: Verdict
     text: str = ""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[LoggedError, ...] = ()
     unnamed: int = 0
     is_silent: bool = False
     exit_code: int = 0
@@ -110,7 +110,7 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
     return Judgement(Verdict.SOURCE_FAILED, meaning + detail, exit_code=exit_code)
 
 
-def _is_of_the_repository(problem: Problem, destination: str) -> bool:
+def _is_of_the_repository(problem: LoggedError, destination: str) -> bool:
     """True if a problem may be about the repository. It is a suspicion: a source can send such a message.
     `backups.copying.handler` tries the repository itself.
     """
@@ -119,14 +119,14 @@ def _is_of_the_repository(problem: Problem, destination: str) -> bool:
     return about_it and bool(NOT_WRITABLE.search(words))
 
 
-def _words(problem: Problem) -> str:
+def _words(problem: LoggedError) -> str:
     """The message without the file's name: a file may be called `connection refused`."""
     if not problem.path:
         return problem.message
     return re.sub(rf'(?<=[/"]){re.escape(problem.path)}(?=[:".]|$)', "", problem.message)
 
 
-def describe(problem: Problem) -> str:
+def describe(problem: LoggedError) -> str:
     """The problem as a line for users."""
     if QUOTE in problem.path:
         return cut(f"{problem.path}: rclone cannot copy what has ‛ (U+201B) in its name: rename it")

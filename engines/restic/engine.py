@@ -18,7 +18,7 @@ from typing import Any
 
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from engines.dumps import DUMP, DumpEngine
-from engines.engine import Engine, OnProgress, Run
+from engines.engine import Engine, EngineRun, OnProgress
 from engines.rclone.presence import check_folder
 from engines.restic.options import options_of
 from engines.results import WARNINGS, without_secrets
@@ -32,7 +32,7 @@ from storage.places.locks import Busy
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import note_incomplete, tag_arguments, time_argument
-from storage.restic.verdicts import PARTIAL, Trouble, problem_of
+from storage.restic.verdicts import PARTIAL, ResticTrouble, problem_of
 
 MARK_SECONDS = 60.0
 DONE = (Verdict.SUCCEEDED, Verdict.WARNINGS)
@@ -66,7 +66,7 @@ class ResticEngine(Engine):
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
         """Make a snapshot. `snapshot` is the name of the point, and restic's id after a slash."""
         check_folder(task)
-        run = Run(task, stop, on_progress)
+        run = EngineRun(task, stop, on_progress)
         if task.source.kind == "local":
             options = options_of(task.options, task.source.path)
             return _marked(task, _snapshot(run, Path(task.source.path), options, self._writer))
@@ -78,7 +78,7 @@ class ResticEngine(Engine):
         """The engine's name in a manifest: a drill of a dump depends on the engine that wrote it."""
         return RESTIC if self.first.name == RCLONE else self.first.name
 
-    def _stage_first(self, run: Run, directory: Path) -> EngineResult:
+    def _stage_first(self, run: EngineRun, directory: Path) -> EngineResult:
         try:
             fetched, files = self.first.stage(run.task, directory, run.stop, run.on_progress)
         except (StorageFailed, OSError) as error:
@@ -150,7 +150,7 @@ def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
     return made
 
 
-def _snapshot(run: Run, folder: Path, options: tuple[str, ...], writer: str) -> EngineResult:
+def _snapshot(run: EngineRun, folder: Path, options: tuple[str, ...], writer: str) -> EngineResult:
     """Make the snapshot of a folder of this host; `writer`: the engine that wrote the folder. Raises: what `result_of`
     takes.
     """
@@ -181,10 +181,10 @@ def _snapshot(run: Run, folder: Path, options: tuple[str, ...], writer: str) -> 
             )
             return _result(task, name, seen, is_partial=code == PARTIAL)
         except ResticFailed as error:
-            if error.trouble is Trouble.NO_SNAPSHOT and parent:
+            if error.trouble is ResticTrouble.NO_SNAPSHOT and parent:
                 parent = ()  # it was removed: restic looks for one itself
                 continue
-            if error.trouble is Trouble.NO_SOURCE:
+            if error.trouble is ResticTrouble.NO_SOURCE:
                 text = "; ".join([str(error), *seen.problems[:3]])
                 raise RunEnded(Verdict.SOURCE_FAILED, text) from None
             raise

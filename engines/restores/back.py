@@ -27,11 +27,11 @@ from storage.places.rclone import expected, rows_to
 from storage.points.batches import batches
 from storage.points.files import Kept, differs, is_time_of, nanoseconds, path_in
 from storage.points.manifests import Entry
-from storage.points.moving import Moved
+from storage.points.moving import TransferProgress
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
 from storage.restoring import into_folder, targets
-from storage.restoring.base import KEPT_TEXTS, Refused, Report, Restoring, Step, TargetFailed, Wish
+from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, Restoring, TargetFailed, Wish
 from storage.restoring.into_folder import BATCH_FILES, SHOWN
 
 SCRATCH_BYTES = 2**30
@@ -43,7 +43,9 @@ Found = dict[str, tuple[int, str]]
 """Path → size and time of an existing file."""
 
 
-def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
+def put_back(
+    wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[RestoreProgress], None]
+) -> Report:
     """Restore below `wish.target` in the source ("." is the source itself); block until done.
 
     Raises: what `into_folder.restore` raises.
@@ -51,7 +53,7 @@ def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step:
     if source.kind == "local":
         folder = Path(source.path) / wish.target  # its path must not contain a link, or the restore is refused
         if not Path(source.path).is_dir():
-            raise Refused(f"there is no directory {source.path} here: is its volume mounted?")
+            raise RestoreRefused(f"there is no directory {source.path} here: is its volume mounted?")
         return into_folder.restore_to_stay(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
     with opened(store, wish.assignment, wish.point, cache) as tree, way_to(source, store.location) as environment:
         location = dataclasses.replace(store.location, environment=environment)
@@ -63,7 +65,13 @@ def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step:
 
 class _Back(Restoring):
     def __init__(
-        self, wish: Wish, store: Store, tree: Tree, source: SourceSpec, target: str, on_step: Callable[[Step], None]
+        self,
+        wish: Wish,
+        store: Store,
+        tree: Tree,
+        source: SourceSpec,
+        target: str,
+        on_step: Callable[[RestoreProgress], None],
     ) -> None:
         super().__init__(wish, store, tree, f"{source.name}: {source.path}/{wish.target}".removesuffix("/."), on_step)
         self.source, self.target = source, Location(target, target)
@@ -86,7 +94,7 @@ class _Back(Restoring):
             return report
         if collisions and not self.wish.overwrite:
             names = ", ".join(collisions[:SHOWN]) + (", …" if len(collisions) > SHOWN else "")
-            raise Refused(
+            raise RestoreRefused(
                 f"{len(collisions):,} files at {self.source.name} differ from this point ({names}): restore into a "
                 "folder beside them, or choose to replace what differs"
             )
@@ -157,7 +165,7 @@ class _Back(Restoring):
         targets.check_room(scratch, max(sizes, default=0), "name a larger one in the worker's TMPDIR")
         for batch in batches(small, BATCH_FILES, most, size_of):
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                Scratch(self, Path(folder), differing).bring(batch)
+                ScratchBatch(self, Path(folder), differing).bring(batch)
         for entry in wanted:
             if entry.path in large:
                 self._copy_straight(entry, differing)
@@ -220,7 +228,7 @@ class _Back(Restoring):
 
 
 @dataclasses.dataclass
-class Scratch:
+class ScratchBatch:
     """A batch of files on its way through a folder of this host. `differing`: the paths that are replaced."""
 
     back: _Back
@@ -280,7 +288,7 @@ class Scratch:
         return later
 
     def _copy(self, tree: Path, paths: list[str], option: str) -> None:
-        moved = Moved()
+        moved = TransferProgress()
         how = ("copy", "--no-traverse", option, "--stats=500ms", "--stats-log-level=ERROR", *OPTIONS)
         watched: dict[str, Any] = {"on_line": moved.take, "sign_of_life": lambda: (moved.size, moved.files)}
         try:

@@ -29,7 +29,7 @@ from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
 from storage.restoring import into_folder
-from storage.restoring.base import Refused, Step, TargetFailed, Wish
+from storage.restoring.base import RestoreProgress, RestoreRefused, TargetFailed, Wish
 
 ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
 """Up to so many files and bytes everything is restored; of a larger point, a sample of so many files, with at most so
@@ -73,7 +73,7 @@ def drill(
     store: Store,
     assignment: str,
     scratch: Scratch,
-    on_step: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[RestoreProgress], None] = lambda step: None,
     newest: str = "",
     source_kind: str = "",
 ) -> Drilled:
@@ -95,7 +95,7 @@ def drill(
         if kind is not None:
             try:
                 sample = loading.files_in(tree, kind.FILES)
-            except Refused as error:
+            except RestoreRefused as error:
                 return Drilled(points[-1], tree.total()[0], error=str(error))
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)

@@ -21,24 +21,24 @@ from external.processes.confinement import readable_by
 from external.processes.programs import find_postgresql_program
 from storage.points.manifests import Entry
 from storage.points.trees import Tree
-from storage.restoring.base import Refused, TargetFailed
+from storage.restoring.base import RestoreRefused, TargetFailed
 
 
 def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:
-    """The entries with those names in a point, which must have the first one. Raises: Refused for one that is a link or
-    a folder.
+    """The entries with those names in a point, which must have the first one. Raises: RestoreRefused for one that is a
+    link or a folder.
     """
     found = [entry for name in names if (entry := tree.entry(name))]
     for entry in found:
         if entry.kind != "file":
-            raise Refused(
+            raise RestoreRefused(
                 f"the point names {entry.path} as a {entry.kind}, and a dump is a file: no backup writes that, so do "
                 "not trust what is in that repository"
             )
         if not entry.is_kept:
-            raise Refused(f"the point has no {entry.path}: {entry.why}")
+            raise RestoreRefused(f"the point has no {entry.path}: {entry.why}")
     if not found or found[0].path != names[0]:
-        raise Refused(f"the point holds no {names[0]}: it is of another kind of source")
+        raise RestoreRefused(f"the point holds no {names[0]}: it is of another kind of source")
     return found
 
 

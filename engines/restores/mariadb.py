@@ -42,7 +42,7 @@ from external.processes.runner import Ended
 from storage.points.store import Stopped, Store
 from storage.points.trees import opened
 from storage.restoring import into_folder
-from storage.restoring.base import Refused, Report, Step, TargetFailed, Wish
+from storage.restoring.base import Report, RestoreProgress, RestoreRefused, TargetFailed, Wish
 
 LONGEST_PROPERTIES = 131_072
 FILES = (DATABASE, PROPERTIES)
@@ -95,7 +95,7 @@ def create(
     store: Store,
     source: SourceSpec,
     cache: Path,
-    on_step: Callable[[Step], None],
+    on_step: Callable[[RestoreProgress], None],
     loader: Scratch | None = None,
     terms: Terms = USUAL,
 ) -> Report:
@@ -103,13 +103,13 @@ def create(
     asked, and the things that would be left out are named as failed. The client that loads it is the worker's, whatever
     the `loader`: it reads SQL and no other files.
 
-    Raises: Refused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
+    Raises: RestoreRefused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
     """
     name = str(wish.target)
     server = AtSource(source, store)
     exists, left_by = server.ask(LOOK.format(fact=FACT, name=text_of(name), table=UNFINISHED))
     if exists != "0" and left_by == "-":
-        raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
+        raise RestoreRefused(f"there is a database {name!r} at {source.name} already; name one that is not there")
     with loading.scratch_beside(cache) as scratch:
         with opened(store, wish.assignment, wish.point, cache) as tree:
             paths = tuple(each.path for each in loading.files_in(tree, FILES))
@@ -150,17 +150,19 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
     try:
         loader = server.make_loader(name, token, f"aA1-{secrets.token_urlsafe(24)}")
         if not (loader or terms.trusted):
-            raise Refused(needs_trust("@".join(server.account), server.source.name))
+            raise RestoreRefused(needs_trust("@".join(server.account), server.source.name))
         report.not_set += [NO_RIGHTS] if loader else [NO_RIGHTS, WITHOUT_LOADER]
         loaded = load(server, name, files, contents, loader)
         if server.ask(is_mine) != ["1"]:
             raise TargetFailed(overtaken)
         if loaded.failures and contents.rows and not loaded.tables:
-            raise Refused(f"{server.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
+            raise RestoreRefused(
+                f"{server.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}"
+            )
         server.ask(f"DROP TABLE {name_of(name)}.{UNFINISHED};")
     except BaseException as error:
         whose = [""]
-        with suppress(TargetFailed, Refused, Stopped):  # if the server went away, the first error reports it
+        with suppress(TargetFailed, RestoreRefused, Stopped):  # if the server went away, the first error reports it
             if (whose := server.ask(is_mine)) == ["1"]:
                 server.ask(drop)
         if whose == ["0"] and isinstance(error, TargetFailed):  # the account that loads has gone with it

@@ -28,7 +28,7 @@ from engines.restores.terms import USUAL, Terms, foreseen
 from storage.points.store import Store
 from storage.points.trees import opened
 from storage.restoring import into_folder
-from storage.restoring.base import KEPT_TEXTS, Refused, Report, Step, TargetFailed, Wish
+from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, TargetFailed, Wish
 
 FILES = (DATABASE, GLOBALS, PROPERTIES)
 AGAIN_LATER = ("08", "40", "53", "55", "57", "58")
@@ -45,7 +45,7 @@ def create(
     store: Store,
     source: SourceSpec,
     cache: Path,
-    on_step: Callable[[Step], None],
+    on_step: Callable[[RestoreProgress], None],
     loader: Scratch | None = None,
     terms: Terms = USUAL,
 ) -> Report:
@@ -53,7 +53,7 @@ def create(
     asked, and the things that would be left out are named as failed. `loader`: the account and the programs that load
     it.
 
-    Raises: Refused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
+    Raises: RestoreRefused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
     """
     import psycopg
 
@@ -61,7 +61,9 @@ def create(
     try:
         with connected(source) as server, loading.scratch_beside(cache) as scratch:
             if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
-                raise Refused(f"there is a database {name!r} at {source.name} already; name one that is not there")
+                raise RestoreRefused(
+                    f"there is a database {name!r} at {source.name} already; name one that is not there"
+                )
             _check_rights(server, source)
             if not server.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (name,)).fetchone()[0]:
                 raise TargetFailed(f"another restore makes the database {name!r} at {source.name}")
@@ -79,7 +81,7 @@ def create(
                 loaded = Filling(server, source, store, dump, asked.like, loader, terms).make(name)
     except psycopg.Error as error:
         if _is_final(error):
-            raise Refused(f"{source.name}: {first_line(error)}") from None
+            raise RestoreRefused(f"{source.name}: {first_line(error)}") from None
         raise TargetFailed(f"{source.name}: {first_line(error)}") from None
     more = f", with the roles that were missing: {', '.join(made)}" if made else ""
     leftover.note(report, loaded, cache.parent, f"{wish.point}-{name}", "")
@@ -99,7 +101,7 @@ class _Asked:
 
 
 def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path, folder: Path, terms: Terms) -> _Asked:
-    """Fetch the small files, and ask the server for what they need. Raises: Refused if there is no room;
+    """Fetch the small files, and ask the server for what they need. Raises: RestoreRefused if there is no room;
     StorageFailed.
     """
     paths = _files(wish, store, cache)
@@ -114,12 +116,14 @@ def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path,
 
 
 def _check_rights(server: Any, source: SourceSpec) -> None:
-    """Check the account's rights before a dump is fetched, which may take hours. Raises: Refused."""
+    """Check the account's rights before a dump is fetched, which may take hours. Raises: RestoreRefused."""
     who, may, is_standby = server.execute(RIGHTS).fetchone()
     if is_standby:
-        raise Refused(f"{source.name} is a standby, which takes no new database: restore to its primary server")
+        raise RestoreRefused(f"{source.name} is a standby, which takes no new database: restore to its primary server")
     if not may:
-        raise Refused(f"{source.name}: the role {who} may not create a database there: ALTER ROLE {who} CREATEDB")
+        raise RestoreRefused(
+            f"{source.name}: the role {who} may not create a database there: ALTER ROLE {who} CREATEDB"
+        )
 
 
 def _is_final(error: Any) -> bool:

@@ -26,7 +26,7 @@ from storage.points.store import Stopped, StorageFailed, Store
 from storage.points.trees import opened, versions_of
 from storage.recover.instructions import LOST
 from storage.restoring import into_folder
-from storage.restoring.base import Refused, Report, Step, TargetFailed, Wish
+from storage.restoring.base import Report, RestoreProgress, RestoreRefused, TargetFailed, Wish
 from storage.stores import store_of
 
 
@@ -53,7 +53,7 @@ def at_store(do: Callable[..., Any]) -> Callable[..., Any]:
         except OSError as error:
             raise TargetFailed(f"{error.filename or 'the target'}: {error.strerror or error}") from error
         except ValueError as error:
-            raise Refused(str(error)) from error
+            raise RestoreRefused(str(error)) from error
         return asdict(found) if is_dataclass(found) and not isinstance(found, type) else found
 
     return work
@@ -125,7 +125,7 @@ def drill(store: Store, assignment: str, scratch: dict[str, Any], newest: str, s
 versions = at_store(versions_of)
 
 
-def _say_step(step: Step) -> None:
+def _say_step(step: RestoreProgress) -> None:
     say({"step": asdict(step)})
 
 
@@ -133,7 +133,7 @@ _NAMES = ("points", "index", "versions", "restore", "fetch", "put_back", "create
 PROGRAM = Program(
     __name__,
     dict.fromkeys(_NAMES, __name__),
-    {"failed here": TargetFailed, "refused": Refused, "stopped": Stopped, "failed": StorageFailed},
+    {"failed here": TargetFailed, "refused": RestoreRefused, "stopped": Stopped, "failed": StorageFailed},
 )
 
 

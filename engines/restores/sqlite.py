@@ -21,7 +21,7 @@ from storage.folders.beneath import PASS, Beneath, empty
 from storage.points.store import Store
 from storage.points.trees import opened
 from storage.restoring import into_folder, targets
-from storage.restoring.base import Refused, Report, Step, TargetFailed, Wish
+from storage.restoring.base import Report, RestoreProgress, RestoreRefused, TargetFailed, Wish
 
 FILES = (DATABASE,)
 BESIDE = ("", "-wal", "-shm", "-journal")
@@ -33,7 +33,7 @@ def create(
     store: Store,
     source: SourceSpec,
     cache: Path,
-    on_step: Callable[[Step], None],
+    on_step: Callable[[RestoreProgress], None],
     loader: Scratch | None = None,
     terms: Terms = USUAL,
 ) -> Report:
@@ -41,16 +41,16 @@ def create(
     it, so it needs neither a `loader` nor `terms`.
 
     It belongs to the account of the source's file, with the same mode. An interrupted restore leaves no such file.
-    Raises: Refused for a name that is taken; what `into_folder.restore` raises.
+    Raises: RestoreRefused for a name that is taken; what `into_folder.restore` raises.
     """
     file = Path(source.path).with_name(wish.target.name)
     if not file.parent.is_dir():
-        raise Refused(f"there is no directory {file.parent} here: is its volume mounted?")
+        raise RestoreRefused(f"there is no directory {file.parent} here: is its volume mounted?")
     with opened(store, wish.assignment, wish.point, cache) as tree:
         loading.files_in(tree, FILES)
     with targets.opened(file.parent) as home:
         if taken := next((each for end in BESIDE if home.exists(os.fsencode(each := f"{file.name}{end}"))), None):
-            raise Refused(f"there is a file {file.with_name(taken)} already; name one that is not there")
+            raise RestoreRefused(f"there is a file {file.with_name(taken)} already; name one that is not there")
         if wish.dry_run:
             unmade = replace(wish, target=file.with_name(f".restore-{secrets.token_hex(8)}"), paths=FILES)
             return replace(into_folder.restore(unmade, store, cache, on_step), target=f"{source.name}: {file}")
@@ -96,7 +96,7 @@ def _put(scratch: Beneath, home: Beneath, file: Path, source: str) -> None:
     try:
         os.link(whole, file.name, src_dir_fd=directory, dst_dir_fd=home.descriptor, follow_symlinks=False)
     except FileExistsError:
-        raise Refused(f"there is a file {file} already; name one that is not there") from None
+        raise RestoreRefused(f"there is a file {file} already; name one that is not there") from None
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:

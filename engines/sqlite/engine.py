@@ -12,7 +12,7 @@ from typing import Any
 
 from engines.base import BackupTask, RunEnded, Verdict
 from engines.dumps import Dump, DumpEngine
-from engines.engine import Run
+from engines.engine import EngineRun
 from external.processes.orders import NoAnswer, Order
 from external.processes.runner import Ended, StopSignal
 from external.processes.serving import Program
@@ -69,7 +69,7 @@ class SqliteEngine(DumpEngine):
     def look(self, task: BackupTask, stop: StopSignal) -> str:
         looking = new_order()
         argv = (*PROGRAM, "look", task.source.path, f"{task.connect_timeout:g}")
-        ended = Run(task, stop).start(argv, on_line=looking.on_line)
+        ended = EngineRun(task, stop).start(argv, on_line=looking.on_line)
         tables = answer_of(looking, ended, task.source.path)["tables"]
         return f"the database may be read: it has {tables:,} tables"
 

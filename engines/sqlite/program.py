@@ -35,7 +35,7 @@ HARMLESS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "qu
 NAMES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
 
 
-class Failed(Exception):
+class SqliteFailed(Exception):
     """A failure. `why`: away, locked, journal, damaged, full or source; a text; and the name of SQLite's error, if it
     is one.
     """
@@ -44,7 +44,7 @@ class Failed(Exception):
         super().__init__(why, text, name)
 
 
-class BegunAnew(Exception):
+class ChangedTooOften(Exception):
     """A writer changed the database between two steps, too often."""
 
 
@@ -54,7 +54,7 @@ def copy(source: str, target: str, seconds: str) -> dict[str, Any]:
     is_wal = database.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     try:
         _copy(database, target, float(seconds), holds=is_wal)
-    except BegunAnew:
+    except ChangedTooOften:
         _copy(database, target, float(seconds), holds=True)
     return {}
 
@@ -71,12 +71,12 @@ def _copy(database: sqlite3.Connection, target: str, seconds: float, *, holds: b
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             locked_at = locked_at or time.monotonic()
             if time.monotonic() - locked_at > seconds:
-                raise Failed("locked", f"for {seconds:g} s")
+                raise SqliteFailed("locked", f"for {seconds:g} s")
             return
         locked_at = None
         beginnings, least = beginnings + (remaining > least), remaining
         if beginnings > BEGINNINGS and not holds:
-            raise BegunAnew
+            raise ChangedTooOften
         say_alive(total - remaining)
 
     size = database.execute("PRAGMA page_size").fetchone()[0]
@@ -106,7 +106,7 @@ def check(file: str, *account: str) -> dict[str, Any]:
         database.set_progress_handler(lambda: say_alive(0), LOOK_EVERY)
         problems = [row[0] for row in database.execute(f"PRAGMA integrity_check({PROBLEMS})")]
         if problems != ["ok"]:
-            raise Failed("damaged", "; ".join(problems))
+            raise SqliteFailed("damaged", "; ".join(problems))
         unread = list[str]()
         for (name,) in database.execute(NAMES).fetchall():
             quoted = '"' + name.replace('"', '""') + '"'
@@ -120,12 +120,12 @@ def check(file: str, *account: str) -> dict[str, Any]:
 
 
 def open_to_read(file: str, seconds: float, *, immutable: bool = False) -> sqlite3.Connection:
-    """Open a database for reading only. Raises: Failed, OSError if it is not a file."""
+    """Open a database for reading only. Raises: SqliteFailed, OSError if it is not a file."""
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):
-            raise Failed("source", "it is no file")
+            raise SqliteFailed("source", "it is no file")
     except FileNotFoundError:
-        raise Failed("away", "there is no such file") from None
+        raise SqliteFailed("away", "there is no such file") from None
     flags = "mode=ro&immutable=1" if immutable else "mode=ro"
     database = sqlite3.connect(f"file:{quote(file)}?{flags}", uri=True, timeout=seconds, isolation_level=None)
     for pragma in HARMLESS:
@@ -164,17 +164,17 @@ def main() -> None:
     do, *arguments = sys.argv[1:]
     try:
         say({"answer": ORDERS[do](*arguments)})
-    except (Failed, sqlite3.Error, OSError) as error:
+    except (SqliteFailed, sqlite3.Error, OSError) as error:
         say({"raised": "failed", "with": failed(error).args})
 
 
-def failed(error: Exception) -> Failed:
+def failed(error: Exception) -> SqliteFailed:
     if isinstance(error, sqlite3.Error):
         name = getattr(error, "sqlite_errorname", "")
-        return Failed(next((why for start, why in WHY if name.startswith(start)), "source"), str(error), name)
+        return SqliteFailed(next((why for start, why in WHY if name.startswith(start)), "source"), str(error), name)
     if isinstance(error, OSError):
-        return Failed("source", error.strerror or str(error))
-    assert isinstance(error, Failed)  # noqa: S101
+        return SqliteFailed("source", error.strerror or str(error))
+    assert isinstance(error, SqliteFailed)  # noqa: S101
     return error
 
 

@@ -244,7 +244,9 @@ def _download(request: HttpRequest, place: BrowsedPlace) -> StreamingHttpRespons
         stream, length, name = _archived(place), None, f"{name}-{place.point}.tar"
     answer = StreamingHttpResponse(downloads.Download(stream), content_type="application/octet-stream")
     what = f"{request.user} downloads {place.path or 'all'} of {place.assignment.source} as of {place.point}"
-    line = decisions.Line("downloaded", f"{what}: {several(files, 'file')}", KIND, f"assignment:{place.assignment.pk}")
+    line = decisions.DecisionLine(
+        "downloaded", f"{what}: {several(files, 'file')}", KIND, f"assignment:{place.assignment.pk}"
+    )
     decisions.doing_all([line], database_clock())
     shown = "".join(each if each.isprintable() else "_" for each in name)
     answer.headers["Content-Disposition"] = content_disposition_header(True, shown) or "attachment"

@@ -72,9 +72,9 @@ class PolicyForm(DeclaredForm):
 
     class Meta:
         model = Policy
-        fields = tuple(name for name in policies.Policy.model_fields if name not in SCHEDULE_FIELDS)
+        fields = tuple(name for name in policies.PolicyDeclaration.model_fields if name not in SCHEDULE_FIELDS)
         labels = {"ping_url": "Ping URL"}
-        field_classes = duration_fields(policies.Policy)
+        field_classes = duration_fields(policies.PolicyDeclaration)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -23,7 +23,7 @@ from fleet.status.alike import failing_alike
 from fleet.status.conditions import DOUBTFUL
 from fleet.status.of_all import in_status
 from operations.admin.filters import Linked
-from sources.domain.status import NEEDS_A_PERSON, Status
+from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
 from sources.models import Assignment, Copy, Policy
 
 
@@ -106,16 +106,16 @@ class StatusFilter(admin.SimpleListFilter):
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(IN_NEED, IN_NEED), *((status.value, status.value) for status in Status)]
+        return [(IN_NEED, IN_NEED), *((status.value, status.value) for status in ProtectionStatus)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         wanted = self.wanted()
         return queryset.filter(may_be(wanted, timezone.now()), status__in=wanted) if wanted else queryset
 
-    def wanted(self) -> Collection[Status]:
+    def wanted(self) -> Collection[ProtectionStatus]:
         """The chosen statuses; empty for any."""
         value = self.value()
-        return NEEDS_A_PERSON if value == IN_NEED else {status for status in Status if status == value}
+        return NEEDS_A_PERSON if value == IN_NEED else {status for status in ProtectionStatus if status == value}
 
 
 class StatusOfSourceFilter(StatusFilter):

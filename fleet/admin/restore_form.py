@@ -59,5 +59,5 @@ class RestoreForm(forms.Form):
 
 def _field(name: str, kind: type[forms.Field], widget: Any) -> forms.Field:
     """A field with the label and the help text of the declaration."""
-    declared = resources.Restore.model_fields[name]
+    declared = resources.RestoreDeclaration.model_fields[name]
     return kind(required=False, widget=widget, label=declared.title, help_text=f"{declared.description}.")

@@ -41,7 +41,7 @@ from fleet.status import with_assignment_status, with_status
 from fleet.status.ordering import FEW, worst_first
 from operations.admin.decisions import log_url
 from sources import planning
-from sources.domain.status import COLOURS, Status
+from sources.domain.status import COLOURS, ProtectionStatus
 from sources.models import Assignment, Source
 
 MORNING = time(9, tzinfo=UTC)
@@ -118,7 +118,7 @@ class AssignmentInline(TabularInline):
         return format_html('<a href="{}?{}">records</a>', reverse("admin:jobs_backlogrecord_changelist"), subject)
 
 
-class WorstFirst(ByIds):
+class WorstFirstPage(ByIds):
     """A page of the list, with sources that need attention first unless another order is asked for: found for all
     sources at once, since to sort them by their status one by one takes seconds.
     """
@@ -133,7 +133,7 @@ class WorstFirst(ByIds):
         if ORDER_VAR in self.params or (self.show_all and self.can_show_all):
             return super().ids_of_page()
         first = (self.page_num - 1) * self.list_per_page
-        if self.params.get(StatusOfSourceFilter.parameter_name) in set(Status):  # all are in one
+        if self.params.get(StatusOfSourceFilter.parameter_name) in set(ProtectionStatus):  # all are in one
             by_name = self.queryset.prefetch_related(None).order_by("name").values_list("pk", flat=True)
             return list(by_name[first : first + self.list_per_page])
         few, now = self.result_count <= FEW, timezone.now()
@@ -175,7 +175,7 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
     readonly_fields = ("shown_last_woken_at", "log", "not_kept", *AGENT_FIELDS)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return WorstFirst
+        return WorstFirstPage
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
         sources = super().get_queryset(request).with_protection()

@@ -16,7 +16,7 @@ from declarations.unknown import no_such
 from external.formatting import moment
 from fleet.explaining.assignments import explain
 from fleet.explaining.history import explain_at
-from fleet.explaining.when import RNG, Expected, Snapshot, snapshot
+from fleet.explaining.when import RNG, Expected, QueueSnapshot, snapshot
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations.backlog.reason import Code, Explanation, Reason
@@ -83,7 +83,7 @@ def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> 
 
 
 def _expected(
-    assignment: Assignment, record: BacklogRecord | None, seen: Snapshot, rng: random.Random, go_on: GoOn
+    assignment: Assignment, record: BacklogRecord | None, seen: QueueSnapshot, rng: random.Random, go_on: GoOn
 ) -> Expected:
     if record is not None and record.status in UNFINISHED:
         return seen.expect(record, rng, go_on)

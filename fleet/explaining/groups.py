@@ -71,7 +71,7 @@ class _Group(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class ReasonGroup:
     """The number of sources under policies that a reason keeps from running, and some of them by name."""
 
     code: Code
@@ -84,7 +84,7 @@ class Group:
         return {"code": str(self.code), "what": WHAT[self.code], "number": self.number, "names": list(self.names)}
 
 
-def explain_all(now: datetime, go_on: Callable[[], object] = lambda: None) -> list[Group]:
+def explain_all(now: datetime, go_on: Callable[[], object] = lambda: None) -> list[ReasonGroup]:
     """All groups, the largest first. A number of statements that does not grow with the sources. `go_on` is called for
     each group before it is looked at, and may raise."""
     with connection.cursor() as cursor:
@@ -99,7 +99,7 @@ def explain_all(now: datetime, go_on: Callable[[], object] = lambda: None) -> li
         code = Code(row.code) if row.code else _first(examples.get(row.example or 0), around)
         numbers[code] += row.number
         names[code] += row.names
-    found = [Group(code, number, tuple(sorted(names[code])[:NAMED])) for code, number in numbers.items()]
+    found = [ReasonGroup(code, number, tuple(sorted(names[code])[:NAMED])) for code, number in numbers.items()]
     return sorted(found, key=lambda group: (-group.number, group.code))
 
 

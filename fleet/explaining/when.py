@@ -18,11 +18,11 @@ from django.db import connection
 
 from external.formatting import moment, several
 from fleet.foreseeing.durations import known_durations
-from fleet.foreseeing.intervals import Group, interval
+from fleet.foreseeing.intervals import ForecastGroup, interval
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.obstacles import paused
-from operations.backlog.starts import Runner, State, Waiter, starts
+from operations.backlog.starts import QueueState, Runner, Waiter, starts
 from operations.backlog.surroundings import Surroundings, title_of
 from operations.backlog.throttling import Head
 from schedules.time_limits import GoOn, for_ever
@@ -95,12 +95,12 @@ class Presence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class QueueSnapshot:
     """The queue of backups as it is read once; estimates are functions of it. `presence`: by the ids of records that
     have to be asked first.
     """
 
-    state: State
+    state: QueueState
     ratios: Sequence[float]
     firsts: Sequence[float]
     presence: dict[int, Presence]
@@ -125,11 +125,11 @@ class Snapshot:
         median, low, high = (now + timedelta(seconds=each) for each in (seconds.median, seconds.low, seconds.high))
         return Expected(record.pk, median, low, high)
 
-    def _group(self, record: BacklogRecord) -> Group:
+    def _group(self, record: BacklogRecord) -> ForecastGroup:
         presence = self.presence.get(record.pk)
         if presence is None:
-            return Group.READY
-        return Group.ALWAYS if presence.answered == presence.asked else Group.THERE
+            return ForecastGroup.READY
+        return ForecastGroup.ALWAYS if presence.answered == presence.asked else ForecastGroup.THERE
 
     def _unqualified(self, record: BacklogRecord, go_on: GoOn) -> str:
         """The reason why there is no estimate; empty if there is one."""
@@ -163,7 +163,7 @@ class Snapshot:
 
     def _run(self, wanted: int, rng: random.Random, go_on: GoOn) -> datetime | None:
         there = [each for each in self.state.waiting if each.head.id == wanted or self._is_there(each, rng)]
-        state = State(**{**vars(self.state), "waiting": there})
+        state = QueueState(**{**vars(self.state), "waiting": there})
         return starts(state, lambda each: self._draw(each, rng), wanted, go_on).get(wanted)
 
     def _is_there(self, waiter: Waiter, rng: random.Random) -> bool:
@@ -185,7 +185,7 @@ class Snapshot:
         return rng.choice(known) if known else inf
 
 
-def snapshot(now: datetime) -> Snapshot:
+def snapshot(now: datetime) -> QueueSnapshot:
     """Read the facts for estimates, in some dozen statements, and one for each lane and queue."""
     lanes = dict(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
     rows = BacklogRecord.objects.filter(kind=KIND).defer("last_error")
@@ -203,13 +203,13 @@ def snapshot(now: datetime) -> Snapshot:
     ]
     around = Surroundings([], now)
     caps = Throttle.objects.values_list("pk", "max_in_flight", "rate")
-    state = State(
+    state = QueueState(
         now, around.units[BACKUPS], running, [_waiter(each, now) for each in (*ready, *waiting)], lanes,
         {pk: most for pk, most, _ in caps},
     )  # fmt: skip
     to_ask = [each for each in (*ready, *waiting) if each.queue != BACKUPS]
     ratios, firsts = known_durations()
-    return Snapshot(
+    return QueueSnapshot(
         state, ratios, firsts, _presence(to_ask, now), {pk for pk, _, rate in caps if rate}, _stopped(around)
     )
 

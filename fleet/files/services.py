@@ -17,7 +17,7 @@ from sources.models import Assignment, Backup, Copy, Policy, Source
 Row = dict[str, Any]
 
 
-class SourceOfFleet(resources.Source):
+class SourceOfFleet(resources.SourceDeclaration):
     """A source, with all policies that it is under. Left out, they stay as they are."""
 
     policies: Annotated[list[Reference], AfterValidator(lambda names: sorted(set(names)))] = Field(
@@ -55,7 +55,7 @@ class SourcesOfFleet(source_edits.Sources):
         return rows
 
     def values(self, row: Any) -> Row:
-        own = {name: getattr(row, name) for name in resources.Source.model_fields}
+        own = {name: getattr(row, name) for name in resources.SourceDeclaration.model_fields}
         under = row.wanted if hasattr(row, "wanted") else getattr(row, "under", {})
         return own | {"policies": sorted(under)}
 

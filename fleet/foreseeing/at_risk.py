@@ -13,7 +13,7 @@ from typing import Any
 
 from declarations.surfaces.patience import TookTooLong, at_most
 from external.formatting import several
-from fleet.foreseeing.contenders import Due, due_assignments, queue_state
+from fleet.foreseeing.contenders import DueAssignment, due_assignments, queue_state
 from fleet.foreseeing.durations import drawing, known_durations
 from fleet.foreseeing.habits import Past
 from fleet.foreseeing.runs import Runs, foresee, units_for
@@ -53,7 +53,7 @@ def keep(now: datetime | None = None, rng: random.Random = RNG) -> int:
     return _write(instant, began, len(due), found, state.units, units)
 
 
-def _others(due: Sequence[Due]) -> dict[bool, Past]:
+def _others(due: Sequence[DueAssignment]) -> dict[bool, Past]:
     habits = [each.contender.habit for each in due if not each.contender.habit.always]
     return {
         False: [day for each in habits for day in each.week[-5:]][:2_000],
@@ -61,7 +61,7 @@ def _others(due: Sequence[Due]) -> dict[bool, Past]:
     }
 
 
-def _at_risk(due: Sequence[Due], runs: Runs) -> Iterator[dict[str, Any]]:
+def _at_risk(due: Sequence[DueAssignment], runs: Runs) -> Iterator[dict[str, Any]]:
     for each in due:
         probability = runs.probability(each.contender.id)
         if probability < 0.5:

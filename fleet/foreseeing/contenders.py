@@ -14,7 +14,7 @@ from fleet.foreseeing.sightings import sightings_since
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import Status, WaitingFor
 from jobs.zones import in_zone, zone_of
-from operations.backlog.starts import Runner, State, Waiter
+from operations.backlog.starts import QueueState, Runner, Waiter
 from operations.backlog.surroundings import Surroundings
 from operations.backlog.throttling import Head
 from sources.models import Assignment
@@ -29,7 +29,7 @@ MOST_LANES = 50
 
 
 @dataclass(frozen=True)
-class Due:
+class DueAssignment:
     """An assignment that is due. `ready`: its source has answered, and it waits for a unit."""
 
     contender: Contender
@@ -39,7 +39,7 @@ class Due:
     ready: bool = False
 
 
-def queue_state(now: datetime) -> State | None:
+def queue_state(now: datetime) -> QueueState | None:
     """The units, the running records, and the throttles; None if nothing starts."""
     around = Surroundings([], now)
     if around.on_hold or BACKUPS in around.paused or not around.units[BACKUPS]:
@@ -49,12 +49,12 @@ def queue_state(now: datetime) -> State | None:
         Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds if each.due_day else None)
         for each in BacklogRecord.objects.running().filter(queue=BACKUPS).defer("payload", "last_error")
     ]
-    return State(
+    return QueueState(
         now, around.units[BACKUPS], running, (), lanes, dict(Throttle.objects.values_list("pk", "max_in_flight"))
     )
 
 
-def due_assignments(now: datetime, go_on: Callable[[], object] = lambda: None) -> list[Due]:
+def due_assignments(now: datetime, go_on: Callable[[], object] = lambda: None) -> list[DueAssignment]:
     """Assignments on the backlog whose period ends soon. `go_on` is called for each, and may raise."""
     related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
     assignments = {subject_of(each.pk): each for each in related if not each.policy.problem}
@@ -73,7 +73,7 @@ def due_assignments(now: datetime, go_on: Callable[[], object] = lambda: None) -
             each.pk, _waiter(record, now), ends[each.policy_id], learnt.habit, _today(learnt.today, ready=ready),
             each.policy.recheck_after,
         )  # fmt: skip
-        found.append(Due(contender, each.source.name, each.source_id, str(each.policy), ready))
+        found.append(DueAssignment(contender, each.source.name, each.source_id, str(each.policy), ready))
     return found
 
 

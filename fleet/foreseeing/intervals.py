@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fleet.foreseeing.runs import Contender
 
 
-class Group(StrEnum):
+class ForecastGroup(StrEnum):
     """Groups of sources by their state at the instant from which the future is foreseen."""
 
     READY = "ready"
@@ -26,13 +26,13 @@ class Group(StrEnum):
     """It is silent, or nothing is known about it today."""
 
 
-def group_of(contender: Contender, *, ready: bool) -> Group:
+def group_of(contender: Contender, *, ready: bool) -> ForecastGroup:
     """The group of a contender. `ready`: it waits for a unit."""
     if ready:
-        return Group.READY
+        return ForecastGroup.READY
     if contender.habit.always:
-        return Group.ALWAYS
-    return Group.THERE if contender.today.is_there else Group.AWAY
+        return ForecastGroup.ALWAYS
+    return ForecastGroup.THERE if contender.today.is_there else ForecastGroup.AWAY
 
 
 class Wider(NamedTuple):
@@ -45,10 +45,10 @@ class Wider(NamedTuple):
 
 
 WIDER = {
-    Group.READY: Wider(60.0, 4.0),
-    Group.ALWAYS: Wider(60.0, 1.0),
-    Group.THERE: Wider(600.0, 2.7),
-    Group.AWAY: Wider(600.0, 1.9),
+    ForecastGroup.READY: Wider(60.0, 4.0),
+    ForecastGroup.ALWAYS: Wider(60.0, 1.0),
+    ForecastGroup.THERE: Wider(600.0, 2.7),
+    ForecastGroup.AWAY: Wider(600.0, 1.9),
 }
 
 
@@ -60,7 +60,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(starts: Sequence[float], group: Group, wider: float | None = None) -> Interval:
+def interval(starts: Sequence[float], group: ForecastGroup, wider: float | None = None) -> Interval:
     """The median of some starts, and the interval around it, not before now. `wider` replaces the group's factor."""
     ordered = sorted(starts)
     low, median, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
@@ -73,7 +73,7 @@ def interval(starts: Sequence[float], group: Group, wider: float | None = None) 
     )
 
 
-def error(starts: Sequence[float], group: Group, came: float) -> float:
+def error(starts: Sequence[float], group: ForecastGroup, came: float) -> float:
     """The factor with which the interval would just have contained `came`."""
     low, median, high = interval(starts, group, 1.0)
     return (median - came) / (median - low + 1.0) if came < median else (came - median) / (high - median + 1.0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from fleet.foreseeing.habits import Habit, Past, Today
-from operations.backlog.starts import Runner, State, Waiter, starts
+from operations.backlog.starts import QueueState, Runner, Waiter, starts
 
 RUNS = 21
 TRIES = 12
@@ -62,7 +62,7 @@ Drawn = Callable[[float | None, random.Random], float]
 
 
 def foresee(
-    state: State, contenders: Sequence[Contender], draw: Drawn, others: Mapping[bool, Past], rng: random.Random,
+    state: QueueState, contenders: Sequence[Contender], draw: Drawn, others: Mapping[bool, Past], rng: random.Random,
     *, runs: int = RUNS, until: float | None = None,
 ) -> Runs:  # fmt: skip
     """Run `state` forward, without its `waiting`, `runs` times, or as often as there is time before `until`, by the
@@ -79,7 +79,7 @@ def foresee(
 
 
 def _run(
-    state: State, contenders: Sequence[Contender], draw: Drawn, others: Mapping[bool, Past], rng: random.Random,
+    state: QueueState, contenders: Sequence[Contender], draw: Drawn, others: Mapping[bool, Past], rng: random.Random,
     found: Mapping[int, Foreseen],
 ) -> None:  # fmt: skip
     now, waiting = state.now, list[Waiter]()
@@ -120,7 +120,7 @@ def _run(
 
 
 def units_for(
-    share: float, state: State, contenders: Sequence[Contender], draw: Drawn, others: Mapping[bool, Past],
+    share: float, state: QueueState, contenders: Sequence[Contender], draw: Drawn, others: Mapping[bool, Past],
     rng: random.Random, *, most: int = 10_000, until: float | None = None,
 ) -> int | None:  # fmt: skip
     """The fewest units that protect this share of the assignments that any number could protect; None if `most` are not

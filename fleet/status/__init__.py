@@ -27,7 +27,7 @@ from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
 from operations.backlog.surroundings import Surroundings
 from schedules.models import Schedule
-from sources.domain.status import BY_RANK, NEEDS_A_PERSON, NOT_COUNTED, PRECEDENCE, Status
+from sources.domain.status import BY_RANK, NEEDS_A_PERSON, NOT_COUNTED, PRECEDENCE, ProtectionStatus
 from sources.models import Assignment, Source
 from sources.planning.names import KIND, REMOVAL, subject_of
 
@@ -38,9 +38,9 @@ class StatusField(IntegerField):  # type: ignore[type-arg]
     """A status that the database sorts by rank, the worst first, and that is read and filtered by its name."""
 
     def get_prep_value(self, value: Any) -> int | None:
-        return Status(value).rank if isinstance(value, str) else value
+        return ProtectionStatus(value).rank if isinstance(value, str) else value
 
-    def from_db_value(self, value: int | None, expression: Any, connection: Any) -> Status | None:
+    def from_db_value(self, value: int | None, expression: Any, connection: Any) -> ProtectionStatus | None:
         return None if value is None else BY_RANK[value]
 
 
@@ -50,7 +50,7 @@ def with_status(sources: QuerySet[Any], now: datetime) -> QuerySet[Any]:
 
 
 def worst_first(
-    sources: QuerySet[Any], now: datetime, most: int | None = None, only: Status | None = None
+    sources: QuerySet[Any], now: datetime, most: int | None = None, only: ProtectionStatus | None = None
 ) -> list[Any]:
     """The first sources, or the first of those in the status `only`, each with its `status`: by that,
     and then by name.
@@ -62,7 +62,7 @@ def worst_first(
     return rows_of(ordering.worst_first(sources, now, most=most, few=few), sources)
 
 
-def rows_of(status: Mapping[int, Status], sources: QuerySet[Any]) -> list[Any]:
+def rows_of(status: Mapping[int, ProtectionStatus], sources: QuerySet[Any]) -> list[Any]:
     """Sources of known status, in that order, without those deleted since."""
     rows = sources.in_bulk(list(status))
     for pk, each in rows.items():
@@ -70,7 +70,7 @@ def rows_of(status: Mapping[int, Status], sources: QuerySet[Any]) -> list[Any]:
     return [rows[pk] for pk in status if pk in rows]
 
 
-def _of_sources(now: datetime) -> dict[Status, Any]:
+def _of_sources(now: datetime) -> dict[ProtectionStatus, Any]:
     active = Assignment.objects.filter(source=OuterRef("pk"), policy__in=enabled())
     # one set for each of several conditions: the planner makes a table of each, but walks an index for an OR
     worst = {
@@ -78,9 +78,9 @@ def _of_sources(now: datetime) -> dict[Status, Any]:
         for status, found in conditions(now).items()
     }
     return {
-        Status.RETIRED: Q(retired_at__isnull=False),
-        Status.PAUSED: Q(paused_at__isnull=False),
-        Status.UNPROTECTED: ~Exists(active),
+        ProtectionStatus.RETIRED: Q(retired_at__isnull=False),
+        ProtectionStatus.PAUSED: Q(paused_at__isnull=False),
+        ProtectionStatus.UNPROTECTED: ~Exists(active),
     } | {status: worst[status] for status in PRECEDENCE[:-1]}
 
 
@@ -90,15 +90,15 @@ def with_assignment_status(assignments: QuerySet[Any], now: datetime) -> QuerySe
     return _annotated(
         assignments,
         {
-            Status.RETIRED: Q(source__retired_at__isnull=False),
-            Status.PAUSED: Q(source__paused_at__isnull=False),
-            Status.UNPROTECTED: Q(policy__schedule__enabled=False),
+            ProtectionStatus.RETIRED: Q(source__retired_at__isnull=False),
+            ProtectionStatus.PAUSED: Q(source__paused_at__isnull=False),
+            ProtectionStatus.UNPROTECTED: Q(policy__schedule__enabled=False),
         }
         | {status: reduce(or_, found[status]) for status in PRECEDENCE[:-1]},
     )
 
 
-def may_be(statuses: Collection[Status], now: datetime) -> Q:
+def may_be(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     """A condition of each assignment that is in one of these statuses, which others may meet too: it leaves few to look
     at.
     """
@@ -109,27 +109,27 @@ def may_be(statuses: Collection[Status], now: datetime) -> Q:
     return either
 
 
-def _annotated(rows: QuerySet[Any], found: dict[Status, Any]) -> QuerySet[Any]:
+def _annotated(rows: QuerySet[Any], found: dict[ProtectionStatus, Any]) -> QuerySet[Any]:
     whens = [When(condition, then=Value(status.rank)) for status, condition in found.items()]
-    column = Case(*whens, default=Value(Status.PROTECTED.rank), output_field=StatusField())
+    column = Case(*whens, default=Value(ProtectionStatus.PROTECTED.rank), output_field=StatusField())
     annotated: QuerySet[Any] = rows.annotate(status=column).alias(status_rank=F("status"))
     return annotated
 
 
 @dataclass(frozen=True)
-class Summary:
+class FleetSummary:
     """The overview for an operator. `worst`: ids of sources that need attention → their status, the worst first, as
     many as were asked for.
     """
 
-    by_status: dict[Status, int]
+    by_status: dict[ProtectionStatus, int]
     dead_letters: int
-    worst: Mapping[int, Status] = field(default_factory=dict)
+    worst: Mapping[int, ProtectionStatus] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
         """The number of sources without retired ones."""
-        return sum(self.by_status.values()) - self.by_status[Status.RETIRED]
+        return sum(self.by_status.values()) - self.by_status[ProtectionStatus.RETIRED]
 
     @property
     def in_need(self) -> int:
@@ -153,27 +153,29 @@ class Summary:
     @property
     def sentence(self) -> str:
         if not self.total:
-            retired = self.by_status[Status.RETIRED]
+            retired = self.by_status[ProtectionStatus.RETIRED]
             return f"Nothing is protected{': every source is retired' if retired else ' yet: there are no sources'}"
         parts = [f"{self.protected:,} of {self.total:,} protected"]
         parts += [f"{self.in_need:,} need{'s' if self.in_need == 1 else ''} you"] if self.in_need else []
-        parts += [f"{self.by_status[Status.PAUSED]:,} paused"] if self.by_status[Status.PAUSED] else []
+        parts += (
+            [f"{self.by_status[ProtectionStatus.PAUSED]:,} paused"] if self.by_status[ProtectionStatus.PAUSED] else []
+        )
         letters = "dead letter" if self.dead_letters == 1 else "dead letters"
         parts += [f"{self.dead_letters:,} {letters}"] if self.dead_letters else []
         return " · ".join(parts)
 
 
-def summary(now: datetime, most: int | None = 0) -> Summary:
+def summary(now: datetime, most: int | None = 0) -> FleetSummary:
     """Count by two statements. `most`: the number of sources in need of attention to name; None for all."""
     return _counted(now, BacklogRecord.objects.filter(status=states.Status.FAILED).count(), most)
 
 
-def _counted(now: datetime, dead_letters: int, most: int | None = 0) -> Summary:
+def _counted(now: datetime, dead_letters: int, most: int | None = 0) -> FleetSummary:
     by_status, worst = of_all.look(now, NEEDS_A_PERSON, most)
-    return Summary(by_status, dead_letters, worst)
+    return FleetSummary(by_status, dead_letters, worst)
 
 
-def verdict(now: datetime, known: Summary | None = None) -> tuple[Summary, str, str]:
+def verdict(now: datetime, known: FleetSummary | None = None) -> tuple[FleetSummary, str, str]:
     """The numbers of sources; why they are not all protected, and advice, neither with a full stop. Both are empty if
     they are protected, or if there is nothing to back up, since schedules deliver events alone. `known`: the numbers at
     this instant, if they were counted already.
@@ -194,7 +196,7 @@ def verdict(now: datetime, known: Summary | None = None) -> tuple[Summary, str, 
     return found, "", ""
 
 
-def in_need(now: datetime, known: Summary | None = None) -> list[str]:
+def in_need(now: datetime, known: FleetSummary | None = None) -> list[str]:
     """The same as sentences; an empty list if all is well."""
     _, wrong, do = verdict(now, known)
     return [f"{wrong}. {do}."] if wrong else []

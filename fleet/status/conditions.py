@@ -9,7 +9,7 @@ from django.db.models.functions import Cast, Concat
 from jobs import states
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
-from sources.domain.status import Status
+from sources.domain.status import ProtectionStatus
 from sources.models import Policy
 from sources.planning.names import BACKUPS, KIND
 
@@ -21,19 +21,19 @@ DOUBTFUL = (
 )
 
 
-def conditions(now: datetime) -> dict[Status, tuple[Any, ...]]:
+def conditions(now: datetime) -> dict[ProtectionStatus, tuple[Any, ...]]:
     """Status → conditions of which an assignment in it meets one, whatever other conditions it meets."""
     records = _records_of_each()
     waiting = records.filter(status=states.Status.WAITING)
     return {
-        Status.FAILING: (Q(failures__gt=0),),
-        Status.OVERDUE: (Q(overdue_since__isnull=False, last_backup_at__isnull=False),),
-        Status.NEVER: (Q(last_backup_at=None),),
-        Status.DOUBTFUL: (DOUBTFUL,),
-        Status.RUNNING: (Exists(records.filter(status=states.Status.RUNNING, queue=BACKUPS)),),
-        Status.ABSENT: (Exists(waiting.filter(waiting_for=WaitingFor.RECHECK)),),
-        Status.WAITING: (Exists(waiting.exclude(waiting_for=WaitingFor.RECHECK)),),
-        Status.DUE: (Q(next_backup_at__lte=now), Exists(records.filter(status=states.Status.READY))),
+        ProtectionStatus.FAILING: (Q(failures__gt=0),),
+        ProtectionStatus.OVERDUE: (Q(overdue_since__isnull=False, last_backup_at__isnull=False),),
+        ProtectionStatus.NEVER: (Q(last_backup_at=None),),
+        ProtectionStatus.DOUBTFUL: (DOUBTFUL,),
+        ProtectionStatus.RUNNING: (Exists(records.filter(status=states.Status.RUNNING, queue=BACKUPS)),),
+        ProtectionStatus.ABSENT: (Exists(waiting.filter(waiting_for=WaitingFor.RECHECK)),),
+        ProtectionStatus.WAITING: (Exists(waiting.exclude(waiting_for=WaitingFor.RECHECK)),),
+        ProtectionStatus.DUE: (Q(next_backup_at__lte=now), Exists(records.filter(status=states.Status.READY))),
     }
 
 

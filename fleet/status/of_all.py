@@ -18,7 +18,7 @@ from django.db.models.expressions import RawSQL
 from fleet.assignment_findings import DAMAGED, HELD_BACK, NOT_PROVED
 from jobs import states
 from jobs.states import WaitingFor
-from sources.domain.status import BY_RANK, PRECEDENCE, Status
+from sources.domain.status import BY_RANK, PRECEDENCE, ProtectionStatus
 from sources.planning.names import BACKUPS, KIND
 
 SUBJECT = "assignment:"
@@ -35,27 +35,27 @@ SELECT p.id
 # The first place in PRECEDENCE of an assignment by itself: served by `assignment_in_trouble`, which has few of them.
 IN_TROUBLE = f"""
 SELECT a.source_id, a.policy_id,
-       CASE WHEN a.failures > 0 THEN {PLACES[Status.FAILING]}
-            WHEN a.last_backup_at IS NULL THEN {PLACES[Status.NEVER]}
-            WHEN a.overdue_since IS NOT NULL THEN {PLACES[Status.OVERDUE]}
-            ELSE {PLACES[Status.DOUBTFUL]} END AS place
+       CASE WHEN a.failures > 0 THEN {PLACES[ProtectionStatus.FAILING]}
+            WHEN a.last_backup_at IS NULL THEN {PLACES[ProtectionStatus.NEVER]}
+            WHEN a.overdue_since IS NOT NULL THEN {PLACES[ProtectionStatus.OVERDUE]}
+            ELSE {PLACES[ProtectionStatus.DOUBTFUL]} END AS place
   FROM sources_assignment a
  WHERE (a.failures > 0 OR a.last_backup_at IS NULL OR a.overdue_since IS NOT NULL OR {HELD_BACK} OR {NOT_PROVED})
        {{some}}
  UNION ALL
-SELECT a.source_id, a.policy_id, {PLACES[Status.DOUBTFUL]}
+SELECT a.source_id, a.policy_id, {PLACES[ProtectionStatus.DOUBTFUL]}
   FROM sources_checkround c
   JOIN sources_assignment a ON a.id = c.assignment_id
  WHERE {DAMAGED} {{some}}
  UNION ALL
-SELECT a.source_id, a.policy_id, {PLACES[Status.DOUBTFUL]}
+SELECT a.source_id, a.policy_id, {PLACES[ProtectionStatus.DOUBTFUL]}
   FROM sources_repository r
   JOIN sources_policy p ON p.repository_id = r.id
   JOIN sources_assignment a ON a.policy_id = p.id
  WHERE r.away_why <> '' {{some}}
 """
 DUE = f"""
-SELECT a.source_id, a.policy_id, {PLACES[Status.DUE]} AS place
+SELECT a.source_id, a.policy_id, {PLACES[ProtectionStatus.DUE]} AS place
   FROM sources_assignment a
  WHERE a.next_backup_at <= %(now)s {{some}}
 """
@@ -67,10 +67,10 @@ SELECT a.source_id, a.policy_id, r.place
   FROM (SELECT CASE WHEN starts_with(subject, '{SUBJECT}')
                      AND ltrim(substr(subject, {len(SUBJECT) + 1}), '0123456789') = ''
                     THEN NULLIF(substr(subject, {len(SUBJECT) + 1}, 18), '')::bigint END AS assignment,
-               CASE WHEN status = {states.Status.READY} THEN {PLACES[Status.DUE]}
-                    WHEN status = {states.Status.RUNNING} THEN {PLACES[Status.RUNNING]}
-                    WHEN waiting_for = {WaitingFor.RECHECK} THEN {PLACES[Status.ABSENT]}
-                    ELSE {PLACES[Status.WAITING]} END AS place
+               CASE WHEN status = {states.Status.READY} THEN {PLACES[ProtectionStatus.DUE]}
+                    WHEN status = {states.Status.RUNNING} THEN {PLACES[ProtectionStatus.RUNNING]}
+                    WHEN waiting_for = {WaitingFor.RECHECK} THEN {PLACES[ProtectionStatus.ABSENT]}
+                    ELSE {PLACES[ProtectionStatus.WAITING]} END AS place
           FROM jobs_backlogrecord
          WHERE kind = '{KIND}' AND status IN {tuple(map(int, states.UNFINISHED))}
            AND (status <> {states.Status.RUNNING} OR queue = '{BACKUPS}') {{subjects}}) AS r
@@ -128,7 +128,8 @@ def ranked(found: str, *, some: bool = False) -> str:
 SELECT each.id, each.rank
   FROM (SELECT found.source_id AS id, (ARRAY{RANKS})[found.place + 1] AS rank FROM ({found}) AS found
          UNION ALL
-        SELECT id, {Status.UNPROTECTED.rank} FROM ({UNPROTECTED}) AS none {f"WHERE id = {IDS}" if some else ""}
+        SELECT id, {ProtectionStatus.UNPROTECTED.rank}
+          FROM ({UNPROTECTED}) AS none {f"WHERE id = {IDS}" if some else ""}
        ) AS each
  WHERE NOT EXISTS (SELECT FROM ({SET_ASIDE}) AS aside WHERE aside.id = each.id)
 """
@@ -140,13 +141,13 @@ SELECT NULL::bigint AS id, rank, count(*)
   FROM ranked
  GROUP BY rank
  UNION ALL
-SELECT NULL::bigint, {Status.RETIRED.rank}, count(*) FROM sources_source WHERE retired_at IS NOT NULL
+SELECT NULL::bigint, {ProtectionStatus.RETIRED.rank}, count(*) FROM sources_source WHERE retired_at IS NOT NULL
  UNION ALL
-SELECT NULL::bigint, {Status.PAUSED.rank}, count(*)
+SELECT NULL::bigint, {ProtectionStatus.PAUSED.rank}, count(*)
   FROM sources_source
  WHERE paused_at IS NOT NULL AND retired_at IS NULL
  UNION ALL
-SELECT NULL::bigint, {Status.PROTECTED.rank},
+SELECT NULL::bigint, {ProtectionStatus.PROTECTED.rank},
        count(*) - (SELECT count(*) FROM ranked) - (SELECT count(*) FROM ({SET_ASIDE}) AS aside)
   FROM sources_source
  UNION ALL
@@ -162,8 +163,8 @@ ACTIVE = Q(paused_at=None, retired_at=None)
 
 
 def look(
-    now: datetime, wanted: Collection[Status] = (), most: int | None = 0
-) -> tuple[dict[Status, int], dict[int, Status]]:
+    now: datetime, wanted: Collection[ProtectionStatus] = (), most: int | None = 0
+) -> tuple[dict[ProtectionStatus, int], dict[int, ProtectionStatus]]:
     """The number of sources in each status, the worst first, also for statuses without a source; and the first `most`
     (None for all) of those in one of the `wanted` statuses, by their ids: the worst first, and then by name. One
     statement.
@@ -174,7 +175,7 @@ def look(
         rows = cursor.fetchall()
     numbers = {rank: number for source, rank, number in rows if source is None}
     first = {source: BY_RANK[rank] for source, rank, _ in rows if source is not None}
-    return {status: numbers.get(status.rank, 0) for status in Status}, first
+    return {status: numbers.get(status.rank, 0) for status in ProtectionStatus}, first
 
 
 def ranks(now: datetime) -> dict[int, int]:
@@ -184,23 +185,25 @@ def ranks(now: datetime) -> dict[int, int]:
         return dict(cursor.fetchall())
 
 
-def in_status(statuses: Collection[Status], now: datetime) -> Q:
+def in_status(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     """The condition of sources that are in one of these statuses now. Their ids are looked up here, once for the count
     and the page of a list.
     """
     q = Q()
-    if found := sorted(PLACES[status] for status in statuses if status in PLACES and status != Status.PROTECTED):
-        sql = IN_NEED if found[-1] <= PLACES[Status.DOUBTFUL] else FOUND
+    if found := sorted(
+        PLACES[status] for status in statuses if status in PLACES and status != ProtectionStatus.PROTECTED
+    ):
+        sql = IN_NEED if found[-1] <= PLACES[ProtectionStatus.DOUBTFUL] else FOUND
         sql, values = by_place(sql, now)
         q |= ACTIVE & Q(pk__in=ids_of(f"SELECT source_id FROM ({sql}) AS found WHERE place = ANY(%s)", *values, found))
-    if Status.PROTECTED in statuses:
+    if ProtectionStatus.PROTECTED in statuses:
         sql, values = by_place(f"SELECT id FROM ({ranked(FOUND)}) AS found", now)
         q |= ACTIVE & ~Q(pk__in=ids_of(sql, *values))
-    if Status.UNPROTECTED in statuses:
+    if ProtectionStatus.UNPROTECTED in statuses:
         q |= ACTIVE & Q(pk__in=ids_of(UNPROTECTED))
-    if Status.PAUSED in statuses:
+    if ProtectionStatus.PAUSED in statuses:
         q |= Q(paused_at__isnull=False, retired_at=None)
-    if Status.RETIRED in statuses:
+    if ProtectionStatus.RETIRED in statuses:
         q |= Q(retired_at__isnull=False)
     return q or Q(pk__in=[])
 

@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from fleet.status.of_all import FOUND, FOUND_OF_SOME, IDS, IN_NEED, RANKS, ranked
-from sources.domain.status import BY_RANK, Status
+from sources.domain.status import BY_RANK, ProtectionStatus
 
 FEW = 1000
 """The most sources that are looked up one by one."""
@@ -29,7 +29,9 @@ LAST = """
 LAST_OF_FEW = """
  CROSS JOIN LATERAL (SELECT max(a.last_backup_at) AS at FROM sources_assignment a WHERE a.source_id = s.id) AS last
 """
-SET_ASIDE = f"CASE WHEN s.retired_at IS NOT NULL THEN {Status.RETIRED.rank} ELSE {Status.PAUSED.rank} END"
+SET_ASIDE = (
+    f"CASE WHEN s.retired_at IS NOT NULL THEN {ProtectionStatus.RETIRED.rank} ELSE {ProtectionStatus.PAUSED.rank} END"
+)
 IS_ACTIVE = "s.paused_at IS NULL AND s.retired_at IS NULL"
 
 FIRST = f"""
@@ -44,8 +46,8 @@ SELECT s.id, (ARRAY{RANKS})[found.place + 1] AS rank, s.name, {{at}} AS at
 
 OF_FEW = f"""
   WITH few AS MATERIALIZED (SELECT ARRAY({{ids}}) AS ids)
-SELECT s.id, CASE WHEN {IS_ACTIVE} THEN COALESCE(ranked.rank, {Status.PROTECTED.rank}) ELSE {SET_ASIDE} END AS rank,
-       s.name, {{at}} AS at
+SELECT s.id, CASE WHEN {IS_ACTIVE} THEN COALESCE(ranked.rank, {ProtectionStatus.PROTECTED.rank})
+                  ELSE {SET_ASIDE} END AS rank, s.name, {{at}} AS at
   FROM sources_source s
   LEFT JOIN ({ranked(FOUND_OF_SOME, some=True)}) AS ranked ON ranked.id = s.id
 {{last_of_few}}
@@ -74,7 +76,7 @@ SELECT id, rank
           ORDER BY rank, {{order}}
           LIMIT {{most}} OFFSET {{first}})
          UNION ALL
-        (SELECT s.id, {Status.PROTECTED.rank}, s.name, {{at}} AS at
+        (SELECT s.id, {ProtectionStatus.PROTECTED.rank}, s.name, {{at}} AS at
            FROM sources_source s
 {{last}}
           WHERE {IS_ACTIVE} AND {{chosen}} AND NOT EXISTS (SELECT FROM ranked WHERE ranked.id = s.id)
@@ -103,7 +105,7 @@ def worst_first(
     most: int | None = None,
     order: str = BY_NAME,
     few: bool = False,
-) -> dict[int, Status]:
+) -> dict[int, ProtectionStatus]:
     """The ids of `most` of these sources (None for all) from the number `first` on, counted from 0, and their status:
     the worst first, and then by name or as given by `order`. `few`: True if they are known to be FEW or less.
     """
@@ -132,7 +134,7 @@ def _named(sql: str, values: Sequence[Any]) -> tuple[str, dict[str, Any]]:
     return text, dict(zip(names, values, strict=True))
 
 
-def _asked(sql: str, values: dict[str, Any]) -> dict[int, Status]:
+def _asked(sql: str, values: dict[str, Any]) -> dict[int, ProtectionStatus]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return {pk: BY_RANK[rank] for pk, rank, *_ in cursor.fetchall()}

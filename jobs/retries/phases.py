@@ -57,7 +57,7 @@ def _sum_of_bases(k: int) -> int:
 
 
 @dataclass(frozen=True)
-class Line:
+class PhasePlaces:
     """The places of one unit and cap, both in seconds, at least a millisecond and a second; the cap may be infinite.
 
     No wait is longer than the cap. The first one spans up to two base delays, so each of these is at most half of it.
@@ -117,4 +117,4 @@ class Line:
 def phased(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     """Seconds until the record's own place on the line of `unit` seconds and the cap."""
     elapsed = failure.failing_for if failure.first_at is not None else None
-    return Line(float(given["unit"]), cap).wait(failure.number, phase(failure.record_id), elapsed)
+    return PhasePlaces(float(given["unit"]), cap).wait(failure.number, phase(failure.record_id), elapsed)

@@ -75,9 +75,9 @@ class EndpointForm(DeclaredForm):
 
     class Meta:
         model = Endpoint
-        fields = tuple(declarations.Endpoint.model_fields)
+        fields = tuple(declarations.EndpointDeclaration.model_fields)
         labels = {"url": "URL"}
-        field_classes = duration_fields(declarations.Endpoint)
+        field_classes = duration_fields(declarations.EndpointDeclaration)
 
     def clean(self) -> None:
         if self.cleaned_data.get("authorization") and self.cleaned_data.get("remove_authorization"):

@@ -22,7 +22,7 @@ from external.durations import span
 from jobs import backlog
 from jobs.models import PausedQueue, Sweep, Worker
 from operations.backlog.attention import attention
-from operations.backlog.summary import LYING, QueueSummary, Summary, summary
+from operations.backlog.summary import LYING, BacklogSummary, QueueSummary, summary
 
 CLASSES = " ".join(INPUT_CLASSES)
 COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused (UTC)", "")
@@ -79,7 +79,7 @@ class PausedQueueAdmin(ReadOnlyAdmin):
         return HttpResponseRedirect(request.path)
 
 
-def _page(request: HttpRequest, found: Summary) -> SafeString:
+def _page(request: HttpRequest, found: BacklogSummary) -> SafeString:
     rows = (
         (
             queue.name if queue.in_settings else f"{queue.name} (not in the settings)",

@@ -63,8 +63,8 @@ class ScheduleForm(DeclaredForm):
 
     class Meta:
         model = Schedule
-        fields = tuple(declarations.Schedule.model_fields)
-        field_classes = {"payload_template": ParametersField, **duration_fields(declarations.Schedule)}
+        fields = tuple(declarations.ScheduleDeclaration.model_fields)
+        field_classes = {"payload_template": ParametersField, **duration_fields(declarations.ScheduleDeclaration)}
         labels = {"window_for": "Window", "catch_up_for": "Catch up for"}
         widgets = {
             "cron": LineWithPresets(CRONS),

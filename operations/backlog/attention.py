@@ -7,7 +7,7 @@ from external.durations import span
 from external.formatting import moment, several
 from jobs import conf
 from jobs.conf import PROGRAM
-from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary
+from operations.backlog.summary import BacklogSummary, BreakerSummary, QueueSummary, WorkerSummary
 from operations.finding import Finding, Severity
 
 OVERDUE_SECONDS = 60.0
@@ -23,14 +23,14 @@ FOLLOWS = ("unserved_queues", "unpromoted")
 """Kinds that follow from having no worker alive, which is shown once."""
 
 
-def attention(summary: Summary) -> list[str]:
+def attention(summary: BacklogSummary) -> list[str]:
     """One sentence for each finding that an operator has to see; empty if all is well."""
     is_alone = not any(worker.alive for worker in summary.workers)
     shown = (each for each in findings(summary) if not (is_alone and each.kind in FOLLOWS))
     return [*(f"{each.text}: {each.remedy}." for each in shown), *summary.in_need]
 
 
-def findings(summary: Summary) -> Iterator[Finding]:
+def findings(summary: BacklogSummary) -> Iterator[Finding]:
     """All that is wrong with the queue itself."""
     if summary.held:
         yield _warning(
@@ -62,7 +62,7 @@ def _warning(kind: str, subject: str, text: str, do: str, since: datetime | None
     return Finding(kind, subject, since, Severity.WARNING, text, do, name)
 
 
-def _of_workers(summary: Summary) -> Iterator[Finding]:
+def _of_workers(summary: BacklogSummary) -> Iterator[Finding]:
     if not any(worker.alive for worker in summary.workers):
         made = _problem if any(queue.ready for queue in summary.queues) else _warning
         yield made("workers", "workers", "No worker is alive", f"start one with `{PROGRAM} worker`")
@@ -72,7 +72,7 @@ def _of_workers(summary: Summary) -> Iterator[Finding]:
         yield _warning("silent_workers", "workers", f"{len(more)} more workers are silent", "`--json` names them")
 
 
-def silent_of(summary: Summary) -> list[WorkerSummary]:
+def silent_of(summary: BacklogSummary) -> list[WorkerSummary]:
     """Silent workers that are news: those that hold records first, then the latest."""
     silent = [worker for worker in summary.workers if not worker.alive]
     silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
@@ -88,7 +88,7 @@ def _silent(worker: WorkerSummary, now: datetime) -> Finding:
     return _warning("silent_workers", f"worker:{worker.id}", what, f"{why}. Look at its host, or start another", since)
 
 
-def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Finding]:
+def _of_queue(queue: QueueSummary, summary: BacklogSummary) -> Iterator[Finding]:
     more = "+" if queue.at_least & {"ready", "waiting"} else ""
     subject, name, holds = f"queue:{queue.name}", queue.name, f"which has {queue.unfinished:,}{more} records"
     if queue.paused_at:
@@ -108,7 +108,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[Finding]:
         yield _problem("unpromoted", subject, what, "the workers do not tick; look at their logs", since)
 
 
-def _fed_by(queue: QueueSummary, summary: Summary) -> str:
+def _fed_by(queue: QueueSummary, summary: BacklogSummary) -> str:
     """A clause that names the queues with records that feed this one; empty if none do."""
     rules = conf.queue_rules()
     feeding = [each.name for each in summary.queues if each.unfinished and _fed(each.name, rules) == queue.name]

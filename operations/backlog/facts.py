@@ -15,7 +15,7 @@ from external.formatting import moment
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention
-from operations.backlog.summary import Summary
+from operations.backlog.summary import BacklogSummary
 from operations.models import AttemptEntry
 from operations.silences import SILENCES
 from schedules.models import Late, Stagger, Trigger
@@ -56,7 +56,7 @@ def attempt_facts(attempt: Attempt | AttemptEntry) -> dict[str, Any]:
     return facts | {"record": attempt.record_id, "outcome": AttemptOutcome(attempt.outcome).label}
 
 
-def summary_facts(summary: Summary) -> dict[str, Any]:
+def summary_facts(summary: BacklogSummary) -> dict[str, Any]:
     """A summary by name, with its problems."""
     facts = asdict(summary) | {"attention": attention(summary)}
     for queue in facts["queues"]:

@@ -97,7 +97,7 @@ def rooms_of(queue: str, throttles: Sequence[int], now: datetime) -> dict[int, i
 
 
 @dataclass(frozen=True)
-class Line:
+class LineAhead:
     """The line before a ready record. `before`: lane → deciding key → the number of records, up to the bound of the
     count; `heads`: the first records of each lane; `lanes`: lane → its throttles; `all_lanes`: True if those are all
     lanes.
@@ -189,12 +189,12 @@ class Line:
         return let_through(heads, self.lanes, self.rooms, spends=rule is None or rule.feeds is None)
 
 
-def line_of(record: BacklogRecord, now: datetime) -> Line:
+def line_of(record: BacklogRecord, now: datetime) -> LineAhead:
     """The line of a ready record whose window is open. Six statements."""
     return lines_of([record], now)[record.pk]
 
 
-def lines_of(records: Iterable[BacklogRecord], now: datetime) -> dict[int, Line]:
+def lines_of(records: Iterable[BacklogRecord], now: datetime) -> dict[int, LineAhead]:
     """Record id → its line. The facts of a queue are read once, however many of its records are asked about, so it
     takes one more statement for each record.
     """
@@ -205,7 +205,7 @@ def lines_of(records: Iterable[BacklogRecord], now: datetime) -> dict[int, Line]
         at_once = record.lane if is_asked_at_once(record) else None
         rooms, heads, in_queue = contest(record.queue, tuple(lanes.items()), at_once)
         ahead = _before(record, [*lanes], now)
-        found[record.pk] = Line(record, lanes, rooms, ahead, heads, in_queue, every_lane is not None)
+        found[record.pk] = LineAhead(record, lanes, rooms, ahead, heads, in_queue, every_lane is not None)
     return found
 
 

@@ -14,7 +14,7 @@ from jobs.models import BacklogRecord, Lane
 from jobs.order import REASONS
 from operations import hold
 from operations.backlog import attention
-from operations.backlog.line import Line, is_asked_at_once
+from operations.backlog.line import LineAhead, is_asked_at_once
 from operations.backlog.reason import Code, Reason
 from operations.backlog.surroundings import NAMED, Surroundings
 from operations.throttles import Live
@@ -129,7 +129,7 @@ def _no_unit(record: BacklogRecord, around: Surroundings) -> Reason | None:
     return Reason(Code.NO_UNIT, text, until, {"queue": record.queue, "units": found.units, "busy": found.busy})
 
 
-def behind(line: Line, around: Surroundings) -> Iterator[Reason]:
+def behind(line: LineAhead, around: Surroundings) -> Iterator[Reason]:
     """The reasons that the records before it take the room of its throttles; none if its throttles have
     no room at all.
     """
@@ -143,7 +143,7 @@ def behind(line: Line, around: Surroundings) -> Iterator[Reason]:
         yield Reason(Code.THROTTLED, text, facts={"throttle": throttle.name, "room": room})
 
 
-def position(line: Line) -> Reason:
+def position(line: LineAhead) -> Reason:
     """Its place in the claim order of its queue, the records before it, and the keys that put them there."""
     queue, ahead, total = line.record.queue, line.ahead, max(line.in_queue, line.ahead + 1)
     first, keys = line.first(), line.by_key()

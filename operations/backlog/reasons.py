@@ -22,7 +22,7 @@ from jobs.rescheduling import last_failure_of
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
 from operations.backlog import at_work, obstacles
-from operations.backlog.line import Line, line_of
+from operations.backlog.line import LineAhead, line_of
 from operations.backlog.reason import REFUSED_BY_CLAIM, Code, Explanation, Reason
 from operations.backlog.surroundings import Surroundings, expected_end, title_of
 
@@ -47,7 +47,7 @@ def explain(record: BacklogRecord, now: datetime) -> Explanation:
     return Explanation(now, runnable=False, reasons=tuple(found))
 
 
-def is_runnable(record: BacklogRecord, around: Surroundings, line: Line) -> bool:
+def is_runnable(record: BacklogRecord, around: Surroundings, line: LineAhead) -> bool:
     """True if a claim of its queue at this instant could take a ready record: a property test compares it with the
     claim.
     """

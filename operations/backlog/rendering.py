@@ -20,10 +20,10 @@ from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
 from operations.backlog.facts import took
 from operations.backlog.reason import Explanation
-from operations.backlog.summary import LYING, Summary, WorkerSummary
+from operations.backlog.summary import LYING, BacklogSummary, WorkerSummary
 
 
-def summary_view(summary: Summary, running: Sequence[dict[str, Any]] = ()) -> RenderableType:
+def summary_view(summary: BacklogSummary, running: Sequence[dict[str, Any]] = ()) -> RenderableType:
     """The summary as text: first the problems, since a small terminal shows no more; then the queues, the records
     `at_work` and the workers.
     """
@@ -42,14 +42,14 @@ AT_WORK = columns("running>", "what", "queue", "for>", "how far")
 WORKERS = columns("worker", "life", "running>", "heartbeat", "serves")
 
 
-def _queues(summary: Summary) -> Table:
+def _queues(summary: BacklogSummary) -> Table:
     return table(QUEUES, (
         (queue.name, *map(queue.describe, LYING), queue.served_by, "paused" if queue.paused_at else "")
         for queue in summary.queues
     ))  # fmt: skip
 
 
-def _ended(summary: Summary) -> Table:
+def _ended(summary: BacklogSummary) -> Table:
     return table(BEGAN_IN, ((queue.name, *map(queue.describe, ENDED)) for queue in summary.queues))
 
 

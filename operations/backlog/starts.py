@@ -45,7 +45,7 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class State:
+class QueueState:
     """A queue at an instant. `lanes`: lane → its throttles; `most`: throttle → how many of its records run at once."""
 
     now: datetime
@@ -61,7 +61,7 @@ Seconds = Callable[[Waiter | Runner], float]
 
 
 def starts(
-    state: State, seconds: Seconds, wanted: int | None = None, go_on: Callable[[], object] = lambda: None
+    state: QueueState, seconds: Seconds, wanted: int | None = None, go_on: Callable[[], object] = lambda: None
 ) -> dict[int, datetime]:
     """Record → its start, until all have one that can, or the record `wanted` has. A record that does not start is not
     in it. `go_on` is called at each step, and may raise.
@@ -94,7 +94,7 @@ def starts(
 class _ReadyLine:
     """The ready records, one sorted list for each lane, and the number of each throttle's records that run."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: QueueState) -> None:
         self._state = state
         self._lanes: dict[int, list[tuple[Any, Waiter]]] = defaultdict(list)
         self._busy = defaultdict[int, int](int)

@@ -111,7 +111,7 @@ class BreakerSummary:
 
 
 @dataclass(frozen=True)
-class Summary:
+class BacklogSummary:
     """The backlog at the instant `at`. `unknown_kinds`: kinds of unfinished records that are not registered here.
     `held`: a sentence if everything is on hold, `held_since` then; else empty. `in_need`: problems for an operator from
     other apps.
@@ -128,7 +128,7 @@ class Summary:
     in_need: list[str] = field(default_factory=list)
 
 
-def summary(now: datetime | None = None, *, bound: int = BOUND, without: Collection[str] = ()) -> Summary:
+def summary(now: datetime | None = None, *, bound: int = BOUND, without: Collection[str] = ()) -> BacklogSummary:
     """Look at the whole backlog, in 50 to 150 ms with a million records. `now` (aware) is for tests.
 
     `without`: names of `IN_NEED` that are not asked, since the caller does not need the answer or has it already.
@@ -157,7 +157,7 @@ def summary(now: datetime | None = None, *, bound: int = BOUND, without: Collect
     held, held_since = (hold.sentence(on_hold), on_hold.since) if on_hold else ("", None)
     dead = BacklogRecord.objects.filter(status=Status.FAILED).count()
     in_need = [line for name, ask in IN_NEED.items() if name not in without for line in ask(instant)]
-    return Summary(instant, list(queues.values()), workers, unknown, opened, held, held_since, dead, in_need)
+    return BacklogSummary(instant, list(queues.values()), workers, unknown, opened, held, held_since, dead, in_need)
 
 
 class Queues(dict[str, QueueSummary]):

@@ -20,7 +20,7 @@ from jobs.transitions import transition
 from jobs.worker.claimer import Shortage
 from jobs.zones import in_zone, zone_of
 from simulation.lookahead.records import MemoryRecord, ReadyQueue, Timeline
-from simulation.lookahead.world import Rows
+from simulation.lookahead.world import FleetRows
 from sources.availability.wake import REMEMBERED_FOR, SETTLED_WITHIN_SECONDS
 from sources.domain import wake_hours
 from sources.domain.due import due_day, next_backup_at
@@ -33,7 +33,7 @@ class MemoryWorld:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: FleetRows,
         units: int,
         make_queue: Callable[[], ReadyQueue] = ReadyQueue,
     ) -> None:

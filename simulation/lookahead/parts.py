@@ -27,7 +27,7 @@ MEANS = {
 
 
 @dataclass(frozen=True)
-class Parts:
+class LookaheadParts:
     """The parts that are on."""
 
     resume: bool = True
@@ -37,7 +37,7 @@ class Parts:
     leaving: bool = False
 
     @classmethod
-    def of_product(cls) -> "Parts":
+    def of_product(cls) -> "LookaheadParts":
         """The parts that this installation has on."""
         return cls(**asdict(order_parts.in_force()))
 
@@ -45,7 +45,7 @@ class Parts:
     def in_product(self) -> OrderParts:
         return OrderParts(self.resume, self.sizes, self.hours)
 
-    def changed(self, changes: Sequence[str]) -> "Parts":
+    def changed(self, changes: Sequence[str]) -> "LookaheadParts":
         """The same parts with `changes`: names with a plus or a minus before each. Raises: ValueError for a part that
         does not exist.
         """

@@ -14,7 +14,7 @@ from jobs.outcomes import Claimed, Outcome
 from jobs.prepared import execute
 from jobs.states import Status
 from jobs.worker.claimer import Shortage, shortage
-from simulation.lookahead.world import PLACES, Rows
+from simulation.lookahead.world import PLACES, FleetRows
 from sources.availability import wake
 from sources.models import Assignment, Repository, Source
 from sources.planning import emission
@@ -37,7 +37,7 @@ INSERTED = "UPDATE jobs_backlogrecord SET inserted_at = %(now)s::timestamptz WHE
 class SqlWorld:
     """A `BacklogWorld` of rows. Raises: django.db.Error where such rows are there already."""
 
-    def __init__(self, rows: Rows, units: int, now: datetime) -> None:
+    def __init__(self, rows: FleetRows, units: int, now: datetime) -> None:
         repository = Repository.objects.create(name="simulated", location="/nonexistent")
         for schedule, policy in zip(rows.schedules, rows.policies, strict=True):
             schedule.save(force_insert=True)

@@ -42,7 +42,7 @@ class BacklogWorld(Protocol):
     def settle(self, results: Sequence[tuple[Claimed, Outcome]], now: datetime) -> None: ...
 
 
-class Rows(NamedTuple):
+class FleetRows(NamedTuple):
     """The rows of a fleet, not saved: in the order of the file."""
 
     schedules: list[Schedule]
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
     assignments: list[Assignment]
 
 
-def rows_of(fleet: SimulatedFleet, machines: Sequence[SimulatedMachine]) -> Rows:
+def rows_of(fleet: SimulatedFleet, machines: Sequence[SimulatedMachine]) -> FleetRows:
     schedules = [_schedule(number, each, fleet.start) for number, each in enumerate(fleet.policies, 1)]
     policies = [_policy(schedule, each) for schedule, each in zip(schedules, fleet.policies, strict=True)]
     by_name = {policy.schedule.name: policy for policy in policies}
@@ -61,7 +61,7 @@ def rows_of(fleet: SimulatedFleet, machines: Sequence[SimulatedMachine]) -> Rows
         _assignment(machine, source, by_name[machine.source.policy], fleet.start)
         for machine, source in zip(machines, sources, strict=True)
     ]
-    return Rows(schedules, policies, sources, assignments)
+    return FleetRows(schedules, policies, sources, assignments)
 
 
 def _schedule(number: int, policy: SimulatedPolicy, start: datetime) -> Schedule:

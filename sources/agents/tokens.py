@@ -55,7 +55,7 @@ SELECT clock_timestamp(), {columns}
 """
 
 
-class Refused(Exception):
+class CredentialRefused(Exception):
     """A code or token is unknown, used, expired or revoked. It does not tell which."""
 
 
@@ -72,7 +72,7 @@ class Agent:
 def issue(source: Source) -> str:
     """Make a token for the agent of `source`. It is returned this once: it cannot be read again.
 
-    Raises: Refused when the source has been deleted in the meantime.
+    Raises: CredentialRefused when the source has been deleted in the meantime.
     """
     return _issue(_locked(source.pk))
 
@@ -87,11 +87,11 @@ def _issue(source: Source) -> str:
 def rotate(token: AgentToken) -> str:
     """Make the token that follows `token`, which stays valid until the new one is first used.
 
-    Raises: Refused when `token` has been revoked in the meantime.
+    Raises: CredentialRefused when `token` has been revoked in the meantime.
     """
     source = _locked(token.source_id)
     if not AgentToken.objects.filter(pk=token.pk, revoked_at=None).exists():
-        raise Refused
+        raise CredentialRefused
     return _issue(source)
 
 
@@ -99,7 +99,7 @@ def rotate(token: AgentToken) -> str:
 def revoke(source: Source) -> int:
     """End all tokens and open codes of `source`. Returns how many tokens were valid until now.
 
-    Raises: Refused when the source has been deleted in the meantime.
+    Raises: CredentialRefused when the source has been deleted in the meantime.
     """
     _locked(source.pk)
     EnrolmentCode.objects.filter(source=source).delete()
@@ -153,7 +153,7 @@ def make_code(source: Source, valid_for: float = VALID_FOR_SECONDS, now: datetim
 
     Codes of the source that were used or have expired are deleted; open ones stay.
 
-    Raises: Refused when the source has been deleted in the meantime.
+    Raises: CredentialRefused when the source has been deleted in the meantime.
     """
     instant = now or database_clock()
     _locked(source.pk)
@@ -180,16 +180,16 @@ def expires_at(valid_for: float, now: datetime) -> datetime:
 def redeem(code: str, now: datetime | None = None) -> tuple[Source, str]:
     """Exchange a code for a token of its source. Case, dashes and spaces do not matter.
 
-    Of two that redeem the same code at the same moment one gets a token. Raises: Refused.
+    Of two that redeem the same code at the same moment one gets a token. Raises: CredentialRefused.
     """
     instant = now or database_clock()
     open_codes = EnrolmentCode.objects.filter(digest=digest_of(_plain(code)), used_at=None, expires_at__gt=instant)
     found = open_codes.values_list("source", flat=True).first()
     if found is None:
-        raise Refused
+        raise CredentialRefused
     source = _locked(found)
     if not open_codes.update(used_at=instant):
-        raise Refused
+        raise CredentialRefused
     return source, _issue(source)
 
 
@@ -202,10 +202,10 @@ def prune(now: datetime | None = None) -> int:
 
 
 def _locked(source_id: int) -> Source:
-    """The source, its row locked until the transaction ends. Raises: Refused when it is gone."""
+    """The source, its row locked until the transaction ends. Raises: CredentialRefused when it is gone."""
     source = Source.objects.select_for_update().filter(pk=source_id).first()
     if source is None:
-        raise Refused
+        raise CredentialRefused
     return source
 
 

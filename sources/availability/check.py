@@ -15,7 +15,7 @@ from django.db import Error, close_old_connections
 
 from external.network import contact
 from jobs import decisions
-from jobs.database_errors import Trouble, trouble_of
+from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
@@ -59,7 +59,7 @@ async def ask_source(run: Run) -> Outcome:
     try:
         return await _ask(run.record)
     except Error as error:
-        if trouble_of(error) is Trouble.OURS:
+        if trouble_of(error) is DatabaseTrouble.OURS:
             raise
         return database_away(run.record, error)
     except OSError as error:

@@ -95,7 +95,7 @@ ENGINE_OPTIONS = Parts(
 """The parts that forms have in place of JSON."""
 
 
-class Policy(BaseModel):
+class PolicyDeclaration(BaseModel):
     """A policy: how often its sources are backed up, in which window, to where, and how. Durations are seconds, or text
     such as `15m`.
 

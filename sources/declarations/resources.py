@@ -28,7 +28,7 @@ Secrets = Annotated[dict[str, Annotated[str, Field(max_length=500), STORABLE]], 
 KindOfSource = Annotated[SourceKind, Choice()]
 
 
-class Repository(BaseModel):
+class RepositoryDeclaration(BaseModel):
     """A place for backups: a directory, or a folder of any remote that rclone has, with its files as they are or
     encrypted. A folder that is missing there is made; writing, reading and deleting are tried before it is saved.
     """
@@ -72,7 +72,7 @@ class Repository(BaseModel):
         return value
 
 
-class RepositoryEdit(Repository):
+class RepositoryEdit(RepositoryDeclaration):
     """A repository as it is made or changed."""
 
     force: bool = Field(
@@ -82,7 +82,7 @@ class RepositoryEdit(Repository):
     )
 
 
-class Source(BaseModel):
+class SourceDeclaration(BaseModel):
     """A thing to protect: a laptop, server, share, bucket, folder or database. Its kind says which fields it needs."""
 
     model_config = STRICT
@@ -158,7 +158,7 @@ class Source(BaseModel):
         return value
 
 
-class Restore(BaseModel):
+class RestoreDeclaration(BaseModel):
     """A restore: of what, from which point, and where to. It never writes over a file that differs unless that is asked
     for.
     """

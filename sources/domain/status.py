@@ -5,7 +5,7 @@ metrics. `fleet/status.py` finds it from rows.
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class ProtectionStatus(StrEnum):
     """The worst first, as lists sort them."""
 
     FAILING = "failing"
@@ -40,30 +40,43 @@ class Status(StrEnum):
         return RANKS[self]
 
 
-BY_RANK = tuple(Status)
+BY_RANK = tuple(ProtectionStatus)
 RANKS = {status: rank for rank, status in enumerate(BY_RANK)}
 
 PRECEDENCE = (
-    Status.FAILING,
-    Status.OVERDUE,
-    Status.NEVER,
-    Status.DOUBTFUL,
-    Status.RUNNING,
-    Status.ABSENT,
-    Status.WAITING,
-    Status.DUE,
-    Status.PROTECTED,
+    ProtectionStatus.FAILING,
+    ProtectionStatus.OVERDUE,
+    ProtectionStatus.NEVER,
+    ProtectionStatus.DOUBTFUL,
+    ProtectionStatus.RUNNING,
+    ProtectionStatus.ABSENT,
+    ProtectionStatus.WAITING,
+    ProtectionStatus.DUE,
+    ProtectionStatus.PROTECTED,
 )
 """The statuses of an active assignment, and of a source over its assignments: the first that holds counts."""
 
-NEEDS_A_PERSON = frozenset({Status.FAILING, Status.OVERDUE, Status.NEVER, Status.DOUBTFUL, Status.UNPROTECTED})
+NEEDS_A_PERSON = frozenset(
+    {
+        ProtectionStatus.FAILING,
+        ProtectionStatus.OVERDUE,
+        ProtectionStatus.NEVER,
+        ProtectionStatus.DOUBTFUL,
+        ProtectionStatus.UNPROTECTED,
+    }
+)
 
-NOT_COUNTED = frozenset({Status.PAUSED, Status.RETIRED})
+NOT_COUNTED = frozenset({ProtectionStatus.PAUSED, ProtectionStatus.RETIRED})
 """Neither protected nor in need."""
 
-COLOURS: dict[Status, str] = (
+COLOURS: dict[ProtectionStatus, str] = (
     dict.fromkeys(NEEDS_A_PERSON, "danger")
-    | dict.fromkeys((Status.ABSENT, Status.WAITING, Status.DUE), "warning")
-    | {Status.RUNNING: "info", Status.PROTECTED: "success", Status.PAUSED: "", Status.RETIRED: ""}
+    | dict.fromkeys((ProtectionStatus.ABSENT, ProtectionStatus.WAITING, ProtectionStatus.DUE), "warning")
+    | {
+        ProtectionStatus.RUNNING: "info",
+        ProtectionStatus.PROTECTED: "success",
+        ProtectionStatus.PAUSED: "",
+        ProtectionStatus.RETIRED: "",
+    }
 )
 """Status → the name of the theme's label."""

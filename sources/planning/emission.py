@@ -199,10 +199,10 @@ def _of_first_backups() -> dict[str, float | None]:
     return {"forgiven_first": order_parts.forgiven_losses(None), "bytes_per_second": rate}
 
 
-def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.Line:
+def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.DecisionLine:
     """A line a policy, and not one an assignment: a period may begin for a hundred thousand."""
     began = f"{trigger_at:%Y-%m-%d %H:%M} UTC"
-    return decisions.Line(
+    return decisions.DecisionLine(
         "emitted",
         f"{several(count, 'due assignment')} of {policy} put on the backlog, in the period that began at {began}",
         KIND,

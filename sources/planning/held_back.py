@@ -21,7 +21,9 @@ def accept(assignment_ids: Sequence[int], *, now: datetime | None = None, by: st
     found = list(held.select_for_update(no_key=True, of=["self"]).select_related("source").order_by("pk"))
     Assignment.objects.filter(pk__in=[each.pk for each in found]).update(held_back_since=None, held_back_why="")
     lines = (
-        decisions.Line("accepted", f"{each.source}: {by} has looked: {each.held_back_why}", KIND, subject_of(each.pk))
+        decisions.DecisionLine(
+            "accepted", f"{each.source}: {by} has looked: {each.held_back_why}", KIND, subject_of(each.pk)
+        )
         for each in found
     )
     decisions.doing_all(lines, instant)

@@ -50,7 +50,7 @@ def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Op
     policies = Policy.objects.select_related("schedule").in_bulk(of_them)
     by_policy = {policy.pk: policy.opening(now) for policy in policies.values()}
     openings: dict[int, Opening] = {}
-    skipped: list[decisions.Line] = []
+    skipped: list[decisions.DecisionLine] = []
     for record_id, assignment_id in ids.items():
         assignment = assignments.get(assignment_id)
         if assignment and (policy := policies.get(assignment.policy_id)):
@@ -80,7 +80,7 @@ def _openings(
 
 
 def _for_assignment(
-    policy: Policy, assignment: Assignment, found: Opening, now: datetime, skipped: list[decisions.Line]
+    policy: Policy, assignment: Assignment, found: Opening, now: datetime, skipped: list[decisions.DecisionLine]
 ) -> Opening:
     opens_at, closes_at = found
     if closes_at is None or not must_fit(policy, assignment):
@@ -95,15 +95,15 @@ def _for_assignment(
     return opens_at, closes_at - duration
 
 
-def _count_skips(skipped: list[decisions.Line], now: datetime) -> None:
+def _count_skips(skipped: list[decisions.DecisionLine], now: datetime) -> None:
     if skipped:
         ids = [assignment_of(line.subject) for line in skipped]
         Assignment.objects.filter(pk__in=ids).update(skips=F("skips") + 1)
         decisions.doing_all(skipped, now)
 
 
-def _line(policy: Policy, assignment: Assignment, closes_at: datetime) -> decisions.Line:
-    return decisions.Line(
+def _line(policy: Policy, assignment: Assignment, closes_at: datetime) -> decisions.DecisionLine:
+    return decisions.DecisionLine(
         "left out",
         f"{assignment.source} under {policy}: its last backup took {assignment.last_backup_for:.0f} s and its window "
         f"closes at {closes_at:%H:%M} UTC; it is put off for the {assignment.skips}. time in a row, "

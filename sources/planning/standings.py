@@ -9,7 +9,7 @@ from jobs import states
 from jobs.prepared import execute
 from jobs.states import UNFINISHED, WaitingFor
 from sources.domain.losses import Loss
-from sources.domain.status import Status
+from sources.domain.status import ProtectionStatus
 from sources.models import order_parts
 from sources.planning.names import AVAILABILITY, BACKUPS, KIND, subject_of
 
@@ -91,22 +91,22 @@ class Standing(NamedTuple):
         """Never backed up, or its next-backup date has come."""
         return self.next_backup_at is None or self.next_backup_at <= now
 
-    def protection(self, now: datetime) -> Status:
+    def protection(self, now: datetime) -> ProtectionStatus:
         """Its status, as `fleet.status.with_assignment_status` finds it from the rows."""
         holds = {
-            Status.RETIRED: self.retired,
-            Status.PAUSED: self.paused,
-            Status.UNPROTECTED: not self.enabled,
-            Status.FAILING: self.failures > 0,
-            Status.NEVER: self.last_backup_at is None,
-            Status.OVERDUE: self.overdue_since is not None,
-            Status.DOUBTFUL: self.doubtful,
-            Status.RUNNING: self.status == states.Status.RUNNING and self.queue == BACKUPS,
-            Status.ABSENT: self.waiting_for == WaitingFor.RECHECK,
-            Status.WAITING: self.status == states.Status.WAITING,
-            Status.DUE: self.status == states.Status.READY or self.is_due(now),
+            ProtectionStatus.RETIRED: self.retired,
+            ProtectionStatus.PAUSED: self.paused,
+            ProtectionStatus.UNPROTECTED: not self.enabled,
+            ProtectionStatus.FAILING: self.failures > 0,
+            ProtectionStatus.NEVER: self.last_backup_at is None,
+            ProtectionStatus.OVERDUE: self.overdue_since is not None,
+            ProtectionStatus.DOUBTFUL: self.doubtful,
+            ProtectionStatus.RUNNING: self.status == states.Status.RUNNING and self.queue == BACKUPS,
+            ProtectionStatus.ABSENT: self.waiting_for == WaitingFor.RECHECK,
+            ProtectionStatus.WAITING: self.status == states.Status.WAITING,
+            ProtectionStatus.DUE: self.status == states.Status.READY or self.is_due(now),
         }
-        return next((status for status, is_so in holds.items() if is_so), Status.PROTECTED)
+        return next((status for status, is_so in holds.items() if is_so), ProtectionStatus.PROTECTED)
 
 
 def standings_of(source_id: int) -> list[Standing]:

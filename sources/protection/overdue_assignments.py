@@ -102,10 +102,10 @@ def _limits(now: datetime, seconds: float) -> dict[int, Thresholds]:
     return found
 
 
-def _line(assignment_id: int, source: str, overdue: bool, since: datetime) -> decisions.Line:
+def _line(assignment_id: int, source: str, overdue: bool, since: datetime) -> decisions.DecisionLine:
     text = (
         f"{source} has not been backed up since {since:%Y-%m-%d %H:%M} UTC"
         if overdue
         else f"{source} is protected again"
     )
-    return decisions.Line("overdue" if overdue else "overdue no more", text, KIND, subject_of(assignment_id))
+    return decisions.DecisionLine("overdue" if overdue else "overdue no more", text, KIND, subject_of(assignment_id))

@@ -25,11 +25,11 @@ class Files(Protocol):
     def put(self, file: Path, path: str, /) -> None: ...
 
 
-class Refused(ValueError):
+class RepositoryRefused(ValueError):
     """This repository must not be used in this way. The message says what to do."""
 
 
-class UnreadableIdentity(Refused):
+class UnreadableIdentity(RepositoryRefused):
     """Its identity cannot be read: a reader may continue without it."""
 
 
@@ -55,7 +55,7 @@ def digest_of(key: str | None) -> str:
 def read(store: Files) -> Identity | None:
     """The identity of a repository; `store` reads its unencrypted part. None if it has none.
 
-    Raises: Refused for another layout; UnreadableIdentity; StorageFailed, Stopped.
+    Raises: RepositoryRefused for another layout; UnreadableIdentity; StorageFailed, Stopped.
     """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / layout.REPOSITORY
@@ -66,12 +66,12 @@ def read(store: Files) -> Identity | None:
         raise UnreadableIdentity(f"its {layout.REPOSITORY} cannot be read: {DAMAGED}")
     version = found["layout"]
     if version == 1:
-        raise Refused(
+        raise RepositoryRefused(
             f"it has layout version 1, of before the first release, which is not read any more: name another place, "
             f"and delete this one once its backups, for which there is {layout.RECOVER}, are not needed"
         )
     if version != layout.VERSION:
-        raise Refused(
+        raise RepositoryRefused(
             f"it has layout version {version!r:.50}, and {layout.VERSION} is read here: use the version of the "
             "scheduler that wrote it, or a newer one, or name another place"
         )
@@ -82,19 +82,19 @@ def read(store: Files) -> Identity | None:
 
 
 def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
-    """Raises: Refused if a repository whose identity is `found` must not be used as `ours` says."""
+    """Raises: RepositoryRefused if a repository whose identity is `found` must not be used as `ours` says."""
     if found.id != ours.id and not take_over:
-        raise Refused(
+        raise RepositoryRefused(
             f"it is the repository {found.name} of another installation, which may still write there: name another "
             "place, or if that one is gone, take it over: `repositories add … --take-over`"
         )
     if found.format != ours.format:
-        raise Refused(f"what lies there is of the format {found.format}: say so, or name another place")
+        raise RepositoryRefused(f"what lies there is of the format {found.format}: say so, or name another place")
     if found.encrypted != ours.encrypted:
         what = "encrypted" if found.encrypted else "not encrypted"
-        raise Refused(f"what lies there is {what}, and that cannot be changed: say so, or name another place")
+        raise RepositoryRefused(f"what lies there is {what}, and that cannot be changed: say so, or name another place")
     if found.key_digest != ours.key_digest:
-        raise Refused(
+        raise RepositoryRefused(
             f"the key is not the one that it was made with ({found.name}): its backups cannot be read without that. "
             "Give the key that was shown when it was made, or name another place"
         )

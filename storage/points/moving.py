@@ -39,7 +39,7 @@ PIECE = 2**24
 COUNTED = ("bytes", "transfers", "checks", "listed")
 
 
-class Moved:
+class TransferProgress:
     """The amount moved so far, by rclone's statistics. As a sign of life it changes as long as the transfer continues.
     `into`: the folder of this host that is written to, None if there is none. `clock`: in seconds.
     """

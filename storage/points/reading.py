@@ -11,7 +11,7 @@ from typing import Any
 from storage import layout
 from storage.places.rclone import Rclone, StorageFailed, rows_to
 from storage.points.files import rows_below
-from storage.points.moving import Moved, fetch_here
+from storage.points.moving import TransferProgress, fetch_here
 
 SMALL, MANIFEST = 2**20, 2**30
 """The most bytes of a file of the scheduler in a repository, and of a manifest, which holds some 30
@@ -92,7 +92,7 @@ class ReadableStore(Rclone):
     def _hashed(self, path: str, paths: Collection[str], *how: str) -> tuple[dict[str, str], dict[str, str]]:
         digests: dict[str, str] = {}
         problems: dict[str, str] = {}
-        moved = Moved()
+        moved = TransferProgress()
 
         def take(line: str) -> None:
             if not moved.take(line) and (digest := DIGEST.match(line)):
@@ -143,7 +143,7 @@ class ReadableStore(Rclone):
         """
         if (here := self._here(path)) is not None:
             return fetch_here(here, file, most)
-        moved = Moved(file.parent)
+        moved = TransferProgress(file.parent)
         # for a bucket, a missing file is copied like an empty folder: with success
         is_there = self.run(
             "copyto", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path), str(file),

@@ -19,7 +19,7 @@ from storage.places.rclone import ANY, Stopped, StorageFailed, path_list
 from storage.points import known
 from storage.points.known import Known
 from storage.points.manifests import Header, read_header
-from storage.points.moving import Moved, files_of, stay_within
+from storage.points.moving import TransferProgress, files_of, stay_within
 from storage.points.reading import MANIFEST, ReadableStore, only_in
 
 __all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
@@ -123,7 +123,7 @@ class Store(ReadableStore):
         variables. `tops`: folders that hold all of `paths`. `most`: bytes that may come. `problems`: collects errors of
         single files, as in `Rclone.run`. Raises: TargetFailed, too, if they fill the disk of a target on this host.
         """
-        moved = Moved(Path(target) if target.startswith("/") else None)
+        moved = TransferProgress(Path(target) if target.startswith("/") else None)
 
         def take(line: str) -> None:
             if moved.take(line):
@@ -141,7 +141,7 @@ class Store(ReadableStore):
         """Delete files in a folder; `paths`: only these, otherwise the folder with all its contents. Missing files are
         fine.
         """
-        at, done = self.location.at(path), Moved()  # a deleted file counts as a checked one
+        at, done = self.location.at(path), TransferProgress()  # a deleted file counts as a checked one
         watched: dict[str, Any] = {"missing_ok": True, "on_line": done.take, "sign_of_life": done}
         how = ("delete", "--stats=5s", "--stats-log-level=ERROR", at)
         if paths is not None:

@@ -71,7 +71,7 @@ def _says(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bo
     try:
         if (found := identity.read(outside)) and ours:
             identity.check(found, ours)
-    except identity.Refused as error:
+    except identity.RepositoryRefused as error:
         if isinstance(error, identity.UnreadableIdentity) and may_be_damaged():
             return False
         raise StorageFailed(str(error)) from None

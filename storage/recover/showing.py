@@ -18,7 +18,7 @@ from storage.points.excepted import when
 from storage.points.manifests import Entry
 from storage.points.trees import Tree
 from storage.restoring import moments
-from storage.restoring.base import Report, Step
+from storage.restoring.base import Report, RestoreProgress
 
 SHOWN_NAMES = 10
 
@@ -165,7 +165,7 @@ class ProgressDisplay:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: RestoreProgress) -> None:
         if self._as_json:
             self._write(json.dumps(asdict(step)))
         files = f"{step.files_done:,} of {step.files_total:,}"

@@ -18,7 +18,7 @@ from storage.points.known import Known
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import Snapshot, known_among, snapshots
-from storage.restic.verdicts import Trouble
+from storage.restic.verdicts import ResticTrouble
 
 PACKS = re.compile(r"(\d+) / \d+ packs copied")
 PACK_BYTES = 16 * 2**20
@@ -97,8 +97,10 @@ class _Copying:
                 self.target.run("copy", *self.options, *ids, on_line=self.packs.take, sign_of_life=self.packs.sign)
                 left = []
             except ResticFailed as error:
-                is_killed = error.trouble is Trouble.OTHER and not is_tried_again
-                is_damaged = error.trouble is Trouble.DAMAGED or (may_fail and error.trouble is Trouble.OTHER)
+                is_killed = error.trouble is ResticTrouble.OTHER and not is_tried_again
+                is_damaged = error.trouble is ResticTrouble.DAMAGED or (
+                    may_fail and error.trouble is ResticTrouble.OTHER
+                )
                 if not is_killed and not is_damaged:
                     raise
                 left = self._still_left(left)

@@ -14,7 +14,7 @@ from pathlib import Path
 from storage.points.batches import batches
 from storage.points.files import path_in
 from storage.restic.program import Restic, ResticFailed
-from storage.restic.verdicts import Trouble
+from storage.restic.verdicts import ResticTrouble
 
 BY_NAME = 1_000
 """The most files that are requested by name; if there are more, everything that holds them is fetched."""
@@ -90,7 +90,7 @@ def fetch_files(
         arguments = ("restore", snapshot, f"--target={folder}", *(f"--include={os.fsdecode(each)}" for each in batch))
         code = restic.run(*arguments, on_line=take, sign_of_life=growth, fine=(1,))
         if code and len(problems) != errors:
-            raise ResticFailed(Trouble.OTHER, last or f"restic restore ended with code {code}")
+            raise ResticFailed(ResticTrouble.OTHER, last or f"restic restore ended with code {code}")
         for text in problems:
             _remove_piece(text, folder)
 

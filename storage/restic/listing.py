@@ -22,7 +22,7 @@ from storage.points.entries import is_sound
 from storage.points.manifests import Entry, Header
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import Snapshot
-from storage.restic.verdicts import Trouble
+from storage.restic.verdicts import ResticTrouble
 
 KINDS = {"file": "file", "dir": "folder", "symlink": "link"}
 CONTROL = re.compile("[\x01-\x1f\x7f]|[\u201b\u2400-\u241f\u2421]")
@@ -106,7 +106,7 @@ def _entry(row: dict[str, Any] | None, point: str, *, is_of_host: bool) -> Entry
             entry = entry._replace(uid=row.get("uid"), gid=row.get("gid"))
         if is_sound(entry):
             return entry
-    raise ResticFailed(Trouble.OTHER, f"its list of a snapshot holds what is not an entry: {row!r:.200}")
+    raise ResticFailed(ResticTrouble.OTHER, f"its list of a snapshot holds what is not an entry: {row!r:.200}")
 
 
 def _targets(restic: Restic, snapshot: Snapshot, links: set[str]) -> Iterator[tuple[str, str]]:

@@ -24,7 +24,7 @@ from storage.places.location import Location
 from storage.places.locks import Busy
 from storage.places.servers import in_words, reached
 from storage.points.store import Stopped, StorageFailed
-from storage.restic.verdicts import Trouble, text_of, trouble_of
+from storage.restic.verdicts import ResticTrouble, text_of, trouble_of
 
 LONGEST_LINE = 2**26
 """Bytes: restic lists all snapshots in one line."""
@@ -49,14 +49,14 @@ SERVE = "serve restic --stdio --b2-hard-delete --config="
 class ResticFailed(StorageFailed):
     """restic ended with an error. The message is for users."""
 
-    def __init__(self, trouble: Trouble, text: str) -> None:
+    def __init__(self, trouble: ResticTrouble, text: str) -> None:
         super().__init__(
-            f"{trouble.value} ({text})" if trouble is not Trouble.OTHER and text else text or trouble.value
+            f"{trouble.value} ({text})" if trouble is not ResticTrouble.OTHER and text else text or trouble.value
         )
         self.trouble, self.text = trouble, text
 
 
-class Patience:
+class StuckSignal:
     """A stop signal that is also set when restic tries again and again without progress: it would do so for a quarter
     of an hour, too long for a page or a unit to wait. A trouble that no waiting heals sets it at once, except for lost
     data where restic `goes_on` with the rest. `secrets` are removed from its text.
@@ -79,10 +79,10 @@ class Patience:
         self.is_over, self.text, self._said = False, "", ""
 
     @property
-    def trouble(self) -> Trouble:
+    def trouble(self) -> ResticTrouble:
         """The trouble that makes it try again."""
         found = trouble_of(1, self._said)
-        return Trouble.UNREACHABLE if found is Trouble.OTHER else found
+        return ResticTrouble.UNREACHABLE if found is ResticTrouble.OTHER else found
 
     def take(self, on_line: Callable[[str], None], line: str) -> None:
         if found := OF_RCLONE.match(line):
@@ -96,10 +96,10 @@ class Patience:
         self._tries, self._last_at, self._last_sign = self._tries + 1, now, sign
         self._said = self._of_rclone or self._shortened(RETRYING.sub("", line))
         self.text = self._of_rclone or without_answers(self._said)
-        if self._goes_on and self.trouble is Trouble.DAMAGED:
+        if self._goes_on and self.trouble is ResticTrouble.DAMAGED:
             self.is_over |= now - self._since >= DAMAGE_SECONDS
             return
-        takes_no_lock = NO_LOCK.search(line) and self.trouble in (Trouble.NOT_WRITABLE, Trouble.NO_SPACE)
+        takes_no_lock = NO_LOCK.search(line) and self.trouble in (ResticTrouble.NOT_WRITABLE, ResticTrouble.NO_SPACE)
         self.is_over |= bool(takes_no_lock or LOST_DATA.search(line))
         self.is_over |= self._tries >= TRIES and now - self._since >= self._least
 
@@ -153,7 +153,7 @@ class Restic:
             try:
                 return once(arguments)
             except ResticFailed as error:
-                if error.trouble is not Trouble.LOCKED:
+                if error.trouble is not ResticTrouble.LOCKED:
                     raise
                 if is_last:
                     where = " or ".join(each.outside for each in (self.location, self.second) if each)
@@ -171,16 +171,16 @@ class Restic:
         fine: tuple[int, ...],
         arguments: tuple[str, ...],
     ) -> int:
-        patience = Patience(self.stop, sign_of_life, goes_on=arguments[0] == "restore", secrets=self._secrets)
+        stuck = StuckSignal(self.stop, sign_of_life, goes_on=arguments[0] == "restore", secrets=self._secrets)
         with reached(self.location, remotes.beside(self.second) if self.second else None) as found:
-            command, take = self._command(arguments, found, directory), partial(patience.take, on_line)
-            ended = runner.run(command, stop=patience, on_line=take, sign_of_life=sign_of_life)
+            command, take = self._command(arguments, found, directory), partial(stuck.take, on_line)
+            ended = runner.run(command, stop=stuck, on_line=take, sign_of_life=sign_of_life)
         if ended.ending is Ending.STOPPED:
-            if patience.is_over:
-                raise ResticFailed(patience.trouble, patience.text)
+            if stuck.is_over:
+                raise ResticFailed(stuck.trouble, stuck.text)
             raise Stopped
         if ended.ending is Ending.STALLED:
-            raise ResticFailed(Trouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
+            raise ResticFailed(ResticTrouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
         text = text_of(without_middle(redacted(each, self._secrets)) for each in ended.last_lines)
         if not ended.exit_code or (ended.exit_code in fine and not NO_LOCK.search(text)):
             return ended.exit_code
@@ -209,4 +209,4 @@ class Restic:
 
 def _takes_no_lock(text: str) -> bool:
     """True if restic could not write its lock in a repository that answers."""
-    return bool(NO_LOCK.search(text)) and trouble_of(1, text) is not Trouble.UNREACHABLE
+    return bool(NO_LOCK.search(text)) and trouble_of(1, text) is not ResticTrouble.UNREACHABLE

@@ -19,7 +19,7 @@ from storage import layout
 from storage.points.known import Known
 from storage.restic import program
 from storage.restic.program import Restic, ResticFailed
-from storage.restic.verdicts import Trouble
+from storage.restic.verdicts import ResticTrouble
 
 INCOMPLETE = "incomplete"
 _IDS = re.compile("[0-9a-f]{64}")
@@ -130,9 +130,11 @@ def _rows(restic: Restic, *only: str) -> list[dict[str, object]]:
     try:
         rows = json.loads(lines[-1] if lines else "[]") or []
     except (ValueError, RecursionError):
-        raise ResticFailed(Trouble.OTHER, TOO_LONG) from None
+        raise ResticFailed(ResticTrouble.OTHER, TOO_LONG) from None
     if not all(isinstance(row, dict) and _IDS.fullmatch(text(row, "id")) and text(row, "time") for row in rows):
-        raise ResticFailed(Trouble.OTHER, "its list of snapshots holds what is not one: is the repository damaged?")
+        raise ResticFailed(
+            ResticTrouble.OTHER, "its list of snapshots holds what is not one: is the repository damaged?"
+        )
     return list(rows)
 
 

@@ -32,7 +32,7 @@ from storage.restic import listing
 from storage.restic.fetching import Growth, fetch_files
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import Snapshot, known_among, snapshots
-from storage.restic.verdicts import Trouble
+from storage.restic.verdicts import ResticTrouble
 
 MAKING_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
@@ -70,7 +70,9 @@ class ResticStore(Store):
             try:
                 unlike = self._init(like, must_be_like)
             except ResticFailed as error:
-                if error.trouble is not Trouble.EXISTS:  # an earlier process was killed before it wrote the identity
+                if (
+                    error.trouble is not ResticTrouble.EXISTS
+                ):  # an earlier process was killed before it wrote the identity
                     raise
             if ours:
                 identity.write(self, ours)
@@ -85,7 +87,7 @@ class ResticStore(Store):
                 alike.run("init", "--copy-chunker-params")
                 return ""
             except ResticFailed as error:
-                if must_be_like or error.trouble is Trouble.EXISTS:
+                if must_be_like or error.trouble is ResticTrouble.EXISTS:
                     raise
                 unlike = str(error)
         self.restic.run("init")
@@ -117,7 +119,7 @@ class ResticStore(Store):
         try:
             listing.write_manifest(self.restic, found, file)
         except ResticFailed as error:
-            if error.trouble is Trouble.DAMAGED:
+            if error.trouble is ResticTrouble.DAMAGED:
                 raise ManifestDamaged(f"of point {found.point}, {error}") from None
             raise
         return True

@@ -16,7 +16,7 @@ from storage.points.removal import Removed
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import snapshots, with_marks
-from storage.restic.verdicts import Trouble
+from storage.restic.verdicts import ResticTrouble
 
 TOTAL = re.compile(r"total prune: +\d+ blobs / ([\d.]+) ([KMGT]?i?B)")
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -112,6 +112,6 @@ def _read(restic: Restic, subset: str) -> tuple[int, list[str]]:
     try:
         _patient(restic).run("check", f"--read-data-subset={subset}", on_line=take)
     except ResticFailed as error:
-        if error.trouble not in (Trouble.OTHER, Trouble.DAMAGED) or not lines:
+        if error.trouble not in (ResticTrouble.OTHER, ResticTrouble.DAMAGED) or not lines:
             raise
     return packs, [each for each in lines if SUM_OF_ALL not in each] or lines

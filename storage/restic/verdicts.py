@@ -16,7 +16,7 @@ PARTIAL = 3
 FATAL_LINES = 4
 
 
-class Trouble(Enum):
+class ResticTrouble(Enum):
     """Reasons why restic failed."""
 
     NO_REPOSITORY = "there is no restic repository"
@@ -32,30 +32,30 @@ class Trouble(Enum):
     OTHER = "restic failed"
 
 
-EXIT_CODES = {10: Trouble.NO_REPOSITORY, 11: Trouble.LOCKED, 12: Trouble.WRONG_KEY}
+EXIT_CODES = {10: ResticTrouble.NO_REPOSITORY, 11: ResticTrouble.LOCKED, 12: ResticTrouble.WRONG_KEY}
 
 TEXTS = (
-    (Trouble.LOCKED, r"repository is already locked|unable to create lock in backend.{0,2000}?already locked"),
-    (Trouble.WRONG_KEY, r"wrong password or no key found"),
-    (Trouble.NO_SPACE, r"no space left on device|disk quota exceeded|\(507\)|507 insufficient storage"),
+    (ResticTrouble.LOCKED, r"repository is already locked|unable to create lock in backend.{0,2000}?already locked"),
+    (ResticTrouble.WRONG_KEY, r"wrong password or no key found"),
+    (ResticTrouble.NO_SPACE, r"no space left on device|disk quota exceeded|\(507\)|507 insufficient storage"),
     (
-        Trouble.NOT_WRITABLE,
+        ResticTrouble.NOT_WRITABLE,
         r"\blocks?/[0-9a-f].{0,2000}?(read-only file system|permission denied|access ?denied|403 forbidden)",
     ),
     (
-        Trouble.UNREACHABLE,
+        ResticTrouble.UNREACHABLE,
         r"connection refused|no such host|i/o timeout|timed out|no route to host|network is unreachable",
     ),
-    (Trouble.EXISTS, r"config file already exists|config already initialized"),
-    (Trouble.NO_SNAPSHOT, r"no matching ID found|no snapshot found"),
+    (ResticTrouble.EXISTS, r"config file already exists|config already initialized"),
+    (ResticTrouble.NO_SNAPSHOT, r"no matching ID found|no snapshot found"),
     (
-        Trouble.DAMAGED,
+        ResticTrouble.DAMAGED,
         r"ciphertext verification failed|hash does not match|"
         r"data/[0-9a-f/]{1,100}>?:? (does not exist|no such file|input/output error)",
     ),
-    (Trouble.NO_SOURCE, r"all (target|source) directories/files do not exist"),
+    (ResticTrouble.NO_SOURCE, r"all (target|source) directories/files do not exist"),
     (
-        Trouble.NO_REPOSITORY,
+        ResticTrouble.NO_REPOSITORY,
         r"unable to open config file.{0,2000}?(no such file|does not exist|not found|404)|repository does not exist",
     ),
 )
@@ -64,11 +64,11 @@ NOT_FOR_PEOPLE = re.compile(r"\{|\[[{\d]|the `unlock`|snapshot [0-9a-f]{8} (of|s
 _TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def trouble_of(exit_code: int, text: str) -> Trouble:
+def trouble_of(exit_code: int, text: str) -> ResticTrouble:
     """The meaning of an exit code other than 0 and `PARTIAL`; `text`: the last text that restic printed."""
     if found := EXIT_CODES.get(exit_code):
         return found
-    return next((trouble for trouble, pattern in _PATTERNS if pattern.search(text)), Trouble.OTHER)
+    return next((trouble for trouble, pattern in _PATTERNS if pattern.search(text)), ResticTrouble.OTHER)
 
 
 def text_of(lines: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree
 
-__all__ = ["Refused", "Report", "Restoring", "Step", "TargetFailed", "Wish", "check_point", "tops_of"]
+__all__ = ["Report", "RestoreProgress", "RestoreRefused", "Restoring", "TargetFailed", "Wish", "check_point", "tops_of"]
 
 KEPT_TEXTS = 100
 
@@ -27,7 +27,7 @@ Take = Callable[[list[Entry]], list[Entry]]
 """Uses the files that came out as in the manifest, and returns the others."""
 
 
-class Refused(ValueError):
+class RestoreRefused(ValueError):
     """The restore cannot begin, and nothing was written. The message says what to do."""
 
 
@@ -47,7 +47,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Step:
+class RestoreProgress:
     """The progress of a restore, in files and bytes of everything that it copies."""
 
     files_done: int
@@ -95,10 +95,12 @@ class Report:
 class Restoring:
     """A restore at work: the request, the progress and the report. `target`: the target, as text.
 
-    Raises: Refused and NotThere for paths that cannot be requested.
+    Raises: RestoreRefused and NotThere for paths that cannot be requested.
     """
 
-    def __init__(self, wish: Wish, store: Store, tree: Tree, target: str, on_step: Callable[[Step], None]) -> None:
+    def __init__(
+        self, wish: Wish, store: Store, tree: Tree, target: str, on_step: Callable[[RestoreProgress], None]
+    ) -> None:
         self.wish, self.store, self.tree, self.on_step = wish, store, tree, on_step
         self.report = Report(wish.point, target, complete=tree.header.complete)
         self.tops = tops_of(wish, tree)
@@ -148,7 +150,7 @@ class Restoring:
 
     def say(self, files: int, size: int) -> None:
         """Report the progress: the number of copied files, and their bytes."""
-        self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))
+        self.on_step(RestoreProgress(min(files, self.files), self.files, min(size, self.size), self.size))
 
     def fetch(self, places: list[str], target: str, *options: str, size: int) -> None:
         """Copy files of `size` bytes out of the repository, by their places. Raises: the errors of the store."""
@@ -183,10 +185,12 @@ def check_point(store: Store, wish: Wish) -> None:
 
 
 def tops_of(wish: Wish, tree: Tree) -> list[str]:
-    """The requested paths, each once, without any that is below another one. Raises: Refused, NotThere."""
+    """The requested paths, each once, without any that is below another one. Raises: RestoreRefused, NotThere."""
     for path in wish.paths:
         if path.startswith("/") or ".." in path.split("/"):
-            raise Refused(f"path {path!r} leads out of the source; name one as the source has it, without / before it")
+            raise RestoreRefused(
+                f"path {path!r} leads out of the source; name one as the source has it, without / before it"
+            )
         tree.check(path.rstrip("/"))
     paths = [each.rstrip("/") for each in wish.paths] or [""]
     return [each for each in dict.fromkeys(paths) if not any(is_inside(each, other) for other in paths)]

@@ -32,7 +32,7 @@ from storage.points.store import Store
 from storage.points.trees import Tree, opened
 from storage.restoring import targets
 from storage.restoring.attributes import Owners, is_otherwise
-from storage.restoring.base import KEPT_TEXTS, Refused, Report, Restoring, Step, Wish
+from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, Restoring, Wish
 from storage.restoring.placing import Placing
 
 BATCH_FILES = 50_000
@@ -45,18 +45,20 @@ LEFT = (
 ELSEWHERE = "look at that disk, and restore into a new folder on another one"
 
 
-def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None) -> Report:
+def restore(
+    wish: Wish, store: Store, cache: Path, on_step: Callable[[RestoreProgress], None] = lambda step: None
+) -> Report:
     """Restore into a folder of this host; block until it is done.
 
-    Raises: Refused and NotThere before anything is written; StorageFailed, Stopped, OSError, after which the same
-    restore continues.
+    Raises: RestoreRefused and NotThere before anything is written; StorageFailed, Stopped, OSError, after which the
+    same restore continues.
     """
     with opened(store, wish.assignment, wish.point, cache) as tree:
         return _Restore(wish, store, tree, on_step).run()
 
 
 def restore_to_stay(
-    wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None
+    wish: Wish, store: Store, cache: Path, on_step: Callable[[RestoreProgress], None] = lambda step: None
 ) -> Report:
     """`restore`, and wait until all of it is on the disk: no power cut can undo it then. If a disk did not take all of
     it, that is a failure in the report and not an exception: a second try would find it in memory as it should be.
@@ -76,7 +78,7 @@ class _Restore(Restoring):
     staging: Staging
     placing: Placing
 
-    def __init__(self, wish: Wish, store: Store, tree: Tree, on_step: Callable[[Step], None]) -> None:
+    def __init__(self, wish: Wish, store: Store, tree: Tree, on_step: Callable[[RestoreProgress], None]) -> None:
         self.path = Path(os.path.abspath(wish.target))
         super().__init__(wish, store, tree, str(self.path), on_step)
         self.owners, self.left = Owners(tree.header), Counted()
@@ -115,8 +117,8 @@ class _Restore(Restoring):
         self.report.not_set += self.placing.not_set.sentences
 
     def _compare(self, target: Beneath | None) -> None:
-        """Count the existing files and the files to restore. Raises: Refused if the target is not empty and that was
-        not requested.
+        """Count the existing files and the files to restore. Raises: RestoreRefused if the target is not empty and that
+        was not requested.
         """
         collisions, expected = 0, set()
         is_empty = target is None or not target.names()
@@ -143,12 +145,12 @@ class _Restore(Restoring):
         if collisions:
             names = ", ".join(self.report.collisions[:SHOWN]) + (", …" if collisions > SHOWN else "")
             files = "1 file that differs" if collisions == 1 else f"{collisions:,} files that differ"
-            raise Refused(
+            raise RestoreRefused(
                 f"{self.path} holds {files} from this point ({names}); name an empty folder, or --overwrite to "
                 "replace what differs"
             )
         if not self.wish.among and (foreign := targets.foreign(target, expected, self.ask)):
-            raise Refused(
+            raise RestoreRefused(
                 f"{self.path} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
                 "it all the same: files that are not of this point stay"
             )

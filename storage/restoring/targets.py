@@ -14,36 +14,38 @@ from storage.folders.staging import STAGING
 from storage.places.location import Location
 from storage.points.moving import SMALLEST_RESERVE
 from storage.points.trees import Tree
-from storage.restoring.base import Refused
+from storage.restoring.base import RestoreRefused
 
 
 def opened(folder: Path, *, make: bool = False) -> Beneath:
-    """The target, open. `make`: create its missing parts. Raises: Refused if a link is on the way to it; OSError."""
+    """The target, open. `make`: create its missing parts. Raises: RestoreRefused if a link is on the way to it;
+    OSError.
+    """
     try:
         return Beneath.opened(folder, make=make)
     except LinkOnTheWay as error:
-        raise Refused(f"{error}; name a folder") from None
+        raise RestoreRefused(f"{error}; name a folder") from None
 
 
 def check(folder: Path, location: Location, tree: Tree) -> None:
-    """Raises: Refused for a folder that cannot be written, for one that a link leads to, and for one in which the
-    restore would write into its repository.
+    """Raises: RestoreRefused for a folder that cannot be written, for one that a link leads to, and for one in which
+    the restore would write into its repository.
     """
     directory = location.directory
     if directory is not None:
         real = Path(os.path.realpath(directory))
         if folder.is_relative_to(real):
-            raise Refused(f"{folder} lies in the repository {directory}; name a folder outside of it")
+            raise RestoreRefused(f"{folder} lies in the repository {directory}; name a folder outside of it")
         if real.is_relative_to(folder):
             inside = os.path.relpath(real, folder)
             if any(True for _ in tree.below(inside)):
-                raise Refused(f"this would write into the repository {directory}; name another folder")
+                raise RestoreRefused(f"this would write into the repository {directory}; name another folder")
     existing = _existing(folder)
     try:
         with opened(existing) as there, tempfile.TemporaryFile(dir=there.outside):
             pass
     except OSError as error:
-        raise Refused(f"{existing} cannot be written ({error.strerror}); name another folder") from None
+        raise RestoreRefused(f"{existing} cannot be written ({error.strerror}); name another folder") from None
 
 
 def foreign(target: Beneath, expected: set[bytes], ask: Callable[[], None]) -> str | None:
@@ -63,12 +65,12 @@ def _is_link(name: bytes, above: int) -> bool:
 
 
 def check_room(target: Path, size: int, way_out: str = "name another folder") -> None:
-    """Raises: Refused if `size` bytes do not fit. `way_out`: advice in that case, in addition to restoring less."""
+    """Raises: RestoreRefused if `size` bytes do not fit. `way_out`: advice in that case, next to restoring less."""
     existing = _existing(target)
     found = shutil.disk_usage(existing)
     free = int(max(0, found.free - room.reserve_of(found.total, SMALLEST_RESERVE if serving.reserve_percent else 0)))
     if size > free:
-        raise Refused(
+        raise RestoreRefused(
             f"{size:,} bytes are to be restored, and {existing} has {free:,} free; {way_out}, or restore some paths at "
             "a time"
         )

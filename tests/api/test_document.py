@@ -149,8 +149,14 @@ def test_patches_require_nothing_bodies_refuse_what_they_do_not_know_and_no_answ
 ) -> None:
     schemas = document["components"]["schemas"]
     assert "required" not in schemas["ThrottlePatch"]
-    assert schemas["Throttle"]["required"] == ["name", "max_in_flight"]
-    for name in ("Throttle", "ThrottlePatch", "Schedule", "EndpointWithAuthorization", "RetryRequest"):
+    assert schemas["ThrottleDeclaration"]["required"] == ["name", "max_in_flight"]
+    for name in (
+        "ThrottleDeclaration",
+        "ThrottlePatch",
+        "ScheduleDeclaration",
+        "EndpointWithAuthorization",
+        "RetryRequest",
+    ):
         assert schemas[name]["additionalProperties"] is False, name
     for name in ("EndpointAnswer", "SavedEndpointAnswer", "StoredSecretAnswer", "SavedStoredSecretAnswer"):
         assert not set(schemas[name]["properties"]) & {"authorization", "sealed_authorization", "secret", "value"}, name

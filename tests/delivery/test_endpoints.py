@@ -31,7 +31,7 @@ QUEUE = "https://sqs.eu-central-1.amazonaws.com/1/events"
 
 def problems_of(**fields: Any) -> dict[str, list[str]]:
     with pytest.raises(ValidationError) as caught:
-        validated(declarations.Endpoint, {"name": "hooks", "url": "https://example.com/hooks"} | fields)
+        validated(declarations.EndpointDeclaration, {"name": "hooks", "url": "https://example.com/hooks"} | fields)
     return caught.value.message_dict
 
 
@@ -47,7 +47,7 @@ class TestWhatAnEndpointMayBe:
         ],
     )
     def test_these_are_well(self, fields: dict[str, Any]) -> None:
-        validated(declarations.Endpoint, {"name": "hooks", "url": "https://example.com/hooks"} | fields)
+        validated(declarations.EndpointDeclaration, {"name": "hooks", "url": "https://example.com/hooks"} | fields)
 
     @pytest.mark.parametrize(
         ("fields", "field", "error"),

@@ -28,7 +28,7 @@ from sources.models import Source
 from storage.places.location import Location, of_directory
 from storage.points import manifests
 from storage.points.store import StorageFailed, Store
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.engines.dumps import dumps_in
 from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import free_port, run, small_disk, task_for
@@ -122,7 +122,7 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     assert (back.failed, back.not_set) == ([], [mariadb.NO_RIGHTS])
     assert contents(server, "shop2") == contents(server, "shop")
     assert "backupsched_" not in server.sql("SELECT User FROM mysql.user")
-    with pytest.raises(Refused, match="there is a database 'shop2'"):
+    with pytest.raises(RestoreRefused, match="there is a database 'shop2'"):
         restore("shop2")
     server.sql(f"CREATE TABLE {mariadb.UNFINISHED} (n INT); DROP TABLE article", "shop2")
     restore("shop2")

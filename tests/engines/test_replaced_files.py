@@ -16,7 +16,7 @@ import pytest
 from engines.base import Verdict
 from engines.rclone import bringing, transfer
 from engines.rclone.bringing import Problems
-from engines.rclone.comparing import Item, State, is_wanted
+from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.run import RcloneRun
 from engines.rclone.transfer import Transfer
 from storage.points.entries import Entry
@@ -77,7 +77,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bring:
         with ExitStack() as opened:
             run: Any = RcloneRun(task, Event(), way={})
             moved = Transfer(run, Begun(RUN, None), opened)
-            moved.plan(Item(path, State.WANTED, Entry(path, size=9, modified=LISTED)) for path in sorted(paths))
+            moved.plan(Item(path, PathDecision.WANTED, Entry(path, size=9, modified=LISTED)) for path in sorted(paths))
             moved.bring()
             for item, found in moved.brought:
                 assert is_wanted(item)

@@ -24,9 +24,9 @@ from storage.points.store import StorageFailed, Store
 from storage.points.trees import opened, versions_of
 from storage.restic import program, snapshots
 from storage.restic.program import Restic
-from storage.restic.verdicts import Trouble, problem_of, trouble_of
+from storage.restic.verdicts import ResticTrouble, problem_of, trouble_of
 from storage.restoring import into_folder
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 from storage.restoring.placing import NOT_BY_RESTIC
 from storage.stores import store_of
 from tests.engines.peers import (
@@ -246,7 +246,7 @@ def put_back_with_and_without_room(
 
     with small_disk(home / "disk", 16_384) as disk, monkeypatch.context() as patched:
         patched.setattr("tempfile.tempdir", str(disk))
-        with pytest.raises(Refused, match="name a larger one in the worker's TMPDIR"):
+        with pytest.raises(RestoreRefused, match="name a larger one in the worker's TMPDIR"):
             put_back()
     assert put_back().files == 2
     assert (home / "served/back/c").read_text() == "other"
@@ -255,24 +255,36 @@ def put_back_with_and_without_room(
 @pytest.mark.parametrize(
     ("code", "text", "trouble"),
     [
-        (1, "wrong password or no key found", Trouble.WRONG_KEY),
-        (1, "unable to create lock in backend: repository is already locked by PID 7 on vm", Trouble.LOCKED),
-        (1, "unable to create lock in backend: repository is already locked exclusively by PID 7", Trouble.LOCKED),
-        (1, "unable to open config file: stat nope/config: no such file or directory; Is there", Trouble.NO_REPOSITORY),
-        (1, 'unable to open config file: Head "http://x/config": dial tcp: connection refused', Trouble.UNREACHABLE),
-        (1, "unable to save snapshot: write /x: no space left on device", Trouble.NO_SPACE),
-        (1, "all target directories/files do not exist", Trouble.NO_SOURCE),
-        (1, 'invalid id "dead": no matching ID found for prefix "dead"', Trouble.NO_SNAPSHOT),
-        (1, "create repository at /x failed: config file already exists", Trouble.EXISTS),
-        (1, "unable to open config file: stat /srv/507/config: no such file or directory", Trouble.NO_REPOSITORY),
-        (1, "server response unexpected: 507 Insufficient Storage (507)", Trouble.NO_SPACE),
-        (1, "something new", Trouble.OTHER),
-        (10, "", Trouble.NO_REPOSITORY),
-        (11, "", Trouble.LOCKED),
-        (12, "", Trouble.WRONG_KEY),
+        (1, "wrong password or no key found", ResticTrouble.WRONG_KEY),
+        (1, "unable to create lock in backend: repository is already locked by PID 7 on vm", ResticTrouble.LOCKED),
+        (
+            1,
+            "unable to create lock in backend: repository is already locked exclusively by PID 7",
+            ResticTrouble.LOCKED,
+        ),
+        (
+            1,
+            "unable to open config file: stat nope/config: no such file or directory; Is there",
+            ResticTrouble.NO_REPOSITORY,
+        ),
+        (
+            1,
+            'unable to open config file: Head "http://x/config": dial tcp: connection refused',
+            ResticTrouble.UNREACHABLE,
+        ),
+        (1, "unable to save snapshot: write /x: no space left on device", ResticTrouble.NO_SPACE),
+        (1, "all target directories/files do not exist", ResticTrouble.NO_SOURCE),
+        (1, 'invalid id "dead": no matching ID found for prefix "dead"', ResticTrouble.NO_SNAPSHOT),
+        (1, "create repository at /x failed: config file already exists", ResticTrouble.EXISTS),
+        (1, "unable to open config file: stat /srv/507/config: no such file or directory", ResticTrouble.NO_REPOSITORY),
+        (1, "server response unexpected: 507 Insufficient Storage (507)", ResticTrouble.NO_SPACE),
+        (1, "something new", ResticTrouble.OTHER),
+        (10, "", ResticTrouble.NO_REPOSITORY),
+        (11, "", ResticTrouble.LOCKED),
+        (12, "", ResticTrouble.WRONG_KEY),
     ],
 )
-def test_what_restic_ends_with_has_one_meaning(code: int, text: str, trouble: Trouble) -> None:
+def test_what_restic_ends_with_has_one_meaning(code: int, text: str, trouble: ResticTrouble) -> None:
     assert trouble_of(code, text) is trouble
 
 

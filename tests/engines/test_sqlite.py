@@ -23,7 +23,7 @@ from engines.restores.scratch import Scratch
 from storage.places.location import Location, of_directory
 from storage.points import manifests
 from storage.points.store import Store
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 from storage.stores import store_of
 from tests.engines import peers
 from tests.engines import restic_runs as restic
@@ -218,10 +218,10 @@ def test_a_drill_counts_it_and_a_restore_makes_a_new_file_beside_it(shop: Path, 
     assert restore().failed == []
     again = shop.with_name("again.sqlite3")
     assert (rows_of(again), again.stat().st_mode & 0o777) == (rows_of(shop), 0o640)
-    with pytest.raises(Refused, match=r"there is a file .*again\.sqlite3 already"):
+    with pytest.raises(RestoreRefused, match=r"there is a file .*again\.sqlite3 already"):
         restore()
     again.rename(f"{again}-wal")
-    with pytest.raises(Refused, match=r"again\.sqlite3-wal already"):
+    with pytest.raises(RestoreRefused, match=r"again\.sqlite3-wal already"):
         restore()
 
 

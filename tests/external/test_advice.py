@@ -9,7 +9,7 @@ import pytest
 from engines.rclone.log import RcloneLog
 from external.processes.advice import without_advice
 from storage.places.servers import in_words
-from storage.restic.program import Patience
+from storage.restic.program import StuckSignal
 from storage.restic.verdicts import text_of, trouble_of
 
 PINNED = (
@@ -88,7 +88,7 @@ LONG = {
 def test_the_longest_message_of_a_server_is_looked_through_in_no_time(message: str) -> None:
     """Minutes, and hours of the first one, with expressions that try each part of a text from each other one."""
     began = time.process_time()
-    log, restic = RcloneLog(), Patience(Event(), None)
+    log, restic = RcloneLog(), StuckSignal(Event(), None)
     log.take(json.dumps({"level": "error", "msg": message}))
     restic.take(lambda line: None, f"rclone: a b ERROR : {message} returned error, retrying after 1s")
     trouble_of(1, message)

@@ -106,7 +106,7 @@ class TestRevoking:
             "laptop-1: 1 token revoked, and any open enrolment code."
         )
         assert tokens.authenticate(token) is None
-        with pytest.raises(tokens.Refused):
+        with pytest.raises(tokens.CredentialRefused):
             tokens.redeem(code)
         assert tokens.authenticate(others)
         assert AuditEntry.objects.get(verb="did").text == "Revoked its tokens."

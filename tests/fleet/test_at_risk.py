@@ -14,7 +14,7 @@ from fleet.foreseeing.presence import DAY, Stay
 from fleet.foreseeing.runs import Contender, foresee, units_for
 from jobs.backlog import hold
 from jobs.states import Status
-from operations.backlog.starts import State, Waiter
+from operations.backlog.starts import QueueState, Waiter
 from operations.backlog.throttling import Head
 from sources.models import Assignment, Foresight
 from sources.planning import subject_of
@@ -66,7 +66,7 @@ def contender(number: int, habit: Habit, seconds: float = 3_000.0) -> Contender:
 class TestRuns:
     def test_those_for_whom_no_unit_is_free_in_time_are_not_protected(self):
         leaves_at_ten = Habit([[Stay(8 * HOUR, 12 * HOUR)]] * 5, ())
-        state = State(NOW, 1, (), (), {}, {})
+        state = QueueState(NOW, 1, (), (), {}, {})
         given = [contender(number, leaves_at_ten) for number in range(1, 9)]
 
         def draw(expected: float | None, rng: random.Random) -> float:

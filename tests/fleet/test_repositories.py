@@ -314,5 +314,5 @@ def test_each_type_that_rclone_lists_is_used_or_refused_with_a_reason() -> None:
 )
 def test_a_repository_json_of_another_shape_is_a_sentence(content: str, tmp_path: Path) -> None:
     (tmp_path / layout.REPOSITORY).write_text(content)
-    with pytest.raises(identity.Refused, match=r"cannot be read|has layout version"):
+    with pytest.raises(identity.RepositoryRefused, match=r"cannot be read|has layout version"):
         identity.read(Store(of_directory(tmp_path), threading.Event()))

@@ -15,14 +15,13 @@ from jobs import conf
 from jobs.backlog import hold
 from jobs.breakers import describe
 from jobs.models import BacklogRecord, Breaker
-from jobs.states import Status as RecordStatus
-from jobs.states import WaitingFor
+from jobs.states import Status, WaitingFor
 from operations.backlog.facts import record_facts
 from operations.conditions import examine
 from schedules.capacity import check
 from schedules.capacity_report import messages
 from schedules.models import Schedule
-from sources.domain.status import NEEDS_A_PERSON, Status
+from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
 from sources.models import Assignment, CheckRound, Repository, Source
 from sources.planning import standings_of, subject_of
 from tests.commands import command
@@ -41,27 +40,27 @@ DAMAGE = {"point": "20260301T090000Z", "path": "a", "place": "current", "why": "
 
 
 def waits_for(what: WaitingFor, **fields: Any) -> dict[str, Any]:
-    return {"status": RecordStatus.WAITING, "waiting_for": what, "run_after": AHEAD, **fields}
+    return {"status": Status.WAITING, "waiting_for": what, "run_after": AHEAD, **fields}
 
 
-RUNNING = {"status": RecordStatus.RUNNING, "queue": "backups"}
+RUNNING = {"status": Status.RUNNING, "queue": "backups"}
 
-CASES: list[tuple[Status, dict[str, Any], dict[str, Any] | None]] = [
-    (Status.FAILING, DUE | {"failures": 2}, RUNNING),
-    (Status.OVERDUE, DUE | {"overdue_since": AGO}, waits_for(WaitingFor.RECHECK)),
-    (Status.NEVER, {"overdue_since": AGO}, None),
-    (Status.NEVER, {}, RUNNING),
-    (Status.DOUBTFUL, PROTECTED | {"damage": [DAMAGE]}, None),
-    (Status.DOUBTFUL, PROTECTED | {"drill_error": "it is empty"}, RUNNING),
-    (Status.DOUBTFUL, DUE | {"held_back_since": AGO, "damage": []}, waits_for(WaitingFor.WINDOW)),
-    (Status.PROTECTED, PROTECTED | {"damage": []}, None),
-    (Status.ABSENT, DUE, waits_for(WaitingFor.RECHECK)),
-    (Status.WAITING, DUE, waits_for(WaitingFor.WINDOW)),
-    (Status.DUE, DUE, None),
-    (Status.DUE, DUE, {"status": RecordStatus.RUNNING, "queue": "availability"}),
-    (Status.DUE, PROTECTED, {"status": RecordStatus.READY}),
-    (Status.RUNNING, DUE, RUNNING),
-    (Status.PROTECTED, PROTECTED, {"status": RecordStatus.SUCCEEDED}),
+CASES: list[tuple[ProtectionStatus, dict[str, Any], dict[str, Any] | None]] = [
+    (ProtectionStatus.FAILING, DUE | {"failures": 2}, RUNNING),
+    (ProtectionStatus.OVERDUE, DUE | {"overdue_since": AGO}, waits_for(WaitingFor.RECHECK)),
+    (ProtectionStatus.NEVER, {"overdue_since": AGO}, None),
+    (ProtectionStatus.NEVER, {}, RUNNING),
+    (ProtectionStatus.DOUBTFUL, PROTECTED | {"damage": [DAMAGE]}, None),
+    (ProtectionStatus.DOUBTFUL, PROTECTED | {"drill_error": "it is empty"}, RUNNING),
+    (ProtectionStatus.DOUBTFUL, DUE | {"held_back_since": AGO, "damage": []}, waits_for(WaitingFor.WINDOW)),
+    (ProtectionStatus.PROTECTED, PROTECTED | {"damage": []}, None),
+    (ProtectionStatus.ABSENT, DUE, waits_for(WaitingFor.RECHECK)),
+    (ProtectionStatus.WAITING, DUE, waits_for(WaitingFor.WINDOW)),
+    (ProtectionStatus.DUE, DUE, None),
+    (ProtectionStatus.DUE, DUE, {"status": Status.RUNNING, "queue": "availability"}),
+    (ProtectionStatus.DUE, PROTECTED, {"status": Status.READY}),
+    (ProtectionStatus.RUNNING, DUE, RUNNING),
+    (ProtectionStatus.PROTECTED, PROTECTED, {"status": Status.SUCCEEDED}),
 ]
 
 
@@ -78,7 +77,7 @@ def made(fields: dict[str, Any], record: dict[str, Any] | None = None, **of_sour
 
 @pytest.mark.parametrize(("expected", "fields", "record"), CASES)
 def test_sources_assignments_and_agents_agree(
-    expected: Status, fields: dict[str, Any], record: dict[str, Any] | None
+    expected: ProtectionStatus, fields: dict[str, Any], record: dict[str, Any] | None
 ) -> None:
     assignment = made(fields, record)
     [source] = with_status(Source.objects.all(), NOW)
@@ -89,10 +88,10 @@ def test_sources_assignments_and_agents_agree(
     assert found_at_once() == {assignment.source_id: {expected}}
 
 
-def found_at_once() -> dict[int, set[Status]]:
+def found_at_once() -> dict[int, set[ProtectionStatus]]:
     """Source → in which statuses it is, asked for all sources at once."""
-    found: dict[int, set[Status]] = {}
-    for status in Status:
+    found: dict[int, set[ProtectionStatus]] = {}
+    for status in ProtectionStatus:
         for pk in Source.objects.filter(of_all.in_status({status}, NOW)).values_list("pk", flat=True):
             found.setdefault(pk, set()).add(status)
     return found
@@ -117,7 +116,7 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
             Assignment.objects.filter(source=source).exclude(policy=away).delete()
     one_by_one = {each.pk: {each.status} for each in with_status(Source.objects.all(), NOW)}
     assert found_at_once() == one_by_one
-    assert of_all.look(NOW)[0] == {status: list(one_by_one.values()).count({status}) for status in Status}
+    assert of_all.look(NOW)[0] == {status: list(one_by_one.values()).count({status}) for status in ProtectionStatus}
     assert len({status for each in one_by_one.values() for status in each}) > 8
     _, worst = of_all.look(NOW, NEEDS_A_PERSON, 25)
     by_rank = with_status(Source.objects.all(), NOW).filter(status__in=NEEDS_A_PERSON).order_by("status_rank", "name")
@@ -128,7 +127,7 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
     for few in (False, True):
         pages = [worst_first(Source.objects.all(), NOW, first=first, most=7, few=few) for first in range(0, 60, 7)]
         assert [row for page in pages for row in page.items()] == in_order
-    for status in Status:
+    for status in ProtectionStatus:
         rows = with_assignment_status(Assignment.objects.order_by("pk"), NOW).filter(status=status)
         assert list(rows.filter(may_be({status}, NOW))) == list(rows), status
     success = dict(Source.objects.with_protection().values_list("pk", "last_backup_at"))
@@ -167,11 +166,12 @@ def test_what_a_person_chose_comes_before_what_is_wrong_and_the_worst_assignment
     make_source(name="alone")
     found = with_status(Source.objects.all(), NOW).order_by("status_rank", "name").values_list("name", "status")
     assert list(found) == [
-        ("both", Status.OVERDUE), ("alone", Status.UNPROTECTED), ("disabled", Status.UNPROTECTED),
-        ("paused", Status.PAUSED), ("retired", Status.RETIRED),
+        ("both", ProtectionStatus.OVERDUE), ("alone", ProtectionStatus.UNPROTECTED),
+        ("disabled", ProtectionStatus.UNPROTECTED),
+        ("paused", ProtectionStatus.PAUSED), ("retired", ProtectionStatus.RETIRED),
     ]  # fmt: skip
     assert [each.name for each in with_status(Source.objects.all(), NOW).filter(status="overdue")] == ["both"]
-    make_record(RecordStatus.FAILED)
+    make_record(Status.FAILED)
     make_assignment(make_policy(), **PROTECTED)
     now = summary(NOW)
     assert (now.total, now.protected, now.in_need, now.dead_letters, now.is_well) == (5, 1, 3, 1, False)
@@ -190,8 +190,8 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
     assert tried.startswith(
         f"3 failures in a row since {AGO:%Y-%m-%d %H:%M:%S} UTC: login refused; it is tried again at"
     )
-    gave_up = reason(made(failing, {"status": RecordStatus.FAILED, **error}))
-    record = BacklogRecord.objects.get(status=RecordStatus.FAILED)
+    gave_up = reason(made(failing, {"status": Status.FAILED, **error}))
+    record = BacklogRecord.objects.get(status=Status.FAILED)
     assert gave_up.endswith(f"login refused; it gave up: mend that, then `manage.py backlog retry {record.pk}`")
     absent = reason(made({}, waits_for(WaitingFor.RECHECK)))
     assert absent.startswith("its first backup is missing; its source did not answer; it is asked again at")
@@ -264,7 +264,7 @@ def test_all_is_well_only_where_sources_are_there_and_none_needs_a_person_and_no
     findings = {each.name: each for each in examine()}
     assert findings["protection"].what == "1 of 3 protected · 2 need you: 1 failing, 1 unprotected"
     Source.objects.exclude(pk=Assignment.objects.earliest("pk").source_id).delete()
-    make_record(RecordStatus.FAILED)
+    make_record(Status.FAILED)
     assert "! 1 record has given up" in backlog()
     assert {each.name: each for each in examine()}["dead_letters"].what == "1 record has given up"
 
@@ -281,5 +281,5 @@ def test_the_plan_of_a_policy_knows_its_units_and_its_window() -> None:
 
 
 def test_what_succeeded_shows_no_error_of_before() -> None:
-    record = make_record(RecordStatus.SUCCEEDED, last_error="disk full")
+    record = make_record(Status.SUCCEEDED, last_error="disk full")
     assert record_facts([record])[0]["last_error"] == ""

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from fleet.explaining.when import LEAST_KNOWN, RUNS, Expected, snapshot
-from fleet.foreseeing.intervals import WIDER, Group, error, interval
+from fleet.foreseeing.intervals import WIDER, ForecastGroup, error, interval
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from schedules.time_limits import within
@@ -136,13 +136,15 @@ def test_pages_ask_for_it_after_they_are_shown(admin_client: Client) -> None:
 
 
 def test_an_interval_is_as_wide_as_past_errors_were() -> None:
-    margin, factor = WIDER[Group.READY]
-    found = interval([100.0, 200.0, 300.0], Group.READY)
+    margin, factor = WIDER[ForecastGroup.READY]
+    found = interval([100.0, 200.0, 300.0], ForecastGroup.READY)
     assert (found.median, found.low) == (200.0, 0.0)
     assert found.high == 200.0 + factor * (100.0 + margin)
-    assert interval([100.0, 200.0, 300.0], Group.ALWAYS).high == 360.0
-    assert interval([50.0] * 9, Group.AWAY) == (50.0, 50.0, 50.0)
-    assert error([100.0, 200.0, 300.0], Group.READY, 500.0) > error([100.0, 200.0, 300.0], Group.READY, 250.0)
+    assert interval([100.0, 200.0, 300.0], ForecastGroup.ALWAYS).high == 360.0
+    assert interval([50.0] * 9, ForecastGroup.AWAY) == (50.0, 50.0, 50.0)
+    assert error([100.0, 200.0, 300.0], ForecastGroup.READY, 500.0) > error(
+        [100.0, 200.0, 300.0], ForecastGroup.READY, 250.0
+    )
 
 
 def test_the_command_says_it_of_each_policy() -> None:

@@ -8,7 +8,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import Error, IntegrityError, InterfaceError, InternalError, OperationalError
 from psycopg import errors
 
-from jobs.database_errors import Trouble, code_of, describe, trouble_of
+from jobs.database_errors import DatabaseTrouble, code_of, describe, trouble_of
 
 AWAY = ["08006", "08001", "25006", "25P03", "53100", "53300", "57P01", "57P02", "57P03", "57P05", "58000", "58030"]
 BUSY = ["40001", "40P01", "55P03", "57014", "53200"]
@@ -24,9 +24,9 @@ def raised_by_the_server(code: str) -> Error:
 
 @pytest.mark.parametrize(
     ("code", "trouble"),
-    [(code, trouble) for trouble, codes in zip(Trouble, (AWAY, BUSY, OURS), strict=True) for code in codes],
+    [(code, trouble) for trouble, codes in zip(DatabaseTrouble, (AWAY, BUSY, OURS), strict=True) for code in codes],
 )
-def test_the_servers_code_decides_for_djangos_error_and_for_psycopgs(code: str, trouble: Trouble) -> None:
+def test_the_servers_code_decides_for_djangos_error_and_for_psycopgs(code: str, trouble: DatabaseTrouble) -> None:
     assert trouble_of(raised_by_the_server(code)) is trouble
     assert trouble_of(errors.lookup(code)("no")) is trouble
     assert code_of(raised_by_the_server(code)) == code
@@ -35,8 +35,8 @@ def test_the_servers_code_decides_for_djangos_error_and_for_psycopgs(code: str, 
 @pytest.mark.parametrize(
     ("error", "trouble"),
     [
-        *((lost("cut"), Trouble.AWAY) for lost in (OperationalError, InterfaceError, psycopg.OperationalError)),
-        *((ours("no"), Trouble.OURS) for ours in (ValueError, IntegrityError, InternalError)),
+        *((lost("cut"), DatabaseTrouble.AWAY) for lost in (OperationalError, InterfaceError, psycopg.OperationalError)),
+        *((ours("no"), DatabaseTrouble.OURS) for ours in (ValueError, IntegrityError, InternalError)),
     ],
 )
 def test_an_error_without_a_code_of_a_connection_means_that_nothing_answered(error: Exception, trouble) -> None:
@@ -52,7 +52,7 @@ def test_a_real_server_that_refuses_writes_is_away_though_it_says_internal_error
                 cursor.execute("DELETE FROM jobs_worker")
         finally:
             cursor.execute("SET default_transaction_read_only = off")
-    assert trouble_of(refused.value) is Trouble.AWAY
+    assert trouble_of(refused.value) is DatabaseTrouble.AWAY
 
 
 @pytest.mark.django_db(transaction=True)
@@ -60,7 +60,7 @@ def test_any_error_on_a_connection_that_was_cut_means_away() -> None:
     connection.ensure_connection()
     connection.connection.close()
     try:
-        assert trouble_of(InternalError("what it was doing just then")) is Trouble.AWAY
+        assert trouble_of(InternalError("what it was doing just then")) is DatabaseTrouble.AWAY
     finally:
         connection.close()
 

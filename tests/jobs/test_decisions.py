@@ -27,7 +27,7 @@ class TestDoing:
         assert (logged.__dict__["subject"], logged.__dict__["facts"]) == ("assignment:7", {"attempt": 1})
 
     def test_many_lines_are_one_statement(self, django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
-        lines = [decisions.Line("paused", "by a person", "backup", f"source:{n}") for n in range(50)]
+        lines = [decisions.DecisionLine("paused", "by a person", "backup", f"source:{n}") for n in range(50)]
         with django_assert_num_queries(1):
             decisions.doing_all(lines, NOON)
         assert Decision.objects.filter(what="paused", at=NOON).count() == 50

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.retries.phases import GRAIN, LAST_PLACE, Line, phase
+from jobs.retries.phases import GRAIN, LAST_PLACE, PhasePlaces, phase
 
 DAY = 86_400
 
 units = st.floats(0.001, 10**9)
 caps = st.floats(1, 2**31)
-lines = st.builds(Line, units, caps)
+lines = st.builds(PhasePlaces, units, caps)
 phases = st.floats(0, 1, exclude_max=True)
 SLACK = 1e-6
 """Relative: what sums of floats may differ by."""
@@ -43,7 +43,7 @@ class TestLine:
         assert line.start(k) == pytest.approx(naive, rel=1e-9)
 
     def test_starts_with_the_whole_first_delay(self):
-        line = Line(1, DAY)
+        line = PhasePlaces(1, DAY)
         assert [line.start(k) for k in (0, 1, 2, 3, 4)] == [0, 4, 18, 54, 130]
         assert line.place(0, 0.9) == 0
         assert line.place(1, 0.5) == 4 + 0.5 * 14
@@ -84,7 +84,7 @@ class TestWaitLate:
 
     @given(u=phases, unit=st.floats(0.1, 100), cap=st.floats(3600, 1e6), k=st.integers(1, 60), days=st.floats(0.1, 30))
     def test_after_downtime_takes_the_first_place_that_is_still_to_come(self, u, unit, cap, k, days):
-        line = Line(unit, cap)
+        line = PhasePlaces(unit, cap)
         elapsed = line.place(k, u) + days * DAY
         at = elapsed + line.wait(k, u, elapsed)
         following = k + 1
@@ -96,7 +96,7 @@ class TestWaitLate:
         assert at <= near[1]
 
     def test_ends_its_search_even_thousands_of_years_later(self):
-        line = Line(0.001, 1)
+        line = PhasePlaces(0.001, 1)
         assert 0 < line.wait(1, 0.5, 2.5e11) <= 1
         assert line.place(LAST_PLACE, 0.5) > 2.5e11
 
@@ -109,7 +109,7 @@ class TestWaitEarly:
 
     @given(u=phases, unit=st.floats(0.1, 100), k=st.integers(3, 400), part=st.floats(0, 1))
     def test_leads_to_a_place_of_its_own(self, u, unit, k, part):
-        line = Line(unit, DAY)
+        line = PhasePlaces(unit, DAY)
         elapsed = part * line.place(k - 1, u)
         at = elapsed + line.wait(k, u, elapsed)
         nearest = min(abs(line.place(j, u) - at) for j in range(1, k + 2))
@@ -117,7 +117,7 @@ class TestWaitEarly:
 
     def test_what_comes_from_sweeps_is_not_bunched_at_the_cap(self):
         """A day of tries every five minutes, then the policy is edited: 288 failures, all at the same instant."""
-        line = Line(15, DAY)
+        line = PhasePlaces(15, DAY)
         waits = [line.wait(288, phase(record_id), elapsed=DAY) for record_id in range(100)]
         assert max(waits) <= DAY
         assert len({int(wait // 3600) for wait in waits}) >= 8

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from jobs import rescheduling, rollouts
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import Rule
-from jobs.retries.phases import Line, phase
+from jobs.retries.phases import PhasePlaces, phase
 from jobs.states import Status, WaitingFor
 from jobs.tick import promote
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule
@@ -83,7 +83,7 @@ class TestAnEdit:
         policy = make_retry_policy(algorithm="phased", parameters={"unit": 900})
         records = [failing(policy, first_failure_at=NOON - 6 * HOUR) for _ in range(4)]
         rescheduling.apply(policy, now=NOON)
-        line = Line(900, 86_400)
+        line = PhasePlaces(900, 86_400)
         for record in records:
             waiting_for, until = wait(record)
             since_first = (until - record.first_failure_at).total_seconds()

@@ -46,7 +46,7 @@ class TestAnEditBesideWorkers:
         with another_connection() as other:
             other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE")
             assert rescheduling.apply(policy) == 0
-        assert rollouts.progress("retry policy", [policy.pk]) == {policy.pk: rollouts.Progress(0, 1)}
+        assert rollouts.progress("retry policy", [policy.pk]) == {policy.pk: rollouts.RolloutProgress(0, 1)}
         [edit] = claim("default", worker_id=make_worker().pk, limit=1)
         assert rollouts.go_on(Run(edit)) == Succeeded()
         record.refresh_from_db()

@@ -105,7 +105,7 @@ class TestValidation:
 def refused(**fields: Any) -> dict[str, list[str]]:
     """The fields that the check of a row names, with what it says."""
     with pytest.raises(ValidationError) as caught:
-        validated(queue.RetryPolicy, {"name": "bad", "algorithm": "fibonacci"} | fields)
+        validated(queue.RetryPolicyDeclaration, {"name": "bad", "algorithm": "fibonacci"} | fields)
     return caught.value.message_dict
 
 
@@ -113,7 +113,9 @@ class TestRow:
     @pytest.mark.parametrize("name", NAMES)
     def test_takes_the_defaults_of_any_algorithm_and_no_parameters_at_all(self, name):
         for parameters in ({}, ALGORITHMS[name].defaults):
-            declared = validated(queue.RetryPolicy, {"name": "x", "algorithm": name, "parameters": parameters})
+            declared = validated(
+                queue.RetryPolicyDeclaration, {"name": "x", "algorithm": name, "parameters": parameters}
+            )
             validate(RetryPolicy(**dict(declared)).as_rule())
 
     @pytest.mark.parametrize("name", NAMES)

@@ -21,7 +21,7 @@ from jobs.outcomes import (
 )
 from jobs.priorities import FIRST_IN_LINE, MAX_PRIORITY, WOKEN
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule
-from jobs.retries.phases import Line, phase
+from jobs.retries.phases import PhasePlaces, phase
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.transitions import LOOKED_AT_AGAIN_AFTER, Transition, transition, wait_after
 from tests.factories import NOON, make_claimed
@@ -214,7 +214,7 @@ class TestFailure:
     def test_whose_first_one_is_not_known_waits_as_one_on_time(self):
         record = make_claimed(failures=2, last_failure_at=NOON)
         change = after(record, Failed("no"), rule=Rule("phased"))
-        on_time = Line(1, DAY).gap(3, phase(record.id))
+        on_time = PhasePlaces(1, DAY).gap(3, phase(record.id))
         assert change.run_after - NOON == pytest.approx(timedelta(seconds=on_time), abs=timedelta(seconds=1))
         assert change.first_failure_at == NOON
 
@@ -223,7 +223,7 @@ class TestFailureUnderPhased:
     RULE = Rule("phased", {"unit": 15}, max_delay=DAY)
 
     def test_leads_along_the_places_of_its_record(self):
-        record, line, now = make_claimed(), Line(15, DAY), NOON
+        record, line, now = make_claimed(), PhasePlaces(15, DAY), NOON
         for k in range(1, 9):
             change = after(record, Failed("no"), rule=self.RULE, now=now)
             place = line.place(k, phase(record.id))

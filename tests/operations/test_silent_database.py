@@ -106,7 +106,7 @@ def test_a_page_is_given_up_and_the_next_one_is_answered(
 
 
 def test_what_has_no_bound_of_its_own_has_that_of_its_process(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience.Line, "usual_seconds", 0.2)
+    monkeypatch.setattr(patience.BoundedConnection, "usual_seconds", 0.2)
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         relay.be_silent()

@@ -10,7 +10,7 @@ from jobs import claiming, settling
 from jobs.models import BacklogRecord, Lane
 from jobs.outcomes import Succeeded
 from jobs.states import Status
-from operations.backlog.starts import Runner, State, Waiter, starts
+from operations.backlog.starts import QueueState, Runner, Waiter, starts
 from operations.backlog.throttling import Head
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 
@@ -56,7 +56,7 @@ def test_are_those_of_real_claims_and_settles(seed: int) -> None:
     ready = [each for each in rows if each.status == Status.READY]
     running = [Runner(each.pk, each.lane, NOON, None) for each in rows if each.status == Status.RUNNING]
     heads = [Head(*(getattr(each, name) for name in Head._fields[:-1]), title="") for each in ready]
-    state = State(
+    state = QueueState(
         NOON, units, running, [Waiter(head, NOON) for head in heads],
         dict(Lane.objects.values_list("pk", "throttle_ids")), {cap.pk: cap.max_in_flight for cap in caps},
     )  # fmt: skip
@@ -75,7 +75,7 @@ def test_what_comes_later_or_whose_window_closes_before_a_unit_is_free() -> None
 
     running = [Runner(1, 0, NOON - 5 * SECOND, 10.0)]
     waiting = [waiter(2, 0), waiter(3, 0, closes_after=4), waiter(4, 100), waiter(5, 0)]
-    state = State(NOON, 1, running, waiting, {}, {})
+    state = QueueState(NOON, 1, running, waiting, {}, {})
     assert starts(state, lambda each: 10.0) == {
         2: NOON + 5 * SECOND, 5: NOON + 15 * SECOND, 4: NOON + 100 * SECOND
     }  # fmt: skip

@@ -13,7 +13,7 @@ from jobs.states import Status, WaitingFor
 from operations.backlog import summary_statements
 from operations.backlog.attention import attention
 from operations.backlog.rendering import summary_view
-from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary, summary
+from operations.backlog.summary import BacklogSummary, BreakerSummary, QueueSummary, WorkerSummary, summary
 from tests.factories import NOON, build_record, make_record, make_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 LATER = NOON + timedelta(minutes=10)
 
 
-def queue_of(found: Summary, name: str = "default") -> QueueSummary:
+def queue_of(found: BacklogSummary, name: str = "default") -> QueueSummary:
     return {queue.name: queue for queue in found.queues}[name]
 
 
@@ -131,7 +131,7 @@ class TestSummary:
                 assert "Sort" not in plan.split("Limit", 1)[1], plan
 
 
-def a_summary(*queues: QueueSummary, workers: list[WorkerSummary] | None = None, **facts: Any) -> Summary:
+def a_summary(*queues: QueueSummary, workers: list[WorkerSummary] | None = None, **facts: Any) -> BacklogSummary:
     alive = [WorkerSummary(1, "host:1", {"default": 4}, NOON, 1.0, True, 0)]
     values = {
         "at": LATER,
@@ -139,7 +139,7 @@ def a_summary(*queues: QueueSummary, workers: list[WorkerSummary] | None = None,
         "workers": alive if workers is None else workers,
         "unknown_kinds": [],
     }
-    return Summary(**(values | facts))
+    return BacklogSummary(**(values | facts))
 
 
 class TestAttention:

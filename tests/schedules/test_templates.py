@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from declarations.problems import validated
 from schedules import models, templates
-from schedules.declarations import Schedule
+from schedules.declarations import ScheduleDeclaration
 from schedules.events import batch_of
 
 FACTS = {
@@ -104,11 +104,13 @@ class TestWhatDoesNotRender:
     )
     def test_is_what_is_no_json_that_the_database_holds(self, value, error):
         with pytest.raises(ValidationError, match=error):
-            validated(Schedule, {"name": "nightly", "cron": "0 2 * * *", "payload_template": [value]})
+            validated(ScheduleDeclaration, {"name": "nightly", "cron": "0 2 * * *", "payload_template": [value]})
 
 
 def test_the_deepest_template_that_is_taken_renders():
-    template = validated(Schedule, {"name": "a", "cron": "0 2 * * *", "payload_template": nested(50)}).payload_template
+    template = validated(
+        ScheduleDeclaration, {"name": "a", "cron": "0 2 * * *", "payload_template": nested(50)}
+    ).payload_template
     schedule = models.Schedule(pk=1, name="a", event_count=1, payload_template=template)
     now = datetime(2026, 3, 2, tzinfo=UTC)
     [payload] = batch_of(schedule, now, now).payloads(1, [0])

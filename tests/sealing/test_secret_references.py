@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 
 from declarations.problems import validated
 from sealing.lookup import LONGEST_SECRET, SecretNotFound, check_reference, read_secret
-from sources.declarations.policies import Policy
+from sources.declarations.policies import PolicyDeclaration
 
 
 @pytest.fixture
@@ -82,5 +82,5 @@ def test_a_reference_is_refused_when_it_is_saved(reference: str) -> None:
 
 def test_a_refused_url_of_a_ping_is_called_one() -> None:
     with pytest.raises(ValidationError, match="must say where the URL is found") as refused:
-        validated(Policy, {"ping_url": "https://hc.example/t0ken"})
+        validated(PolicyDeclaration, {"ping_url": "https://hc.example/t0ken"})
     assert "password" not in str(refused.value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.foreseeing.intervals import Group
+from fleet.foreseeing.intervals import ForecastGroup
 from simulation import fleet_file
 from simulation.accuracy import Guess, Score, Starts, accuracy_of
 from tests.commands import command
@@ -31,8 +31,8 @@ def test_who_comes_each_day_at_ten_is_foretold_at_nine():
     found = accuracy_of(fleet_file.parse(facts(*office(), units=2)), DAYS)
     at_nine = found.hours[9].as_facts
     assert (at_nine["asked"], at_nine["missed"]) == (9, 3)  # the server has been backed up at midnight
-    assert found.groups[Group.AWAY].number == 6
-    assert found.groups[Group.AWAY].within[2] == 1.0
+    assert found.groups[ForecastGroup.AWAY].number == 6
+    assert found.groups[ForecastGroup.AWAY].within[2] == 1.0
 
 
 def test_shares_are_counted_by_hand():
@@ -42,7 +42,7 @@ def test_shares_are_counted_by_hand():
     assert score.as_facts == {
         "asked": 5, "missed": 3, "right": 0.6, "brier": 0.238, "precision": 0.667, "recall": 0.667,
     }  # fmt: skip
-    guesses = [Guess(1, 0.0, 1.0, Group.ALWAYS, 3, (100.0, 200.0, 300.0)) for _ in range(4)]
+    guesses = [Guess(1, 0.0, 1.0, ForecastGroup.ALWAYS, 3, (100.0, 200.0, 300.0)) for _ in range(4)]
     found = Starts.of(list(zip(guesses, (200.0, 270.0, 361.0, 4_000.0), strict=True)))
     assert found == Starts(4, (0.25, 0.75, 0.75), 0.75, 23.6)
 

@@ -13,7 +13,7 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status
 from schedules.models import Schedule
 from simulation import changes, on_own_fleet, what_if
-from simulation.fleet_file import Presence
+from simulation.fleet_file import SimulatedPresence
 from simulation.recorded import HistoryTooShort, recorded_fleet
 from sources.models import Assignment, Policy
 from tests.commands import command
@@ -147,8 +147,11 @@ class TestFromHistory:
         found = recorded_fleet(NOW, 28)
         assert (found.days, found.fleet.units, found.fleet.start) == (DAYS, 2, MONDAY)
         server, laptop = found.fleet.sources
-        assert (server.presence, server.backed_up) == ([Presence(0.0, DAYS * DAY)], False)
-        assert (laptop.presence[1], laptop.median_seconds) == (Presence(1.375 * DAY - 300, 1.375 * DAY + 2700), 1800.0)
+        assert (server.presence, server.backed_up) == ([SimulatedPresence(0.0, DAYS * DAY)], False)
+        assert (laptop.presence[1], laptop.median_seconds) == (
+            SimulatedPresence(1.375 * DAY - 300, 1.375 * DAY + 2700),
+            1800.0,
+        )
         assert any("history is too short for 28 days: it begins on 2026-03-02" in each for each in found.lacks)
         assert any("1 of 3 assignments was never seen there" in each for each in found.lacks)
 

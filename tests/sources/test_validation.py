@@ -9,8 +9,8 @@ from django.core.exceptions import ValidationError
 
 from declarations.problems import validated
 from fleet.repository_edits import Repositories
-from sources.declarations.policies import Policy
-from sources.declarations.resources import Source
+from sources.declarations.policies import PolicyDeclaration
+from sources.declarations.resources import SourceDeclaration
 from sources.models.source import SourceKind
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
@@ -32,8 +32,8 @@ GOOD: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def source(kind: str, **changes: Any) -> Source:
-    return validated(Source, {"name": "it", "kind": kind, **GOOD[kind], **changes})
+def source(kind: str, **changes: Any) -> SourceDeclaration:
+    return validated(SourceDeclaration, {"name": "it", "kind": kind, **GOOD[kind], **changes})
 
 
 def problems(kind: str, **changes: Any) -> dict[str, list[str]]:
@@ -155,9 +155,9 @@ def test_all_wrong_fields_are_told_at_once_and_a_password_in_place_of_a_referenc
 )
 def test_a_bad_field_of_a_policy_is_named(field: str, value: object, message: str) -> None:
     good = {"name": "it", "cron": "0 9 * * *", "repository": "vault", "engine_options": {"transfers": 4}}
-    validated(Policy, good | {"window": [{"days": "mon-fri", "start": "22:00", "end": "06:00"}]})
+    validated(PolicyDeclaration, good | {"window": [{"days": "mon-fri", "start": "22:00", "end": "06:00"}]})
     with pytest.raises(ValidationError, match=message) as caught:
-        validated(Policy, good | {field: value})
+        validated(PolicyDeclaration, good | {field: value})
     assert list(caught.value.message_dict) == [field]
 
 

@@ -19,7 +19,7 @@ from storage.places import identity, remotes
 from storage.places.rclone import ANY, command_line, expected
 from storage.points import manifests, moving
 from storage.points.manifests import Entry, Header, ManifestDamaged
-from storage.points.moving import FOR_A_FILE, LEAST_RATE, WINDOW_SECONDS, Moved
+from storage.points.moving import FOR_A_FILE, LEAST_RATE, WINDOW_SECONDS, TransferProgress
 from storage.points.store import Stopped, StorageFailed, Store
 from storage.points.trees import opened
 from storage.restoring import into_folder
@@ -102,7 +102,7 @@ def clock() -> list[float]:
 
 
 def test_what_only_drips_is_no_sign_of_life_for_ever(clock: list[float]) -> None:
-    moved = Moved(clock=lambda: clock[0])
+    moved = TransferProgress(clock=lambda: clock[0])
     for number in range(1, 3):  # it moves, slowly enough
         clock[0] += WINDOW_SECONDS
         moved.take(stats(bytes=int(LEAST_RATE * WINDOW_SECONDS * number)))
@@ -115,7 +115,7 @@ def test_what_only_drips_is_no_sign_of_life_for_ever(clock: list[float]) -> None
 
 
 def test_small_files_are_not_too_slow(clock: list[float]) -> None:
-    moved = Moved(clock=lambda: clock[0])
+    moved = TransferProgress(clock=lambda: clock[0])
     for number in range(1, 4):
         clock[0] += WINDOW_SECONDS
         moved.take(stats(bytes=0, transfers=int(number * LEAST_RATE * WINDOW_SECONDS / FOR_A_FILE)))

@@ -14,7 +14,7 @@ import pytest
 
 from storage.points.store import StorageFailed
 from storage.restoring import into_folder
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.storage import other_accounts
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
 from tests.storage.other_accounts import OWNER, WORKER
@@ -78,7 +78,7 @@ def test_a_link_is_no_target_and_no_part_of_its_path(built: Built, victim: Path,
     point, before = built.back_up(), picture(victim)
     (home / "link").symlink_to(victim)
     for target in (home / "link", home / "link/b", home / "link/b/new"):
-        with pytest.raises(Refused, match="link is a link, which no restore follows"):
+        with pytest.raises(RestoreRefused, match="link is a link, which no restore follows"):
             restore(built, point, target, overwrite=True)
     assert picture(victim) == before
 
@@ -166,7 +166,7 @@ def test_nothing_gets_elsewhere_while_links_and_folders_are_swapped(
                     os.setgroups([])
                     os.setgid(worker)
                     os.setuid(worker)
-                    with suppress(Refused, StorageFailed, OSError):
+                    with suppress(RestoreRefused, StorageFailed, OSError):
                         wish = Wish(ASSIGNMENT, point, target, overwrite=True)
                         into_folder.restore(wish, store, built.folder / "cache")
                     os._exit(0)

@@ -15,7 +15,7 @@ from storage import layout
 from storage.points.store import Stopped, Store
 from storage.points.trees import NotThere
 from storage.restoring import into_folder
-from storage.restoring.base import Refused, Step, Wish
+from storage.restoring.base import RestoreProgress, RestoreRefused, Wish
 from tests.storage import restored_points
 from tests.storage.building import ASSIGNMENT, Built, picture
 from tests.storage.restored_points import restore
@@ -78,7 +78,7 @@ def test_a_folder_that_is_closed_to_others_is_so_from_the_first(built: Built, tm
     (built.source / "closed").chmod(0o500)
     wish, seen = Wish(ASSIGNMENT, built.back_up(), tmp_path / "to"), set[int]()
 
-    def look(step: Step) -> None:
+    def look(step: RestoreProgress) -> None:
         made = (path for path in (tmp_path / "to/closed", tmp_path / "to/closed/within") if path.exists())
         seen.update(path.stat().st_mode & 0o777 for path in made)
 
@@ -109,7 +109,7 @@ def test_what_is_there_is_not_written_over_unless_asked_for(built: Built, tmp_pa
     (to / "other").write_text("mine")
     before = picture(to)
 
-    with pytest.raises(Refused, match=r"holds 1 file that differs from this point \(docs/a\)"):
+    with pytest.raises(RestoreRefused, match=r"holds 1 file that differs from this point \(docs/a\)"):
         restore(built, point, to)
     report = restore(built, point, to, dry_run=True)
     assert (report.files, report.collisions, picture(to)) == (1, ["docs/a"], before)
@@ -153,7 +153,7 @@ def test_a_path_that_never_was(built: Built, tmp_path: Path, path: str, message:
     built.write("docs/annual.txt", "")
     point = built.back_up()
 
-    with pytest.raises((NotThere, Refused), match=message):
+    with pytest.raises((NotThere, RestoreRefused), match=message):
         restore(built, point, tmp_path / "to", path)
     assert not (tmp_path / "to").exists()
 
@@ -171,7 +171,7 @@ def test_a_target_that_cannot_be_one_is_refused(built: Built, tmp_path: Path) ->
         (tmp_path / "file", "is not a directory"),
         (Path("/proc/new"), "cannot be written"),
     ):
-        with pytest.raises(Refused, match=message):
+        with pytest.raises(RestoreRefused, match=message):
             restore(built, point, target)
 
 

@@ -20,7 +20,7 @@ from django.utils.log import log_response
 
 from declarations.surfaces.patience import PAGE_SECONDS, at_most, was_given_up
 from jobs.conf import PROGRAM
-from jobs.database_errors import Trouble, code_of, trouble_of, what_to_do
+from jobs.database_errors import DatabaseTrouble, code_of, trouble_of, what_to_do
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Answers:
         return by_list or _changed(request, error) or _away(request, error)
 
 
-class Patience:
+class PageTimeLimit:
     """Middleware, to be the last: each statement of a page that is only viewed is given up after 10 s. A form may take
     longer, and the API has its own limits. Without a session no page uses the database.
     """
@@ -130,7 +130,7 @@ def _changed(request: HttpRequest, error: Exception) -> HttpResponse | None:
 
 def _away(request: HttpRequest, error: Exception) -> HttpResponse | None:
     """503 with `Retry-After`, and one line in the log, while the database does not answer, or not in time."""
-    if trouble_of(error) is Trouble.OURS:
+    if trouble_of(error) is DatabaseTrouble.OURS:
         return None
     answer = _plain(GIVEN_UP, 503) if was_given_up(error) else _away_page()
     answer["Retry-After"] = str(DATABASE_AWAY_SECONDS)

@@ -28,7 +28,7 @@ from engines.restores.scratch import ran
 from external.processes.programs import find_mariadb_program
 from external.processes.runner import Ended
 from storage.points.store import Stopped, Store
-from storage.restoring.base import Refused, TargetFailed
+from storage.restoring.base import RestoreRefused, TargetFailed
 
 ERROR = re.compile(r"ERROR (\d+) \([0-9A-Z]{5}\)(?: at line (\d+))?: (.*)")
 KEPT_ERRORS, LONGEST_TEXT = 10_000, 2_000
@@ -48,8 +48,8 @@ class LoadError:
 
 
 class AtSource:
-    """The server of a source. The methods raise Refused for an error that the server answered, TargetFailed if it is
-    away, Stopped, OSError.
+    """The server of a source. The methods raise RestoreRefused for an error that the server answered, TargetFailed if
+    it is away, Stopped, OSError.
     """
 
     def __init__(self, source: SourceSpec, store: Store) -> None:
@@ -62,7 +62,7 @@ class AtSource:
         if ended.exit_code:
             text = f"{self.source.name}: {message_of(ended) or f'code {ended.exit_code}'}"
             numbers = {int(found[1]) for line in ended.last_lines if (found := ERROR.match(line))}
-            raise TargetFailed(text) if not numbers or numbers & GOES_AWAY else Refused(text)
+            raise TargetFailed(text) if not numbers or numbers & GOES_AWAY else RestoreRefused(text)
         return [line.removeprefix(FACT) for line in facts if line.startswith(FACT)]
 
     @property
@@ -80,7 +80,7 @@ class AtSource:
         made = f"CREATE USER {who} IDENTIFIED BY {quoted(password)}; GRANT ALL ON {pattern}.* TO {who};"
         try:
             self.ask(made)
-        except Refused:  # its text may quote the password
+        except RestoreRefused:  # its text may quote the password
             self.drop_loader(token)
             return None
         return replace(self.source, secret=password, options=self.source.options | {"user": LOADER.format(token)})
@@ -88,7 +88,7 @@ class AtSource:
     def drop_loader(self, token: str) -> None:
         """Drop the account of `make_loader`, if there is one."""
         if re.fullmatch(r"[0-9a-f]+", token):
-            with suppress(Refused, TargetFailed, Stopped):
+            with suppress(RestoreRefused, TargetFailed, Stopped):
                 self.ask(f"DROP USER IF EXISTS {quoted(LOADER.format(token))}@{quoted(self.account[1])};")
 
     def load(self, database: str, files: Path, account: SourceSpec, *, goes_on: bool) -> list[LoadError]:
@@ -102,7 +102,7 @@ class AtSource:
         self._check(errors, ended)
         if errors and not goes_on:
             first = errors[0]
-            raise Refused(
+            raise RestoreRefused(
                 f"{self.source.name}: error {first.number} at line {first.line} of the dump, and nothing was kept: the "
                 "account of the source may not make another one that could go on (CREATE USER, and its rights WITH "
                 "GRANT OPTION)"
@@ -175,7 +175,7 @@ def text_of(value: str) -> str:
 def quoted(value: str) -> str:
     """A text as a literal. Refuses a backslash: it is an escape in any SQL mode but one, and no caller doubles it."""
     if "\\" in value:
-        raise Refused(f"{value!r} has a backslash")
+        raise RestoreRefused(f"{value!r} has a backslash")
     return "'" + value.replace("'", "''") + "'"
 
 

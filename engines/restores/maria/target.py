@@ -15,7 +15,7 @@ from engines.mariadb.catalogue import FACT
 from engines.restores.maria.at_source import AtSource, text_of
 from engines.restores.terms import Terms, needs_trust
 from external.processes.rows import texts
-from storage.restoring.base import Refused
+from storage.restoring.base import RestoreRefused
 
 ASK = """
 SELECT CONCAT('{fact}right ', PRIVILEGE_TYPE, IF(IS_GRANTABLE = 'YES', ' granted on', ''))
@@ -53,14 +53,14 @@ class MariadbTarget:
             self.has[kind].add(value)
 
     def check(self, terms: Terms) -> None:
-        """Check the account's rights. Raises: Refused if the account may not make the database, or if the dump would
-        run with all rights of the account and no one has allowed that.
+        """Check the account's rights. Raises: RestoreRefused if the account may not make the database, or if the dump
+        would run with all rights of the account and no one has allowed that.
         """
         [account] = self.has["account"]
         if not (terms.trusted or self._may("CREATE USER")):
-            raise Refused(needs_trust(account, self.server.source.name))
+            raise RestoreRefused(needs_trust(account, self.server.source.name))
         if not self._may("CREATE"):
-            raise Refused(
+            raise RestoreRefused(
                 f"{self.server.source.name}: the account {account} may not create the database {self.database!r}: "
                 "GRANT ALL ON it, WITH GRANT OPTION, and CREATE USER ON *.*"
             )
@@ -85,11 +85,11 @@ class MariadbTarget:
         return found
 
     def notes(self, needs: dict[str, Any]) -> list[str]:
-        """Facts that are good to know, and not a lack. Raises: Refused if there is no room."""
+        """Facts that are good to know, and not a lack. Raises: RestoreRefused if there is no room."""
         if not needs:
             return [NOT_KNOWN]
         found = list[str]()
-        with suppress(Refused):
+        with suppress(RestoreRefused):
             there = {*self.server.ask(ACCOUNTS.format(fact=FACT))}
             if missing := [each for each in texts(needs, "definers") if each not in there]:
                 found.append(NO_ACCOUNT.format(_shown(missing)))
@@ -106,7 +106,7 @@ class MariadbTarget:
         if free is None:
             return [ROOM.format(size)]
         if free < size:
-            raise Refused(
+            raise RestoreRefused(
                 f"the database had {size:,} bytes, and the disk of {self.server.source.name} has {free:,} free: make "
                 "room there"
             )

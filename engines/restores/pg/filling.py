@@ -25,7 +25,7 @@ from engines.restores.pg.steps import Loaded, load
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
 from storage.points.store import Store
-from storage.restoring.base import Refused
+from storage.restoring.base import RestoreRefused
 
 UNFINISHED = ".unfinished"
 LONGEST_NAME = 63
@@ -47,8 +47,8 @@ class Filling:
     terms: Terms
 
     def make(self, name: str) -> Loaded:
-        """Make the database and fill it. Raises: Refused for an error that the server answered, and if the dump has to
-        be trusted; TargetFailed when the server went away; psycopg.Error; what the loader raises.
+        """Make the database and fill it. Raises: RestoreRefused for an error that the server answered, and if the dump
+        has to be trusted; TargetFailed when the server went away; psycopg.Error; what the loader raises.
         """
         from psycopg import sql
 
@@ -92,7 +92,7 @@ class Filling:
         else:
             loaded = self._loaded_by_a_login(database, contents)
         if loaded.failures and contents.rows and not loaded.tables:
-            raise Refused(f"{self.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
+            raise RestoreRefused(f"{self.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
         # facts shared among databases are stored in the encoding of the database in which they were stated
         with self._inside(database) as inside:
             databases.furnish(inside, database, like)

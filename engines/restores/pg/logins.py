@@ -17,7 +17,7 @@ from typing import Any
 from engines.base import SourceSpec
 from engines.restores.pg.connections import connected
 from engines.restores.terms import needs_trust
-from storage.restoring.base import Refused
+from storage.restoring.base import RestoreRefused
 
 PREFIX = "backupsched_"
 OURS = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
@@ -45,8 +45,8 @@ class Login:
 
 
 def make(server: Any, source: SourceSpec, database: str) -> Login:
-    """Make a login, and make it the owner of this database: both or neither. Raises: Refused if the source's account
-    may not.
+    """Make a login, and make it the owner of this database: both or neither. Raises: RestoreRefused if the source's
+    account may not.
     """
     import psycopg
     from psycopg import sql
@@ -66,12 +66,12 @@ def make(server: Any, source: SourceSpec, database: str) -> Login:
                 server.execute(sql.SQL("GRANT {} TO {}").format(name, sql.Identifier(account)) + more)
             server.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(database), name))
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidGrantOperation):
-        raise Refused(needs_trust(account, source.name, MAY_NOT.format(account=account))) from None
+        raise RestoreRefused(needs_trust(account, source.name, MAY_NOT.format(account=account))) from None
     return Login(role, replace(source, secret=password, options=source.options | {"user": role}), is_superuser)
 
 
 def let_in(server: Any, login: Login, database: str) -> Login:
-    """Find the way in which the server lets it in. Raises: Refused if it does not."""
+    """Find the way in which the server lets it in. Raises: RestoreRefused if it does not."""
     import psycopg
 
     first: psycopg.OperationalError | None = None
@@ -86,7 +86,7 @@ def let_in(server: Any, login: Login, database: str) -> Login:
             return replace(login, account=account)
     said = str(first).strip().splitlines()[-1].rpartition("FATAL: ")[2].strip()
     [account_name] = server.execute("SELECT current_user::text").fetchone()
-    raise Refused(needs_trust(account_name, login.account.name, NOT_LET_IN.format(error=said)))
+    raise RestoreRefused(needs_trust(account_name, login.account.name, NOT_LET_IN.format(error=said)))
 
 
 def close(server: Any, login: Login, database: str) -> None:

@@ -17,7 +17,7 @@ from engines.restores.pg import databases, logins, roles
 from engines.restores.pg.databases import Properties
 from engines.restores.terms import Terms, needs_trust
 from external.processes.rows import rows_in, texts
-from storage.restoring.base import Refused
+from storage.restoring.base import RestoreRefused
 
 ASK = """
 SELECT json_build_object(
@@ -67,15 +67,15 @@ class PostgresqlTarget:
         return [*found.left, *of_database, *self._objects(like.needs, terms)]
 
     def check_login(self, source: SourceSpec, terms: Terms) -> None:
-        """Check that a login can be made. Raises: Refused if the dump would run with all rights of the account, and no
-        one has allowed that.
+        """Check that a login can be made. Raises: RestoreRefused if the dump would run with all rights of the account,
+        and no one has allowed that.
         """
         if not (terms.trusted or self.has["makes_roles"]):
             account = self.has["role"]
-            raise Refused(needs_trust(account, source.name, logins.MAY_NOT.format(account=account)))
+            raise RestoreRefused(needs_trust(account, source.name, logins.MAY_NOT.format(account=account)))
 
     def notes(self, source: SourceSpec, like: Properties | None) -> list[str]:
-        """Facts that are good to know, and not a lack. Raises: Refused if there is no room."""
+        """Facts that are good to know, and not a lack. Raises: RestoreRefused if there is no room."""
         needs = like.needs if like else {}
         if not isinstance(version := needs.get("version"), int):
             return [NOT_KNOWN]
@@ -110,7 +110,7 @@ class PostgresqlTarget:
         if free is None:
             return [ROOM.format(size)]
         if free < size:
-            raise Refused(
+            raise RestoreRefused(
                 f"the database had {size:,} bytes, and the disk of {source.name} has {free:,} free: make room there"
             )
         return []

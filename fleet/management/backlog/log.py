@@ -34,7 +34,7 @@ LOOK_BACK = timedelta(seconds=60)
 
 
 @dataclass
-class Wanted:
+class LogQuery:
     """The wishes of the options; instants are aware. `subjects`: only lines about these; `candidates`: the assignments
     among them, which a claim may have looked at.
     """
@@ -78,7 +78,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _print_lines(command: TerminalCommand, wanted: Wanted, limit: int, *, follow: bool) -> None:
+def _print_lines(command: TerminalCommand, wanted: LogQuery, limit: int, *, follow: bool) -> None:
     lines = list(islice(_newest_first(wanted, limit + 1), limit + 1))
     if len(lines) > limit:
         _note(command, f"these are the latest {limit:,} lines; --limit N shows more")
@@ -94,7 +94,7 @@ def _print_lines(command: TerminalCommand, wanted: Wanted, limit: int, *, follow
         )
 
 
-def _follow(command: TerminalCommand, wanted: Wanted, shown: list[Decision]) -> None:
+def _follow(command: TerminalCommand, wanted: LogQuery, shown: list[Decision]) -> None:
     seen = {line.pk for line in shown}
     while True:
         wanted.since = max(wanted.since, database_clock() - LOOK_BACK)
@@ -115,7 +115,7 @@ def _note(command: TerminalCommand, text: str) -> None:
     command.stderr.write(text, command.style.NOTICE)
 
 
-def _wanted(options: dict[str, Any], now: datetime) -> Wanted:
+def _wanted(options: dict[str, Any], now: datetime) -> LogQuery:
     """Raises: ValueError for instants and limits that make no sense, and for an unknown name."""
     if not 1 <= options["limit"] <= MAX_LIMIT:
         raise ValueError(f"--limit {options['limit']}: give 1 to {MAX_LIMIT}")
@@ -127,7 +127,7 @@ def _wanted(options: dict[str, Any], now: datetime) -> Wanted:
         end = f"--until {options['until']}" if until else "now"
         raise ValueError(f"--since {options['since']} is after {end}")
     levels = [Level.DOING, Level.CONSIDERING] if options["considering"] else [Level.DOING]
-    return Wanted(since, until, levels, *_about(options["source"], options["policy"]))
+    return LogQuery(since, until, levels, *_about(options["source"], options["policy"]))
 
 
 def _about(source_name: str | None, policy_name: str | None) -> tuple[frozenset[str] | None, frozenset[str]]:
@@ -150,13 +150,13 @@ def _about(source_name: str | None, policy_name: str | None) -> tuple[frozenset[
     return candidates | subjects, candidates
 
 
-def _newest_first(wanted: Wanted, at_most: int = MAX_LIMIT) -> Iterator[Decision]:
+def _newest_first(wanted: LogQuery, at_most: int = MAX_LIMIT) -> Iterator[Decision]:
     """The lines of each wanted level, newest first; at least `at_most` of each, if there are so many."""
     levels = (_lines(wanted, level, at_most) for level in wanted.levels)
     return merge(*levels, key=lambda line: (line.at, line.pk), reverse=True)
 
 
-def _lines(wanted: Wanted, level: Level, at_most: int) -> Iterator[Decision]:
+def _lines(wanted: LogQuery, level: Level, at_most: int) -> Iterator[Decision]:
     lines = Decision.objects.filter(level=level, at__gte=wanted.since).order_by("-at", "-pk")
     if wanted.until:
         lines = lines.filter(at__lt=wanted.until)

@@ -12,7 +12,7 @@ from external.formatting import moment
 from fleet.status import FIRST_STEPS, reasons_of, with_assignment_status, with_status, worst_first
 from jobs.clock import database_clock
 from operations.backlog.arguments import number
-from sources.domain.status import Status
+from sources.domain.status import ProtectionStatus
 from sources.models import Assignment, Policy, Source
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Command(DeclaredCommand):
 
     def list_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--status", choices=[each.value for each in Status], metavar="STATUS",
-            help=f"in this status: {', '.join(Status)}; without it: all but retired ones",
+            "--status", choices=[each.value for each in ProtectionStatus], metavar="STATUS",
+            help=f"in this status: {', '.join(ProtectionStatus)}; without it: all but retired ones",
         )  # fmt: skip
         parser.add_argument("--policy", metavar="NAME", help="under this policy")
         parser.add_argument("--limit", type=number("number", 100_000), default=SHOWN, metavar="N", help=f"({SHOWN})")
@@ -61,7 +61,7 @@ class Command(DeclaredCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         now, rows, limit = database_clock(), Source.objects.with_protection(), options.get("limit", SHOWN)
-        only = Status(options["status"]) if options.get("status") else None
+        only = ProtectionStatus(options["status"]) if options.get("status") else None
         rows = rows if only else rows.filter(retired_at=None)
         if options.get("policy"):
             policy = named(Policy.objects, options["policy"], "schedule__name")

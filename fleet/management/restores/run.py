@@ -125,7 +125,7 @@ def _report(command: TerminalCommand, report: Report, options: dict[str, Any]) -
 
 def _described(name: str) -> str:
     """The declared description of an option."""
-    return str(resources.Restore.model_fields[name].description)
+    return str(resources.RestoreDeclaration.model_fields[name].description)
 
 
 def _back(assignment: Assignment, options: dict[str, Any]) -> dict[str, Any]:

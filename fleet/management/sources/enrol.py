@@ -44,7 +44,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     source = named(Source.objects, options["source"])
     try:
         facts, text = _answer(source, options)
-    except tokens.Refused as error:
+    except tokens.CredentialRefused as error:
         raise CommandError(f"the source {source.name!r} was deleted in the meantime", returncode=2) from error
     command.answer(facts, text)
 

@@ -12,7 +12,7 @@ from storage.points import runs
 from storage.points.store import StorageFailed
 from storage.points.trees import NotThere
 from storage.restoring import into_folder
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 
 BUSY = "another restic works"
 
@@ -43,7 +43,7 @@ class Audit:
             report = into_folder.restore(Wish(folder, point, target), store, self.site.directory / "trees")
             found = [report.failed[0]] if report.failed else list(self._wrong(folder, point, target, report))
             self.verified += not found
-        except (StorageFailed, Refused, NotThere) as error:
+        except (StorageFailed, RestoreRefused, NotThere) as error:
             found = [f"{type(error).__name__}: {error}"]
             if not at_rest and any(each in str(error) for each in (BUSY, " any more")):
                 return

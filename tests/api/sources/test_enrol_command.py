@@ -64,7 +64,7 @@ class TestTokens:
         token, code = tokens.issue(source), tokens.make_code(source)
         assert "1 token(s) ended" in enrol("laptop", "--revoke")
         assert tokens.authenticate(token) is None
-        with pytest.raises(tokens.Refused):
+        with pytest.raises(tokens.CredentialRefused):
             tokens.redeem(code)
         assert json.loads(enrol("laptop", "--revoke", "--json")) == {"source": "laptop", "revoked": 0}
 

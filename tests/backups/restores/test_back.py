@@ -15,7 +15,7 @@ from engines.base import SourceSpec
 from engines.restores import back, postgresql
 from storage.points.manifests import Entry
 from storage.points.store import Store
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines import peers
 from tests.engines.peers import back_up as dump
@@ -94,7 +94,7 @@ def test_a_source_gets_back_what_it_had(built: Built, served: tuple[SourceSpec, 
 
     (folder / "docs/a").write_text("changed since, of another length")
     (folder / "top").unlink()
-    with pytest.raises(Refused, match=r"differs? from this point \(docs/a\)"):
+    with pytest.raises(RestoreRefused, match=r"differs? from this point \(docs/a\)"):
         put_back(built, source)
     assert not (folder / "top").exists()
     put_back(built, source, target="beside", paths=("docs/a",))
@@ -180,9 +180,9 @@ def test_a_database_comes_back_under_a_new_name(tmp_path: Path) -> None:
             ASSIGNMENT, result.snapshot.split("/")[-2] if "/" in result.snapshot else result.snapshot, Path("shop2")
         )
         postgresql.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
-        with pytest.raises(Refused, match="there is a database 'shop2'"):
+        with pytest.raises(RestoreRefused, match="there is a database 'shop2'"):
             postgresql.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
-        with pytest.raises(Refused):
+        with pytest.raises(RestoreRefused):
             postgresql.create(replace(wish, target=Path(source.path)), built.store, source, tmp_path / "cache", print)
         with psycopg.connect(**connection.get_connection_params() | {"dbname": "shop2"}) as restored:
             rows = restored.execute("SELECT count(*), min(text) FROM restore_test").fetchone()

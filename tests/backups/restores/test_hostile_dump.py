@@ -10,7 +10,7 @@ from engines.base import SourceSpec
 from engines.restores import postgresql
 from engines.restores.pg import owners
 from engines.restores.terms import Terms
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.backups.restores.databases_here import databases, shop
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server
@@ -125,7 +125,7 @@ def test_where_no_such_login_can_be_made_a_person_has_to_allow_it_each_time(
 ) -> None:
     weak = replace(old.source(), options={"user": "weak"}, secret="w")
     for dry_run in (True, False):
-        with pytest.raises(Refused, match=r"with all rights of weak at .*ALTER ROLE weak CREATEROLE.*--trusted"):
+        with pytest.raises(RestoreRefused, match=r"with all rights of weak at .*ALTER ROLE weak CREATEROLE.*--trusted"):
             restore(built, weak, "weakly", dry_run=dry_run)
     assert (ours(old), "weakly.unfinished" in databases(old)) == ([], False)
     report = restore(built, weak, "weakly", trusted=True)
@@ -138,7 +138,7 @@ def test_where_no_such_login_can_be_made_a_person_has_to_allow_it_each_time(
     rules.write_text("local all admin,weak,maker scram-sha-256\n")
     old.run("SELECT pg_reload_conf()")
     try:
-        with pytest.raises(Refused, match=r"does not let in a login that was made for it .no pg_hba.conf entry"):
+        with pytest.raises(RestoreRefused, match=r"does not let in a login that was made for it .no pg_hba.conf entry"):
             restore(built, old.source(), "unknown")
     finally:
         rules.write_text(before)

@@ -21,7 +21,7 @@ from storage import layout
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed
 from storage.restoring import into_folder
-from storage.restoring.base import Refused, TargetFailed, Wish
+from storage.restoring.base import RestoreRefused, TargetFailed, Wish
 from tests.engines.peers import USER, new_host_key, sftp_host, specification
 from tests.storage.building import ASSIGNMENT, FILES, FIRST, Built
 
@@ -69,7 +69,7 @@ def test_a_link_or_a_folder_is_no_dump(
     if kind == "sqlite":  # the others ask their server first
         source = specification(kind, path=str(tmp_path / "shop.sqlite"))
         wish = Wish(ASSIGNMENT, POINT, Path("new"))
-        with pytest.raises(Refused, match=f"names {name} as a {what}"):
+        with pytest.raises(RestoreRefused, match=f"names {name} as a {what}"):
             DATABASES[kind].create(wish, built.store, source, tmp_path / "trees", lambda step: None)
         assert not (tmp_path / "new").exists()
 

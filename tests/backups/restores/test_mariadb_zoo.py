@@ -21,7 +21,7 @@ from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
 from storage.places.location import of_directory
 from storage.points.store import Store
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import back_up
 from tests.programs import needs_mariadb_client, needs_mariadb_server
@@ -193,7 +193,7 @@ def test_an_account_without_some_rights_restores_what_they_allow_and_names_the_r
     """)
     foreseen = animal.restore(point, "less", animal.source("lesser", "lesser"), dry_run=True)
     assert foreseen.failed == ["what belongs to root@localhost: the account lacks the right SET USER"]
-    with pytest.raises(Refused, match="the account lesser@% may not create the database 'other'"):
+    with pytest.raises(RestoreRefused, match="the account lesser@% may not create the database 'other'"):
         animal.restore(point, "other", animal.source("lesser", "lesser"), dry_run=True)
     assert not {"less", "other"} & {*server.sql("SHOW DATABASES").split()}
     assert animal.restore(point, "by_role", animal.source("by_role", "by_role"), dry_run=True).failed == []
@@ -210,9 +210,9 @@ def test_an_account_without_some_rights_restores_what_they_allow_and_names_the_r
         server.sql(file.read_text(), "less", "--force")
     assert differing(described(server, "objects"), described(server, "less")) == {}, "its statements are all it takes"
     for dry_run in (True, False):
-        with pytest.raises(Refused, match="the dump would run with all rights of least@% at "):
+        with pytest.raises(RestoreRefused, match="the dump would run with all rights of least@% at "):
             animal.restore(point, "least", animal.source("least", "least"), dry_run=dry_run)
-    with pytest.raises(Refused, match=r"error 1227 at line \d+ of the dump, and nothing was kept"):
+    with pytest.raises(RestoreRefused, match=r"error 1227 at line \d+ of the dump, and nothing was kept"):
         animal.restore(point, "least", animal.source("least", "least"), trusted=True)
     assert "backupsched_" not in server.sql("SELECT User FROM mysql.user; SHOW DATABASES")
 
@@ -226,7 +226,7 @@ def test_a_disk_without_room_is_seen_before_the_dump_is_fetched_or_its_size_is_n
     point = animal.back_up().snapshot
     for dry_run in (True, False):
         with pytest.raises(
-            Refused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"
+            RestoreRefused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"
         ):
             animal.restore(point, "large", dry_run=dry_run)
     assert "large" not in server.sql("SHOW DATABASES").split()

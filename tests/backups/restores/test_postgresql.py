@@ -16,7 +16,7 @@ from engines.restores.pg import leftover
 from engines.restores.terms import Terms
 from storage.places.location import of_directory
 from storage.points.store import Store
-from storage.restoring.base import Refused, Report, TargetFailed, Wish
+from storage.restoring.base import Report, RestoreRefused, TargetFailed, Wish
 from tests.backups.restores.databases_here import databases, shop
 from tests.engines.peers import back_up
 from tests.engines.postgresql_peer import DEBIAN, PostgresqlServer, postgresql_server
@@ -53,7 +53,7 @@ def test_a_server_that_is_older_than_the_programs_gets_its_database_back(old: Po
             connection.execute("ALTER DATABASE other RENAME TO postgres")
     assert report.failed == []
     assert old.ask("SELECT count(*) FROM orders", "shop2") == [(10,)]
-    with pytest.raises(Refused, match="there is a database 'shop' at"):
+    with pytest.raises(RestoreRefused, match="there is a database 'shop' at"):
         restored(old, tmp_path / "again", "shop")
     old.run("DROP DATABASE shop")
     store = Store(of_directory(tmp_path / "built/repository"), Event())
@@ -137,7 +137,7 @@ def test_a_disk_without_room_is_seen_before_the_dump_is_fetched_or_its_size_is_n
 
     for dry_run in (True, False):
         with pytest.raises(
-            Refused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"
+            RestoreRefused, match=r"the database had [\d,]{17,} bytes, and the disk of .* free: make room there"
         ):
             restore_it(old.source(), dry_run=dry_run)
     assert databases(old) == before
@@ -158,7 +158,7 @@ def test_what_the_server_refuses_is_final_and_one_that_goes_away_is_not(old: Pos
         "CREATE INDEX ON orders (gone(n))",
     )
     weak = replace(old.source(), options={"user": "weak"}, secret="w")
-    with pytest.raises(Refused, match="the role weak may not create a database there: ALTER ROLE weak CREATEDB"):
+    with pytest.raises(RestoreRefused, match="the role weak may not create a database there: ALTER ROLE weak CREATEDB"):
         restored(old, tmp_path / "weak", "shop3", weak)
     logins = old.ask("SELECT count(*) FROM pg_roles WHERE rolname ^@ 'backupsched_'")
     with pytest.raises(TargetFailed, match="the server went away: "):

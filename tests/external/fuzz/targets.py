@@ -24,7 +24,7 @@ from external.processes.runner import Ended, Ending
 from external.processes.serving import Program
 from storage import layout
 from storage.places import identity
-from storage.places.identity import Identity, Refused
+from storage.places.identity import Identity, RepositoryRefused
 from storage.places.rclone import rows_to
 from storage.points import indexing, manifests
 from storage.points.manifests import Entry, Header, ManifestDamaged
@@ -173,7 +173,7 @@ def read_identity(data: bytes, folder: Path) -> None:
     try:
         if found := identity.read(cast("Store", Folder(folder))):
             identity.check(found, OURS)
-    except Refused:
+    except RepositoryRefused:
         return
 
 

@@ -71,10 +71,10 @@ class TestRevocation:
         assert tokens.revoke(source) == 2
         assert tokens.revoke(source) == 0
         assert [tokens.authenticate(text) for text in ended] == [None, None]
-        with pytest.raises(tokens.Refused):
+        with pytest.raises(tokens.CredentialRefused):
             tokens.redeem(code)
         assert tokens.authenticate(stays)
-        with pytest.raises(tokens.Refused):  # no other follows one that is revoked
+        with pytest.raises(tokens.CredentialRefused):  # no other follows one that is revoked
             tokens.rotate(AgentToken.objects.filter(source=source)[0])
         assert AgentToken.objects.filter(source=source).count() == 2
 
@@ -101,7 +101,7 @@ class TestCode:
         used, expired = tokens.make_code(source, 60, NOON), tokens.make_code(source, 60, NOON)
         tokens.redeem(used, NOON + 59 * SECOND)
         for code, instant in ((used, NOON + 59 * SECOND), (expired, NOON + 60 * SECOND), ("K7QP", NOON), ("", NOON)):
-            with pytest.raises(tokens.Refused) as caught:
+            with pytest.raises(tokens.CredentialRefused) as caught:
                 tokens.redeem(code, instant)
             assert str(caught.value) == ""
         assert AgentToken.objects.count() == 1
@@ -146,7 +146,7 @@ class TestAtTheSameMoment:
             def redeem(code: str = code) -> str | None:
                 try:
                     return tokens.redeem(code)[1]
-                except tokens.Refused:
+                except tokens.CredentialRefused:
                     return None
 
             got = at_once(*[redeem] * 4)
@@ -161,7 +161,7 @@ class TestAtTheSameMoment:
             with impatience(0.1), pytest.raises(OperationalError, match="lock timeout"):
                 tokens.redeem(code)
             other.commit()
-        with pytest.raises(tokens.Refused):
+        with pytest.raises(tokens.CredentialRefused):
             tokens.redeem(code)
 
     def test_a_code_whose_exchange_was_rolled_back_still_works(self) -> None:

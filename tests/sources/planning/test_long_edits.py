@@ -144,7 +144,7 @@ def test_an_edit_that_comes_while_an_earlier_one_goes_on_reaches_all_rows(monkey
     assert (outcome, left(policy, now)) == (Succeeded(), 0)
     edit(policy, yearly(2))  # after the last batch, before the settle
     settle(claimed, outcome, database_clock())
-    assert rollouts.progress("policy", [policy.pk]) == {policy.pk: rollouts.Progress(0, 3)}
+    assert rollouts.progress("policy", [policy.pk]) == {policy.pk: rollouts.RolloutProgress(0, 3)}
     settle(*go_on(), database_clock())
     assert {each.next_backup_at.day for each in policy.assignments.all()} == {2}
     assert rollouts.progress("policy", [policy.pk]) == {}
