@@ -13,10 +13,10 @@ class AlertingConfig(AppConfig):
         from jobs.handlers import later, registry
         from operations.backlog import HINTS, IN_NEED
         from operations.finding import LATE
-        from sealing.references import Referring, referring
+        from sealing.references import ReferringField, referring
 
         fleet_sections["alert_routes"] = "alerting.declarations.Routes"
-        referring.append(Referring(AlertRoute, "url"))
+        referring.append(ReferringField(AlertRoute, "url"))
         uses.append(later("alerting.declarations:use_of"))
         registry.add_periodic(later("alerting.rounds:in_background"))
         IN_NEED.update(alerts=later("alerting.raising:in_need"), messages=later("alerting.sending:in_need"))

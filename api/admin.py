@@ -133,7 +133,7 @@ class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
         obj.pk = request.issued.token.pk  # type: ignore[attr-defined]
 
     def response_add(self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None) -> HttpResponse:
-        issued: tokens.Issued = request.issued  # type: ignore[attr-defined]
+        issued: tokens.IssuedToken = request.issued  # type: ignore[attr-defined]
         context = admin.site.each_context(request) | {
             "title": f"{issued.token}: API token",
             "opts": self.opts,

@@ -9,15 +9,15 @@ from ninja import Router
 
 from alerting.declarations import Route, Routes
 from alerting.models import Alert, AlertKind, AlertRoute
-from api.declared import Declared
-from api.fields import Name, Stored
+from api.declared import DeclaredResource
+from api.fields import Name, RowAnswer
 from api.resources import Resource
 from declarations.types import Choice
 
 Kind = Annotated[AlertKind, Choice()]
 
 
-class AlertAnswer(Stored, of=Alert, names="id subject policy name text since raised_at ended_at"):
+class AlertAnswer(RowAnswer, of=Alert, names="id subject policy name text since raised_at ended_at"):
     """`since`: since when it is so, as far as that is known; `ended_at` null: it is open. `policy`: an id."""
 
     kind: Kind
@@ -38,7 +38,7 @@ class AlertRouteAnswer(Route):
     sent_at: datetime | None
 
 
-class AlertRoutes(Declared[AlertRoute]):
+class AlertRoutes(DeclaredResource[AlertRoute]):
     """Alert routes."""
 
     service, tag, answer = Routes, "workers", AlertRouteAnswer

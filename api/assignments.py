@@ -12,9 +12,9 @@ from ninja import Field, Schema
 from pydantic import BaseModel
 
 from api.auth import Staff, name_of, operating, viewing
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.errors import ApiError
-from api.fields import MovedAnswer, RowId, Stored
+from api.fields import MovedAnswer, RowAnswer, RowId
 from api.models import Scope
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention_decisions
@@ -39,7 +39,7 @@ class AssignmentBody(BaseModel):
     policy: RowId
 
 
-class RecordOfAssignment(Stored, of=BacklogRecord, names="id queue run_after closes_at failures"):
+class RecordOfAssignment(RowAnswer, of=BacklogRecord, names="id queue run_after closes_at failures"):
     """Its unfinished record on the backlog. `GET /api/records/{record_id}` tells why it does not run now."""
 
     status: Literal["waiting", "ready", "running"]
@@ -58,7 +58,7 @@ class DamageAnswer(Schema):
     oldest: str = ""
 
 
-class CopyAnswer(Stored, of=Copy, names="repository copied_at error"):
+class CopyAnswer(RowAnswer, of=Copy, names="repository copied_at error"):
     """A second repository (its id) with points of it, and when it last had all of them. `error`: why the last run
     failed, or what is wrong with what it copied.
     """
@@ -67,7 +67,7 @@ class CopyAnswer(Stored, of=Copy, names="repository copied_at error"):
 
 
 class AssignmentAnswer(
-    Stored,
+    RowAnswer,
     of=Assignment,
     names="id source policy last_backup_at last_contacted_at overdue_since first_failure_at skips losses "
     "vanished_at held_back_why inserted_at",
@@ -126,7 +126,7 @@ class AssignmentEdits(Service[Assignment]):
         return repository_edits.points_of(row.backups.all(), row.copies.all(), then)
 
 
-class Assignments(Declared[Assignment]):
+class Assignments(DeclaredResource[Assignment]):
     service, tag, answer = AssignmentEdits, "assignments", AssignmentAnswer
     changes = False
     filters = {"source": RowId, "policy": RowId, "status": ProtectionStatus, "held_back": bool}

@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from ninja import Field
 
-from api.fields import Instant, Name, Stored
+from api.fields import Instant, Name, RowAnswer
 from api.resources import Resource
 from audit import entries
 from audit.models import AuditEntry
 
 
-class AuditAnswer(Stored, of=AuditEntry, names="id at who via about row_id name text"):
+class AuditAnswer(RowAnswer, of=AuditEntry, names="id at who via about row_id name text"):
     """A change. `about`: the table, as `sources.policy`; `row_id`: the id in it; `changes`: field → [before, after]. Of
     secrets it says only that they are others. `did`: what no row shows, as its `text` says."""
 

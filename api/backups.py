@@ -5,13 +5,13 @@ from typing import Any
 from django.db.models import QuerySet
 from ninja import Field
 
-from api.fields import Instant, RowId, Stored
+from api.fields import Instant, RowAnswer, RowId
 from api.resources import Resource
 from sources.models import Backup
 
 
 class BackupAnswer(
-    Stored, of=Backup, names="id assignment repository attempt engine started_at ended_at files unchanged"
+    RowAnswer, of=Backup, names="id assignment repository attempt engine started_at ended_at files unchanged"
 ):
     """One completed run. Sizes are in bytes."""
 

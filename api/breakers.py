@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from api.auth import operating
 from api.errors import ApiError
-from api.fields import Name, Stored
+from api.fields import Name, RowAnswer
 from api.resources import Resource
 from declarations.surfaces.web.permissions import may_look
 from jobs import breakers
@@ -17,7 +17,7 @@ from jobs.models import Breaker
 
 
 class BreakerAnswer(
-    Stored, of=Breaker, names="id key title failures last_failure_at last_error opened_at probe_at trials"
+    RowAnswer, of=Breaker, names="id key title failures last_failure_at last_error opened_at probe_at trials"
 ):
     """A circuit breaker. `on trial`: open, with one record let through. `waiting`: how many records wait for it.
 

@@ -37,7 +37,7 @@ from declarations.service import Service
 from declarations.unknown import article
 
 
-class Declared(Resource[Row]):
+class DeclaredResource(Resource[Row]):
     """Rows that `service` edits."""
 
     service: ClassVar[type[Service[Any]]]

@@ -9,9 +9,9 @@ from django.http import HttpRequest
 from ninja import Field, Schema, Status
 
 from api.auth import writing
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.errors import ApiError
-from api.fields import DURATION, Body, Name, Stored
+from api.fields import DURATION, Body, Name, RowAnswer
 from api.resources import etag_of
 from delivery import declarations, signing
 from delivery.endpoints import SignedEndpoints
@@ -25,7 +25,7 @@ SHOWN_ONCE = (
 )
 
 
-class SigningSecretAnswer(Stored, of=SigningSecret, names="id created_at retires_at"):
+class SigningSecretAnswer(RowAnswer, of=SigningSecret, names="id created_at retires_at"):
     """A secret that callbacks are signed with, without itself. `retires_at` null: it is in use until it is rotated."""
 
 
@@ -49,7 +49,7 @@ class NewSecret(Schema):
     secret: str
 
 
-class EndpointsOfTheApi(Declared[Endpoint]):
+class EndpointsOfTheApi(DeclaredResource[Endpoint]):
     """Endpoints. What is under way is delivered to the URL that it was emitted with."""
 
     service, tag, answer = SignedEndpoints, "delivery", EndpointAnswer

@@ -4,9 +4,9 @@ from datetime import datetime
 
 from ninja import Schema
 
-from api.fields import Instant, Name, Stored
+from api.fields import Instant, Name, RowAnswer
 from api.record_schemas import ExplanationAnswer
-from fleet.explaining.when import Expected
+from fleet.explaining.when import ExpectedStart
 from fleet.foreseeing.at_risk import AtRisk
 from operations.backlog.reason import Code
 
@@ -32,7 +32,7 @@ class SourceExplanationAnswer(Schema):
     under: list[ExplainedAnswer]
 
 
-class StartAnswer(Stored, of=Expected, names="record at earliest latest because"):
+class StartAnswer(RowAnswer, of=ExpectedStart, names="record at earliest latest because"):
     """When a backup starts: the median of some runs; in nine tenths of them from `earliest` to `latest`. Null: there is
     no estimate, and `because` says why."""
 
@@ -58,7 +58,7 @@ class RiskAnswer(Schema):
     until: datetime
 
 
-class AtRiskAnswer(Stored, of=AtRisk, names="at number looked_at units units_needed because"):
+class AtRiskAnswer(RowAnswer, of=AtRisk, names="at number looked_at units units_needed because"):
     """The latest look ahead; `because`: why there is none; `at_risk`: the first ones; `units_needed`: enough for 99 %
     of what is there, null: unknown."""
 

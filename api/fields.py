@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from declarations.types import DURATION, PRINTABLE, printable
 from operations.backlog.arguments import LARGEST_ID
 
-__all__ = ["DURATION", "Body", "Instant", "Line", "Name", "RowId", "Stored", "partial", "printable", "written_out"]
+__all__ = ["DURATION", "Body", "Instant", "Line", "Name", "RowAnswer", "RowId", "partial", "printable", "written_out"]
 
 STORED: tuple[tuple[Any, Any], ...] = (
     ((models.IntegerField, models.ForeignKey), int), ((models.CharField, models.TextField), str),
@@ -24,7 +24,7 @@ STORED: tuple[tuple[Any, Any], ...] = (
 """Columns → the type of what is stored in them. What JSON holds, an answer says itself."""
 
 
-class Stored(Schema):
+class RowAnswer(Schema):
     """An answer with fields besides its own, with their types: columns of a model, or fields of a dataclass. A
     declaration may follow it.
 

@@ -9,9 +9,9 @@ from django.http import HttpRequest
 from ninja import Field, Query, Schema
 
 from api.auth import Staff, name_of, viewing
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.errors import ApiError, not_valid
-from api.fields import Instant, MovedAnswer, Name, Stored
+from api.fields import Instant, MovedAnswer, Name, RowAnswer
 from api.models import Scope
 from api.pausing import PauseRequest
 from fleet import pauses
@@ -50,7 +50,7 @@ class PolicyPreviewQuery(Schema):
     start: Instant | None = Field(None, alias="from")
 
 
-class OpeningAnswer(Stored, of=Opening, names="opens_at closes_at"):
+class OpeningAnswer(RowAnswer, of=Opening, names="opens_at closes_at"):
     """A stretch in which the window is open, cut at the ends of the period; `*_local`: in the policy's zone."""
 
     opens_at_local: datetime
@@ -58,7 +58,7 @@ class OpeningAnswer(Stored, of=Opening, names="opens_at closes_at"):
     seconds: float
 
 
-class PeriodAnswer(Stored, of=PreviewedPeriod, names="begins_at ends_at warning"):
+class PeriodAnswer(RowAnswer, of=PreviewedPeriod, names="begins_at ends_at warning"):
     """A period. `warning`: why it has no opening, else empty."""
 
     begins_at_local: datetime
@@ -88,7 +88,7 @@ class PolicyPreviewAnswer(Schema):
     periods: list[PeriodAnswer]
 
 
-class PoliciesOfTheApi(Declared[models.Policy]):
+class PoliciesOfTheApi(DeclaredResource[models.Policy]):
     """`repository`, `throttle`: of that name."""
 
     service, tag, answer = Policies, "policies", PolicyAnswer

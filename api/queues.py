@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from api.auth import looking, operating
 from api.errors import ApiError
-from api.fields import Instant, Line, Stored
+from api.fields import Instant, Line, RowAnswer
 from api.pages import patiently
 from api.pausing import PauseRequest
 from jobs import backlog
@@ -23,7 +23,7 @@ router = Router(tags=["backlog"], auth=looking())
 
 
 class QueueAnswer(
-    Stored,
+    RowAnswer,
     of=QueueSummary,
     names="name in_settings paused_at paused_until paused_reason waiting backing_off ready running oldest_ready_for "
     "overdue_for finished_last_minute workers places",

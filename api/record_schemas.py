@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from ninja import Field, Schema
 from pydantic import StringConstraints, model_validator
 
-from api.fields import Body, Instant, Name, RowId, Stored
+from api.fields import Body, Instant, Name, RowAnswer, RowId
 from jobs.backlog import CancelResult, RetryResult
 from jobs.models import Attempt, BacklogRecord
 from operations.backlog.arguments import LARGEST_ID
@@ -48,7 +48,7 @@ class RecordChoice(Schema):
     )
 
 
-class AttemptAnswer(Stored, of=Attempt, names="record number queue worker_id started_at ended_at error"):
+class AttemptAnswer(RowAnswer, of=Attempt, names="record number queue worker_id started_at ended_at error"):
     """One run of a record. `facts`: findings of its handler, such as the status of an answer; null if there are none.
     With `silences` it counts so many that found it absent, the first from `started_at`, the last to `ended_at`.
     """
@@ -70,7 +70,7 @@ class DeliveryAnswer(Schema):
 
 
 class RecordAnswer(
-    Stored,
+    RowAnswer,
     of=BacklogRecord,
     names="id kind queue subject exclusive_key inserted_at run_after closes_at finished_at priority due_day rank_day "
     "tried_at expected_seconds failures first_failure_at last_failure_at last_error attempt started_at leased_by_id "
@@ -149,7 +149,7 @@ class WouldRetryAnswer(Schema):
     next: int | None = None
 
 
-class CancelAnswer(Stored, of=CancelResult, names="cancelled stopping finished"):
+class CancelAnswer(RowAnswer, of=CancelResult, names="cancelled stopping finished"):
     """Record ids by result: off the backlog now, asked to stop, ended before."""
 
 
@@ -160,7 +160,7 @@ class DeadLettersQuery(Schema):
     queue: Name | None = None
 
 
-class DeadLetterAnswer(Stored, of=DeadLetter, names="group says first_at last_at example_id example"):
+class DeadLetterAnswer(RowAnswer, of=DeadLetter, names="group says first_at last_at example_id example"):
     """Failed records that say the same. `says`: with numbers, ids, addresses and paths folded."""
 
     count: int

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from django.db.models import BooleanField, Case, CharField, ExpressionWrapper, F, Q, QuerySet, Value, When
 from ninja import Field
 
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.fields import Name
 from fleet.repository_edits import Repositories
 from sources import models
@@ -29,7 +29,7 @@ class RepositoryAnswer(RepositoryDeclaration):
     breaker: Literal["closed", "open"]
 
 
-class RepositoriesOfTheApi(Declared[models.Repository]):
+class RepositoriesOfTheApi(DeclaredResource[models.Repository]):
     service, tag, answer = Repositories, "repositories", RepositoryAnswer
     body = RepositoryEdit
     shown_once = {"new_key": (str | None, Field(description=NEW_KEY))}

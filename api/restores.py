@@ -6,8 +6,8 @@ from django.db.models import QuerySet
 from ninja import Field
 
 from api.auth import Staff
-from api.declared import Declared
-from api.fields import RowId, Stored
+from api.declared import DeclaredResource
+from api.fields import RowAnswer, RowId
 from api.models import Scope
 from backups.restores.requests import MAY_RESTORE, Restores
 from sources.declarations import resources
@@ -15,7 +15,7 @@ from sources.models import Restore, RestoreOutcome
 
 
 class RestoreAnswer(
-    Stored, resources.RestoreDeclaration, of=Restore, names="id assignment asked_by asked_at ended_at error"
+    RowAnswer, resources.RestoreDeclaration, of=Restore, names="id assignment asked_by asked_at ended_at error"
 ):
     """A restore, and its result."""
 
@@ -33,7 +33,7 @@ class RestoreAnswer(
     failed: list[str] = Field(description="Files that were not restored, and why: the first 100")
 
 
-class RestoresOfTheApi(Declared[Restore]):
+class RestoresOfTheApi(DeclaredResource[Restore]):
     service, tag, answer = Restores, "restores", RestoreAnswer
     changes = deletes = False
     edited_by = Staff(Scope.OPERATE, MAY_RESTORE)

@@ -1,6 +1,6 @@
 """Retry policies, with the waits after the first failures."""
 
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.fields import Name
 from jobs import models, retries
 from operations.declarations import AlgorithmName, RetryPolicies, RetryPolicyDeclaration
@@ -22,7 +22,7 @@ def _first_delays(policy: models.RetryPolicy) -> list[float]:
     return [retries.delay(rule, failures) for failures in range(1, SHOWN_DELAYS + 1)]
 
 
-class RetryPoliciesOfTheApi(Declared[models.RetryPolicy]):
+class RetryPoliciesOfTheApi(DeclaredResource[models.RetryPolicy]):
     """Retry policies. Records that wait by one follow an edit."""
 
     service, tag, answer = RetryPolicies, "rules", RetryPolicyAnswer

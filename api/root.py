@@ -29,7 +29,7 @@ from api import (
 )  # fmt: skip
 from api.application import Api
 from api.auth import Staff, token_of
-from api.fields import Stored
+from api.fields import RowAnswer
 from api.models import ApiToken
 from jobs.conf import PROGRAM
 
@@ -51,7 +51,7 @@ BACKLOG = (
 me = Router(tags=["who asks"])
 
 
-class TokenAnswer(Stored, of=ApiToken, names="id name created_at expires_at"):
+class TokenAnswer(RowAnswer, of=ApiToken, names="id name created_at expires_at"):
     """A token of the API, without its text."""
 
     scopes: list[Literal["read", "write", "operate"]]

@@ -11,9 +11,9 @@ from ninja import Field, Query, Schema
 
 from api import edits, history
 from api.auth import Staff, operating, user_of, viewing
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.errors import ApiError, not_valid
-from api.fields import Instant, Name, Stored
+from api.fields import Instant, Name, RowAnswer
 from api.idempotency import once
 from api.models import Scope
 from api.pages import patiently
@@ -56,7 +56,7 @@ class PreviewQuery(Schema):
     start: Instant | None = Field(None, alias="from")
 
 
-class PreviewedTrigger(Stored, of=ComingBatch, names="trigger_at first_at last_at closes_at"):
+class PreviewedTrigger(RowAnswer, of=ComingBatch, names="trigger_at first_at last_at closes_at"):
     """`first_at` and `last_at`: when its first and its last event may start. `closes_at` null: no window."""
 
     trigger_at_local: str
@@ -75,7 +75,7 @@ class ExplainScheduleQuery(Schema):
     at: Instant | None = None
 
 
-class SchedulesOfTheApi(Declared[Schedule]):
+class SchedulesOfTheApi(DeclaredResource[Schedule]):
     """Schedules. The emitter follows an edit at its next look, within a second.
 
     Rows are referred to by name; `provider` is empty for schedules whose batch is events.

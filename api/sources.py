@@ -11,10 +11,10 @@ from django.utils import timezone
 from ninja import Field, Query, Schema, Status
 
 from api.auth import Staff, name_of, viewing
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.errors import ApiError, not_valid
 from api.explanations import AtRiskAnswer, ExplainQuery, GroupsAnswer, SourceExplanationAnswer, StartsAnswer
-from api.fields import MovedAnswer, Name, Stored
+from api.fields import MovedAnswer, Name, RowAnswer
 from api.models import Scope
 from api.pages import patiently
 from api.pausing import PauseRequest
@@ -40,7 +40,7 @@ ENROLLING = Staff(Scope.WRITE, "sources.change_source")
 
 
 class SourceAnswer(
-    Stored,
+    RowAnswer,
     resources.SourceDeclaration,
     of=Source,
     names="id inserted_at hostname on_battery metered clock_skew last_woken_at wakes",
@@ -91,7 +91,7 @@ def _is_under(policy: str) -> Q:
     return Q(pk__in=Assignment.objects.filter(policy__schedule__name=policy).values("source"))
 
 
-class SourcesOfTheApi(Declared[Source]):
+class SourcesOfTheApi(DeclaredResource[Source]):
     service, tag, answer = Sources, "sources", SourceAnswer
     filters = {
         "name": Name,

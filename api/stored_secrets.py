@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from api.auth import Staff
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.fields import Name
 from api.models import Scope
 from sealing import declarations, models
@@ -21,7 +21,7 @@ class StoredSecretAnswer(declarations.StoredSecretDeclaration):
     used_by: dict[str, list[str]]
 
 
-class StoredSecretsOfTheApi(Declared[models.StoredSecret]):
+class StoredSecretsOfTheApi(DeclaredResource[models.StoredSecret]):
     """Stored by accounts that may set references, and by no others."""
 
     service, body, tag, answer = StoredSecrets, declarations.NewStoredSecret, "sources", StoredSecretAnswer

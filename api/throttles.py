@@ -9,9 +9,9 @@ from django.http import HttpRequest
 from ninja import Field, Query, Schema
 
 from api.auth import Staff
-from api.declared import Declared
+from api.declared import DeclaredResource
 from api.errors import ApiError
-from api.fields import Name, Stored
+from api.fields import Name, RowAnswer
 from api.models import Scope
 from api.pausing import PauseRequest
 from jobs import models
@@ -21,7 +21,7 @@ from operations.declarations import MOST_IN_FLIGHT, ThrottleDeclaration, Throttl
 PAUSING = Staff(Scope.OPERATE, "jobs.change_throttle")
 
 
-class LiveThrottle(Stored, of=throttles.Live, names="in_flight ready waiting tokens next_token_in"):
+class LiveThrottle(RowAnswer, of=throttles.Live, names="in_flight ready waiting tokens next_token_in"):
     """`ready` and `waiting` are at least that many for a name in `at_least`. `tokens`, `next_token_in`: with a rate."""
 
     at_least: list[str]
@@ -37,7 +37,7 @@ class ThrottleAnswer(ThrottleDeclaration):
     live: LiveThrottle
 
 
-class ThrottlesOfTheApi(Declared[models.Throttle]):
+class ThrottlesOfTheApi(DeclaredResource[models.Throttle]):
     """Throttles. An edit takes effect at the next claim."""
 
     service, tag, answer = Throttles, "throttles", ThrottleAnswer

@@ -30,7 +30,7 @@ LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
-class Issued:
+class IssuedToken:
     """A new token: its row, and its text, which is shown nowhere else."""
 
     token: ApiToken
@@ -39,7 +39,7 @@ class Issued:
 
 def issue(
     user: Any, name: str, scopes: Iterable[str], expires_at: datetime | None = None, now: datetime | None = None
-) -> Issued:
+) -> IssuedToken:
     """Make a token for `user`. `expires_at`: aware; None if it does not expire.
 
     Raises: ValueError for an empty name, a name that cannot be shown, no scope or an unknown one, or an end in the
@@ -58,7 +58,7 @@ def issue(
         user=user, name=name.strip(), scopes=ordered, digest=_digest(text), expires_at=expires_at
     )
     token.refresh_from_db()
-    return Issued(token, text)
+    return IssuedToken(token, text)
 
 
 def authenticate(text: str, now: datetime | None = None) -> ApiToken | None:

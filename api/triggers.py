@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Schema
 
 from api.auth import operating
-from api.fields import Instant, RowId, Stored
+from api.fields import Instant, RowAnswer, RowId
 from api.resources import Resource
 from declarations.surfaces.web.permissions import may_look
 from schedules import batches, verbs
@@ -18,7 +18,7 @@ TriggerState = Literal["queued", "under way", "finished", "skipped"]
 
 
 class TriggerAnswer(
-    Stored,
+    RowAnswer,
     of=Trigger,
     names="id schedule trigger_at events seen_at emitted_at closes_at finished_at skipped_for asked_by",
 ):
@@ -27,7 +27,7 @@ class TriggerAnswer(
     state: TriggerState
 
 
-class BatchProgress(Stored, of=batches.BatchCounts, names=" ".join(STATES)):
+class BatchProgress(RowAnswer, of=batches.BatchCounts, names=" ".join(STATES)):
     """The number of records of a batch in each state."""
 
 

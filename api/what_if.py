@@ -7,7 +7,7 @@ from ninja import Field, Query, Router, Schema
 
 from api.auth import name_of, viewing
 from api.errors import ApiError, not_valid
-from api.fields import Name, Stored
+from api.fields import Name, RowAnswer
 from jobs.clock import database_clock
 from simulation.changes import MOST_ADDED, Changes, ranges
 from simulation.on_own_fleet import ASKED, what_if
@@ -50,7 +50,7 @@ class ValleyAnswer(Schema):
     busy: float
 
 
-class OutlookAnswer(Stored, of=Outlook, names="units sources possible protected share never_protected missed busy"):
+class OutlookAnswer(RowAnswer, of=Outlook, names="units sources possible protected share never_protected missed busy"):
     """The fleet's days as they were simulated: `missed`: source → periods in which it was there and was not backed up;
     `busy`: by hour of the day, UTC, units at work."""
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from django.db.models import Count, Q
 
-from api.fields import Name, Stored
+from api.fields import Name, RowAnswer
 from api.resources import Resource
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Worker
 from jobs.states import Status
 
 
-class WorkerAnswer(Stored, of=Worker, names="id name hostname pid started_at heartbeat_at stopped_at clock_skew"):
+class WorkerAnswer(RowAnswer, of=Worker, names="id name hostname pid started_at heartbeat_at stopped_at clock_skew"):
     """A process that serves queues. `queues`: how many of its records it runs at once. `clock_skew` in seconds.
     `alive`: its heartbeat is younger than a lease."""
 

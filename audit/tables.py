@@ -12,7 +12,7 @@ from django.db.models import Field, Model
 
 
 @dataclass(frozen=True)
-class Followed:
+class AuditedTable:
     """A table. `hidden`: columns whose values are kept back. `title`: the column, or the SQL of `$1`, the row as JSON,
     that names a row for users.
     """
@@ -31,7 +31,7 @@ class Followed:
         return self.model._meta.label_lower
 
 
-followed: dict[str, Followed] = {}
+followed: dict[str, AuditedTable] = {}
 """Table → the columns that are followed."""
 
 
@@ -50,7 +50,7 @@ def follow(
     also = {*also, *hidden}
     fields = [field for field in model._meta.local_concrete_fields if _is_edited(field, also, without)]
     secret = tuple(str(field.column) for field in fields if field.name in hidden)
-    found = Followed(model, tuple(str(field.column) for field in fields), secret, title)
+    found = AuditedTable(model, tuple(str(field.column) for field in fields), secret, title)
     followed[found.table] = found
 
 

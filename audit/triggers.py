@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import OperationalError, connections, transaction
 
-from audit.tables import Followed, followed
+from audit.tables import AuditedTable, followed
 from jobs.database_errors import LOCK_NOT_HAD, code_of
 
 PREFIX = "audit_of_"
@@ -131,7 +131,7 @@ def missing(using: str = "default") -> list[str]:
     return sorted(followed.keys() - made)
 
 
-def _statement(each: Followed) -> str:
+def _statement(each: AuditedTable) -> str:
     arguments = (each.label, str(each.model._meta.pk.column), each.title, _array(each.columns), _array(each.hidden))
     values = ", ".join("'{}'".format(value.replace("'", "''")) for value in arguments)
     columns = ", ".join(f'"{column}"' for column in each.columns)

@@ -9,7 +9,7 @@ from engines.limits import InTime
 from sealing.lookup import SecretNotFound
 from sources.availability import probes
 from sources.models import Source
-from storage.points.store import Stopped
+from storage.points.store import StorageStopped
 
 ANSWER_SECONDS = 5.0
 LOOK_SECONDS = 8.0
@@ -40,9 +40,9 @@ def try_source(source: Source) -> ConnectionTest:
     in_time = InTime(threading.Event(), LOOK_SECONDS + END_SECONDS)
     try:
         found = repository_orders.ask("try_source", source.name, in_time, **order)
-    except Stopped:
+    except StorageStopped:
         return ConnectionTest(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")
-    except (repository_orders.Unanswered, OSError) as error:
+    except (repository_orders.RepositorySilent, OSError) as error:
         return ConnectionTest(False, f"{answer.text}, but its engine could not be tried: {error}.")
     if "problem" in found:
         return ConnectionTest(False, f"{answer.text}, but {found['problem']}.")

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from engines.base import EngineProgress
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from sources.models import Progress
 
 PROGRESS_EVERY_SECONDS = 0.5
@@ -20,7 +20,7 @@ def of_records(ids: list[int]) -> dict[int, dict[str, int]]:
 class ProgressWriter:
     """Saves how far a run is, at most twice a second."""
 
-    def __init__(self, record: Claimed) -> None:
+    def __init__(self, record: ClaimedRecord) -> None:
         self._record = record
         self._written_at = float("-inf")
 

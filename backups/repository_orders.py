@@ -28,7 +28,7 @@ from sources.models import Repository
 from storage.places import directory_process
 from storage.places.identity import Identity
 from storage.places.location import Location
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ ANSWER_SECONDS = 20.0
 ENDED_FROM_OUTSIDE = "the process that looked there was ended before it knew; try again"
 
 
-class Unanswered(Exception):
+class RepositorySilent(Exception):
     """A repository gave no answer. The message is written for users."""
 
 
@@ -95,7 +95,7 @@ def work(
 ) -> dict[str, Any]:
     """Let a process work in a repository: `do` is an order of `engines.repository_process`, such as *remove_points*.
     Blocks until the process has ended, and returns its answer. `keep`: keeps digests of manifests that it writes.
-    Raises: StorageFailed, Stopped, Busy."""
+    Raises: StorageFailed, StorageStopped, Busy."""
     locations.check_tried(repository)
     try:
         location = locations.location_of(repository)
@@ -118,16 +118,16 @@ def why(question: str, location: str | Location, stop: StopSignal | None = None,
     `stop` came before that was known."""
     try:
         answer = ask(question, location, stop, **facts)
-    except Unanswered as error:
+    except RepositorySilent as error:
         return str(error)
-    except Stopped:
+    except StorageStopped:
         return None
     return None if answer is None else str(answer)
 
 
 def ask(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> Any:
-    """Ask a question about a repository, or a directory by its path. Returns the answer. Raises: Stopped, which is not
-    an answer, where there is a `stop`; Unanswered; StorageFailed, as the question may."""
+    """Ask a question about a repository, or a directory by its path. Returns the answer. Raises: StorageStopped, which
+    is not an answer, where there is a `stop`; RepositorySilent; StorageFailed, as the question may."""
     at = location if isinstance(location, Location) else None
     program = directory_process.PROGRAM if question in directory_process.PROGRAM.orders else repository_process.PROGRAM
     whole = {"location": at.as_json() if at else location} | facts
@@ -137,12 +137,12 @@ def ask(question: str, location: str | Location, stop: StopSignal | None = None,
     except NoAnswer as error:
         if not error.is_stopped:
             where = str(at.directory or at.outside) if at else str(location)
-            raise Unanswered(why_unanswered(error, where, ANSWER_SECONDS)) from error
-    except Stopped:
+            raise RepositorySilent(why_unanswered(error, where, ANSWER_SECONDS)) from error
+    except StorageStopped:
         pass
     if stop:
-        raise Stopped
-    raise Unanswered(ENDED_FROM_OUTSIDE)
+        raise StorageStopped
+    raise RepositorySilent(ENDED_FROM_OUTSIDE)
 
 
 def give(
@@ -169,13 +169,13 @@ def give(
 
 def give_at(location: Location, program: Program, do: str, facts: Mapping[str, Any], *how: Any, **more: Any) -> Any:
     """Give an order at a repository; the arguments are those of `give`. Returns the answer. Raises: the errors of the
-    process, or StorageFailed without an answer; Stopped; OSError.
+    process, or StorageFailed without an answer; StorageStopped; OSError.
     """
     try:
         return give(program, do, facts, *how, **{"secrets": location.secrets} | more)
     except NoAnswer as error:
         if error.is_stopped:
-            raise Stopped from None
+            raise StorageStopped from None
         raise StorageFailed(why_unanswered(error, location.outside, more["silent_for"])) from error
 
 

@@ -80,11 +80,11 @@ class NotReady(Exception):
     """The message says why."""
 
 
-class Recovering(Exception):
+class NotSteadyYet(Exception):
     """The database answers again, and not yet for long enough."""
 
 
-class Steadied:
+class SteadyProbe:
     """Hysteresis over `get`. Its last answer covers errors until it is `seconds` old; after longer ones
     it has to answer for a third of that time before it is believed, so that what comes and goes stays away. NotReady
     is a fact and no error: it is passed on at once, and no earlier answer covers what follows it.
@@ -98,7 +98,7 @@ class Steadied:
         self._good_since: float | None = None
 
     def get(self) -> bytes:
-        """Raises: what `get` raises; Recovering."""
+        """Raises: what `get` raises; NotSteadyYet."""
         try:
             answer = self._get()
         except NotReady:
@@ -116,7 +116,7 @@ class Steadied:
             now = self._clock()
             self._good_since = now if self._good_since is None else self._good_since
             if self._is_out and now - self._good_since < self._seconds / 3:
-                raise Recovering
+                raise NotSteadyYet
             self._answer, self._answered_at, self._is_out = answer, now, False
             return answer
 
@@ -131,7 +131,7 @@ def _readiness() -> bytes:
 TOTALS = LatestResult(metrics.exposition, FRESH_SECONDS, METRICS_SECONDS)
 BY_SOURCE = LatestResult(lambda: metrics.exposition(by_source=True), FRESH_SECONDS, METRICS_SECONDS)
 READINESS = LatestResult(_readiness, READY_FRESH_SECONDS, READY_SECONDS)
-STEADIED = Steadied(lambda: READINESS.get(), STEADY_SECONDS)
+STEADIED = SteadyProbe(lambda: READINESS.get(), STEADY_SECONDS)
 
 
 def livez(request: HttpRequest) -> HttpResponse:
@@ -165,7 +165,7 @@ def metrics_page(request: HttpRequest) -> HttpResponse:
 PAGES = {"/metrics": metrics_page, "/healthz": livez, "/livez": livez, "/readyz": readyz}
 
 
-class Monitoring:
+class MonitoringPages:
     """Middleware, to be the first."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -188,12 +188,12 @@ def _is_of_a_network(request: HttpRequest) -> bool:
     return any(address in network for network in settings.METRICS_NETWORKS)
 
 
-def _answer(kept: LatestResult | Steadied, content_type: str) -> HttpResponse:
+def _answer(kept: LatestResult | SteadyProbe, content_type: str) -> HttpResponse:
     try:
         answer = HttpResponse(kept.get(), content_type=content_type)
     except NotReady as error:
         return _plain(str(error), 503)
-    except Recovering:
+    except NotSteadyYet:
         return _plain("the database answers again, and not yet for long enough", 503)
     except (Error, TookTooLong, NotInTime, ImproperlyConfigured) as error:
         return _unanswered(error)

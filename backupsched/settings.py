@@ -69,7 +69,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
-    "backupsched.monitoring.Monitoring",
+    "backupsched.monitoring.MonitoringPages",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "api.errors.JsonErrors",
@@ -79,7 +79,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "declarations.surfaces.web.audit.Acting",
+    "declarations.surfaces.web.audit.ActorMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",

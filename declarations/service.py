@@ -40,7 +40,7 @@ class Edit(NamedTuple):
     warnings: list[str]
 
 
-class Finished(NamedTuple):
+class FinishResult(NamedTuple):
     """The results outside of the database: what failed, and further notes for users."""
 
     failed: Sequence[str] = ()
@@ -124,9 +124,9 @@ class Service(Generic[Row]):
         """Warnings about rows of a file that were written, once all of them are."""
         return []
 
-    def finish(self, row: Row) -> Finished:
+    def finish(self, row: Row) -> FinishResult:
         """Carry out the effects outside of the database."""
-        return Finished()
+        return FinishResult()
 
     def uses(self, row: Row) -> list[str]:
         """The uses that keep a row from being deleted, as sentences with what to do, without full stop."""

@@ -61,7 +61,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedAddresses:
     """Addresses that may be reached although they are not public."""
 
     networks: tuple[Network, ...]
@@ -159,7 +159,7 @@ def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:
             raise AddressRefused(f"{which} is not public{_HINT}")
 
 
-def allowed() -> Allowed:
+def allowed() -> AllowedAddresses:
     """The value of the setting CALLBACKS_ALLOWED. Raises: ImproperlyConfigured for an entry that is not a network or
     host.
     """
@@ -167,7 +167,7 @@ def allowed() -> Allowed:
 
 
 @lru_cache(maxsize=8)
-def _allowed(entries: tuple[str, ...]) -> Allowed:
+def _allowed(entries: tuple[str, ...]) -> AllowedAddresses:
     networks: list[Network] = []
     names: set[str] = set()
     for entry in entries:
@@ -179,7 +179,7 @@ def _allowed(entries: tuple[str, ...]) -> Allowed:
                     f"CALLBACKS_ALLOWED has {entry!r}, which is neither a network, as 10.1.0.0/16, nor a host"
                 ) from None
             names.add(name)
-    return Allowed(tuple(networks), frozenset(names))
+    return AllowedAddresses(tuple(networks), frozenset(names))
 
 
 def _as_name(entry: str) -> str:

@@ -12,7 +12,7 @@ from delivery.events import QUEUE
 from delivery.models import EndpointKind
 from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Kind, Run, registry
-from jobs.outcomes import Claimed, Outcome, Postponed
+from jobs.outcomes import ClaimedRecord, Outcome, Postponed
 from jobs.states import WaitingFor
 
 LONGEST_SECONDS = 3_900.0
@@ -45,7 +45,7 @@ async def deliver(run: Run) -> Outcome:
         return _postponed(run.record, error)
 
 
-def _postponed(record: Claimed, error: Error) -> Postponed:
+def _postponed(record: ClaimedRecord, error: Error) -> Postponed:
     """The outcome for a target about which the database did not answer. Raises: `error` if the fault was ours."""
     if trouble_of(error) is DatabaseTrouble.OURS:
         raise error

@@ -28,7 +28,7 @@ from delivery.models import Endpoint, EndpointKind
 from jobs import breakers
 from jobs.clock import boot_seconds
 from jobs.models import Breaker
-from jobs.outcomes import Claimed, Failed, Guarded, Outcome
+from jobs.outcomes import BreakerTarget, ClaimedRecord, Failed, Outcome
 from jobs.worker.database_threads import ask_database
 from sealing.encryption import Unsealable, unseal
 
@@ -56,7 +56,7 @@ class TargetKey(NamedTuple):
     url: str = ""
 
 
-def key_of(record: Claimed) -> TargetKey:
+def key_of(record: ClaimedRecord) -> TargetKey:
     endpoint, url = record.payload.get("endpoint"), record.payload.get("url")
     return (
         TargetKey(record.kind, endpoint) if isinstance(endpoint, int) else TargetKey(record.kind, None, str(url or ""))
@@ -67,12 +67,12 @@ def key_of(record: Claimed) -> TargetKey:
 class Host:
     """The breaker of an origin as it was read, and what has happened in this process since."""
 
-    guarded: Guarded
+    guarded: BreakerTarget
     is_open: bool = False
     is_doubted: bool = False
     """True if it has failures that no success has followed; the next success is then reported."""
 
-    def proof(self) -> Guarded | None:
+    def proof(self) -> BreakerTarget | None:
         """The breaker that a success should be reported to, if any. One success outweighs all failures before it; while
         the breaker is open each success may be the trial's.
         """
@@ -163,7 +163,7 @@ class Targets:
 _of_loop: "WeakKeyDictionary[asyncio.AbstractEventLoop, Targets]" = WeakKeyDictionary()
 
 
-async def target_of(record: Claimed) -> Target | Outcome:
+async def target_of(record: ClaimedRecord) -> Target | Outcome:
     """The target of a claimed record, or the outcome if there is none now. Raises: django.db.Error."""
     loop = asyncio.get_running_loop()
     if (targets := _of_loop.get(loop)) is None:
@@ -237,7 +237,7 @@ def _headers(given: Any, authorization: str) -> dict[str, str]:
 
 def _host(place: Place, hosts: dict[str, Host]) -> Host:
     origin = place.origin
-    return hosts.setdefault(origin, Host(Guarded(f"host:{origin}", origin)))
+    return hosts.setdefault(origin, Host(BreakerTarget(f"host:{origin}", origin)))
 
 
 def _look_at_breakers(origins: set[str], hosts: dict[str, Host]) -> None:

@@ -16,7 +16,7 @@ from django.conf import settings
 
 from external.processes import supervision
 from external.processes.parents import end_with_parent
-from external.processes.supervision import Supervised
+from external.processes.supervision import SupervisedProcess
 
 GRACE_SECONDS = 20.0
 
@@ -74,13 +74,13 @@ def end(processes: Sequence[subprocess.Popen[bytes]], *, grace: float = GRACE_SE
             process.wait()
 
 
-def services(*, workers: int, concurrency: int, port: int) -> list[Supervised]:
+def services(*, workers: int, concurrency: int, port: int) -> list[SupervisedProcess]:
     """Web, qcluster and workers, by their names in the log."""
     worker = ("worker", "--concurrency", str(concurrency), "--grace", str(WORKERS_GRACE_SECONDS))
     return [
-        Supervised("web", ("web", "--listen", f"127.0.0.1:{port}")),
-        Supervised("qcluster", ("qcluster",)),
-        *(Supervised(f"worker{number}", worker) for number in range(1, workers + 1)),
+        SupervisedProcess("web", ("web", "--listen", f"127.0.0.1:{port}")),
+        SupervisedProcess("qcluster", ("qcluster",)),
+        *(SupervisedProcess(f"worker{number}", worker) for number in range(1, workers + 1)),
     ]
 
 

@@ -19,7 +19,7 @@ CHANGED = b"a change by mistake\n"
 
 
 @dataclass(frozen=True)
-class Restored:
+class DemoRestore:
     """One restore. `path`: what came back, of how many `bytes`; `identical`: it equals what it was."""
 
     source: str
@@ -30,7 +30,7 @@ class Restored:
     identical: bool
 
 
-def file_before_its_change(host: Host, home: Path, look: Callable[[], None]) -> Restored:
+def file_before_its_change(host: Host, home: Path, look: Callable[[], None]) -> DemoRestore:
     """Change a file of a host, back the host up once more, and restore the file as it was before. `look` keeps the demo
     running in the meantime. Raises: DemoError.
     """
@@ -45,10 +45,10 @@ def file_before_its_change(host: Host, home: Path, look: Callable[[], None]) -> 
     began = time.monotonic()
     file, *_ = _bring_back(assignment, first, (path,), home / "first")
     seconds, after = time.monotonic() - began, file.read_bytes()
-    return Restored(host.name, "rclone", path, len(after), round(seconds, 2), is_changed and after == before)
+    return DemoRestore(host.name, "rclone", path, len(after), round(seconds, 2), is_changed and after == before)
 
 
-def whole_database(source: str, home: Path, differences: Callable[[Path], list[str]]) -> Restored:
+def whole_database(source: str, home: Path, differences: Callable[[Path], list[str]]) -> DemoRestore:
     """Bring the newest dump of a database back, and the database from it; `differences` does that and compares."""
     assignment = Assignment.objects.select_related("policy__repository").get(source__name=source)
     began = time.monotonic()
@@ -57,7 +57,7 @@ def whole_database(source: str, home: Path, differences: Callable[[Path], list[s
     dump = next(each for each in files if each.suffix == ".dump")
     found = differences(dump)
     seconds = round(time.monotonic() - began, 2)
-    return Restored(source, "pg_dump", assignment.source.path, dump.stat().st_size, seconds, not found)
+    return DemoRestore(source, "pg_dump", assignment.source.path, dump.stat().st_size, seconds, not found)
 
 
 def newest(assignment: Assignment, target: Path) -> Path:

@@ -25,7 +25,7 @@ from demo.history import History
 from demo.hosts import LARGE, Host, make_large_host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
 from demo.life import Life
 from demo.processes import DemoError
-from demo.restores import Restored
+from demo.restores import DemoRestore
 from demo.summary import Summary, copy_of, differences, refused_attempts, summarise, unprotected
 from external.processes import programs
 from fleet.files.apply import import_fleet
@@ -137,7 +137,7 @@ class Session:
         restored = [] if self.missing() else self._restore()
         return summarise(self.reachable, self._identical, restored, time.monotonic() - self.began)
 
-    def _restore(self) -> list[Restored]:
+    def _restore(self) -> list[DemoRestore]:
         self.say("changing a file, and bringing it back as it was before; then the whole database")
         host = next(host for host in self.hosts if host.name == fleet.ENCRYPTED_SOURCE)
         home = self.home / "restored"

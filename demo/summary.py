@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.restores import Restored
+from demo.restores import DemoRestore
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome
 from sources.models import Assignment, Backup
@@ -23,7 +23,7 @@ class Summary:
     came back in the end."""
 
     sources: list[dict[str, Any]]
-    restored: list[Restored]
+    restored: list[DemoRestore]
     protected: int
     reachable: int
     seconds: float
@@ -48,7 +48,7 @@ def refused_attempts(name: str) -> int:
 
 
 def summarise(
-    reachable: dict[str, bool], compare: Callable[[str, Backup], bool], restored: list[Restored], seconds: float
+    reachable: dict[str, bool], compare: Callable[[str, Backup], bool], restored: list[DemoRestore], seconds: float
 ) -> Summary:
     """Describe every source of the demo (name → whether it is reachable). `compare` tells if a copy is identical."""
     assignments = Assignment.objects.select_related("source").order_by("source__name")

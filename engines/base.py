@@ -159,5 +159,5 @@ class RunEnded(Exception):
         return self.text
 
 
-class Stalled(RunEnded):
+class RunStalled(RunEnded):
     """The program showed nothing new for as long as the task allows, and was ended."""

@@ -30,13 +30,13 @@ from engines.engine import Engine, EngineRun, OnProgress
 from engines.limits import Later, Space
 from engines.staging import staged
 from external.processes.advice import without_advice
-from external.processes.runner import Ended, StopSignal
+from external.processes.runner import ProgramEnd, StopSignal
 from storage import layout
 from storage.places.location import of_directory
 from storage.places.locks import locked
 from storage.points import runs
 from storage.points.manifests import Entry
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 
 DUMP = "dump"
 """The name that stands for the folder of an assignment in a staging directory."""
@@ -59,7 +59,7 @@ class DumpEngine(Engine):
         """Write the files, read them back, and set the dump's `tables` and `rows`. Returns the version of the program,
         and warnings.
 
-        Raises: RunEnded, Stopped, StorageFailed, ProgramMissing, ValueError, OSError.
+        Raises: RunEnded, StorageStopped, StorageFailed, ProgramMissing, ValueError, OSError.
         """
 
     def check_options(self, options: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ class Dump(EngineRun):
 
     def _discard(self) -> None:
         later = Later(self.stop, self.task.grace - self.task.program_grace)
-        with suppress(Stopped, StorageFailed):  # the next run removes it
+        with suppress(StorageStopped, StorageFailed):  # the next run removes it
             store = dataclasses.replace(self.store, stop=later)
             # a remote may have it and fail to report it
             store.remove(layout.manifest_path(self.task.folder, self.name))
@@ -211,7 +211,7 @@ class Dump(EngineRun):
         return Entry(name, size=size, modified=modified, digest=sha256, digest_from=origin, folder=self.name)
 
 
-def judge(ended: Ended, program: str, message: str, meanings: Meanings) -> None:
+def judge(ended: ProgramEnd, program: str, message: str, meanings: Meanings) -> None:
     """Judge the exit of a program: its message decides, in the order of the table. Raises: RunEnded, unless it
     succeeded.
     """
@@ -225,13 +225,13 @@ def judge(ended: Ended, program: str, message: str, meanings: Meanings) -> None:
     raise RunEnded(Verdict.SOURCE_FAILED, message or f"{program} ended with code {ended.exit_code}")
 
 
-def message_of(ended: Ended, noise: re.Pattern[str]) -> str:
+def message_of(ended: ProgramEnd, noise: re.Pattern[str]) -> str:
     """The last lines that a program printed, joined into one, without `noise`."""
     lines = [shown for line in ended.last_lines if (shown := noise.sub("", line).strip())]
     return without_advice("; ".join(lines[-MESSAGE_LINES:]))
 
 
-def messages_of(ended: Ended, noise: re.Pattern[str], continued: re.Pattern[str]) -> tuple[str, ...]:
+def messages_of(ended: ProgramEnd, noise: re.Pattern[str], continued: re.Pattern[str]) -> tuple[str, ...]:
     """The messages that a program printed, one text each, without `noise`; `continued` matches a line that belongs to
     the one before it.
     """

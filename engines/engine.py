@@ -13,12 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Stalled, Verdict
+from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, RunStalled, Verdict
 from engines.limits import LeastRate, Space
 from engines.results import STOPPED, GuardedProgress, result_of
 from engines.whereabouts import unmoved
 from external.processes import runner
-from external.processes.runner import Command, Ended, Ending, StopSignal
+from external.processes.runner import Command, EndReason, ProgramEnd, StopSignal
 from storage.points.manifests import Header
 from storage.points.store import Store
 
@@ -61,9 +61,9 @@ class EngineRun:
         on_line: Callable[[str], None] = lambda line: None,
         given: bytes = b"",
         inherited: tuple[int, ...] = (),
-    ) -> Ended:
+    ) -> ProgramEnd:
         """Run a program until it exits. `stalls`: True if it is ended when it shows nothing new for as long as the task
-        allows; the other parameters are those of `runner`. Raises: RunEnded when it was stopped; Stalled; OSError.
+        allows; the other parameters are those of `runner`. Raises: RunEnded when it was stopped; RunStalled; OSError.
         """
         command = Command(
             argv,
@@ -74,10 +74,10 @@ class EngineRun:
             inherited=(*self.inherited, *inherited),
         )
         ended = runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=sign_of_life)
-        if ended.ending is Ending.STALLED:
+        if ended.ending is EndReason.STALLED:
             text = f"nothing moved for {self.task.stall_timeout:g} s; it was ended"
-            raise Stalled(Verdict.SOURCE_FAILED, text)
-        if ended.ending is Ending.STOPPED:
+            raise RunStalled(Verdict.SOURCE_FAILED, text)
+        if ended.ending is EndReason.STOPPED:
             raise RunEnded(Verdict.STOPPED, STOPPED)
         return ended
 

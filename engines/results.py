@@ -8,7 +8,7 @@ from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Ver
 from external.processes.programs import ProgramMissing
 from external.redaction import redacted
 from storage.places.locks import Busy
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult
         result = run()
     except RunEnded as error:
         result = failure(error.verdict, str(error))
-    except Stopped:
+    except StorageStopped:
         result = failure(Verdict.STOPPED, STOPPED)
     except Busy as error:
         result = failure(Verdict.BUSY, str(error))

@@ -16,7 +16,7 @@ from django.utils.text import slugify
 
 from backups import locations, repository_orders, repository_state, trying_again
 from backups.upkeep import looks, removals, trials
-from declarations.service import Finished, Service, used_by
+from declarations.service import FinishResult, Service, used_by
 from jobs import decisions
 from jobs.breakers import verbs
 from jobs.clock import database_clock
@@ -24,7 +24,7 @@ from jobs.conf import PROGRAM
 from sealing.lookup import problem_with_stored, store_secret
 from sources.availability.repository_breaker import guarded_by, try_again
 from sources.declarations import overlaps, reach, resources
-from sources.models import Backup, Copy, Format, Repository, Untried
+from sources.models import Backup, Copy, Format, Repository, TrialKind
 from storage.points.store import StorageFailed
 from storage.recover.instructions import LOST
 
@@ -84,7 +84,7 @@ class Repositories(Service[Repository]):
             return first_messages(error)
         if row.notices and changed is not None:
             changed.add("secrets")
-            row.untried = Untried.USUAL if trials.needs_a_server(row) else ""
+            row.untried = TrialKind.USUAL if trials.needs_a_server(row) else ""
             return {}  # an administrator is to set them first
         return self._try(row, next(each for each in (*PLACES, "key") if changed is None or each in changed))
 
@@ -97,7 +97,7 @@ class Repositories(Service[Repository]):
             row.new_key = row.new_key or secrets.token_hex(32)
         row.untried, row.tried = "", ""
         if self.account and trials.needs_a_server(row):
-            row.untried = Untried.FORCED if self.force else Untried.USUAL
+            row.untried = TrialKind.FORCED if self.force else TrialKind.USUAL
             row.notices.append(TRYING)
             return {}
         try:
@@ -174,16 +174,16 @@ class Repositories(Service[Repository]):
         decisions.doing("key read", f"{self.by} read the key of repository {row}", kind="repository", subject=f"{row}")
         return key
 
-    def finish(self, row: Repository) -> Finished:
+    def finish(self, row: Repository) -> FinishResult:
         if row.made_at is not None:  # a place that is empty now is a disk that is away
-            return Finished()
+            return FinishResult()
         if self.account and trials.needs_a_server(row):
-            return Finished()
+            return FinishResult()
         if row.format == Format.RESTIC:
             failed, unlike = trials.make(row)
-            return Finished([failed] if failed else [], [unlike] if unlike else [])
+            return FinishResult([failed] if failed else [], [unlike] if unlike else [])
         reason = None if row.remote else make_directory(row.location)
-        return Finished(failed=[f"{row.location} cannot be made: {reason}"] if reason else [])
+        return FinishResult(failed=[f"{row.location} cannot be made: {reason}"] if reason else [])
 
     def obstacle(self, row: Repository) -> str:
         return removals.obstacle(row, self.remembered("removals", removals.under_way))

@@ -30,7 +30,7 @@ from uuid import UUID, uuid4
 
 from jobs import conf, order, priorities, throttles
 from jobs.clock import ARRIVAL, CLOCK
-from jobs.outcomes import RECORD_COLUMNS, Claimed
+from jobs.outcomes import RECORD_COLUMNS, ClaimedRecord
 from jobs.prepared import execute
 from jobs.reading import UNREADABLE, all_claimed, claimed
 from jobs.states import Status
@@ -114,7 +114,7 @@ SELECT id, lease_token, cancel_requested_at IS NOT NULL
 
 
 @dataclass(frozen=True)
-class Renewed:
+class RenewalResult:
     """The results of a renewal: ids whose lease was extended, ids that another transaction holds locked and that are
     still the worker's, and those of both that a user cancelled. All others are lost.
     """
@@ -124,7 +124,7 @@ class Renewed:
     cancelled: frozenset[int]
 
 
-def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[Claimed]:
+def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[ClaimedRecord]:
     """Take up to `limit` ready records of `queue`, in claim order, with a lease each. From a paused queue, and
     while everything is held: none.
 
@@ -141,14 +141,14 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
     return _readable(rows, worker_id, token)
 
 
-def claim_woken(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[Claimed]:
+def claim_woken(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[ClaimedRecord]:
     """The same of what was woken alone, whatever its throttles: only to ask it."""
     token = uuid4()
     values = {"queue": queue, "limit": limit, "worker": worker_id, "token": token, "lease": conf.lease_seconds()}
     return _readable(execute(CLAIM_WOKEN, {**values, "now": now}).fetchall(), worker_id, token)
 
 
-def _readable(rows: list[tuple[Any, ...]], worker_id: int, token: UUID) -> list[Claimed]:
+def _readable(rows: list[tuple[Any, ...]], worker_id: int, token: UUID) -> list[ClaimedRecord]:
     try:
         found = [claimed(row, worker_id, token) for row in rows]
     except UNREADABLE:
@@ -156,7 +156,7 @@ def _readable(rows: list[tuple[Any, ...]], worker_id: int, token: UUID) -> list[
     return order.in_claim_order(found)
 
 
-def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None) -> Renewed:
+def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None) -> RenewalResult:
     """Extend the leases of `held` (record id → lease token). Waits for no lock."""
     values = {"ids": sorted(held), "worker": worker_id, "lease": conf.lease_seconds(), "now": now}
     rows = execute(RENEW, values).fetchall() if held else []
@@ -164,4 +164,4 @@ def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None)
     looked_at = execute(HELD, {"ids": sorted(skipped), "worker": worker_id}).fetchall() if skipped else []
     owned, unknown = ({row[0] for row in each if held[row[0]] == row[1]} for each in (rows, looked_at))
     cancelled = {row[0] for row in (*rows, *looked_at) if row[2]} & (owned | unknown)
-    return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))
+    return RenewalResult(frozenset(owned), frozenset(unknown), frozenset(cancelled))

@@ -16,7 +16,7 @@ from jobs import conf
 from jobs.clock import database_clock
 from jobs.log_fields import OF_PAYLOAD
 from jobs.models import Decision, Level
-from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
+from jobs.outcomes import MAX_ERROR_LENGTH, ClaimedRecord
 from jobs.prepared import storable, until_done
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
@@ -34,7 +34,7 @@ def doing(
     what: str,
     text: str,
     *,
-    record: Claimed | None = None,
+    record: ClaimedRecord | None = None,
     kind: str = "",
     subject: str = "",
     facts: dict[str, Any] | None = None,

@@ -8,7 +8,7 @@ index `one_running_record_per_exclusive_key` stands behind it, as a backstop: a 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from jobs.outcomes import Claimed, Handoff, Outcome
+from jobs.outcomes import ClaimedRecord, Handoff, Outcome
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
 from jobs.transitions import Changes, waiting
@@ -50,13 +50,13 @@ UPDATE jobs_backlogrecord
 """
 
 
-def keys_of(record: Claimed, outcome: Outcome) -> set[str]:
+def keys_of(record: ClaimedRecord, outcome: Outcome) -> set[str]:
     """The keys that a result takes or gives back."""
     keys = {record.exclusive_key, outcome.exclusive_key if isinstance(outcome, Handoff) else None}
     return {key for key in keys if key is not None}
 
 
-def lock_keys(results: Sequence[tuple[Claimed, Outcome]], *, skip_locked: bool = False) -> set[str]:
+def lock_keys(results: Sequence[tuple[ClaimedRecord, Outcome]], *, skip_locked: bool = False) -> set[str]:
     """Lock the keys of these results until the transaction ends, in order. Returns those that it skipped, since other
     transactions hold them."""
     keys = sorted({key for result in results for key in keys_of(*result)})

@@ -18,7 +18,7 @@ from inspect import iscoroutinefunction
 from threading import Event, Lock
 from typing import Any
 
-from jobs.outcomes import Claimed, Outcome, Postponed
+from jobs.outcomes import ClaimedRecord, Outcome, Postponed
 from jobs.states import AttemptOutcome, WaitingFor
 
 
@@ -34,7 +34,7 @@ class Run:
 
     __slots__ = ("_stop", "began_at", "max_seconds", "ran_out", "record", "renewed_at", "task")
 
-    def __init__(self, record: Claimed, renewed_at: float = 0.0) -> None:
+    def __init__(self, record: ClaimedRecord, renewed_at: float = 0.0) -> None:
         self.record = record
         self.renewed_at = renewed_at
         self.began_at: float | None = None
@@ -64,7 +64,7 @@ class Run:
 
 _making_an_event = Lock()
 Handler = Callable[[Run], Outcome] | Callable[[Run], Awaitable[Outcome]]
-AfterSettle = Callable[[Claimed, Outcome, datetime], None]
+AfterSettle = Callable[[ClaimedRecord, Outcome, datetime], None]
 Opening = tuple[datetime, datetime | None]
 NextOpening = Callable[[list[tuple[int, str]], datetime], dict[int, Opening]]
 
@@ -159,8 +159,8 @@ class Registry:
         self.rare: list[Callable[[], int]] = []
         self.prunes: list[Callable[[datetime], int]] = []
         self.at_heartbeat: list[Callable[[], None]] = []
-        self.at_claim: list[Callable[[str, Sequence[Claimed], int, int], None]] = []
-        self.at_end: list[Callable[[Sequence[Claimed], AttemptOutcome, datetime | None], None]] = []
+        self.at_claim: list[Callable[[str, Sequence[ClaimedRecord], int, int], None]] = []
+        self.at_end: list[Callable[[Sequence[ClaimedRecord], AttemptOutcome, datetime | None], None]] = []
         self.before_retry: list[Callable[[Sequence[int]], None]] = []
         self.at_retry: list[Callable[[Sequence[int]], None]] = []
         self._handlers: dict[tuple[str, str], tuple[Handler, bool]] = {}

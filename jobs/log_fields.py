@@ -3,9 +3,9 @@
 import logging
 from contextvars import ContextVar
 
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 
-handled: ContextVar[Claimed | None] = ContextVar("handled", default=None)
+handled: ContextVar[ClaimedRecord | None] = ContextVar("handled", default=None)
 """The record that runs in this thread or task, or ran there last."""
 
 

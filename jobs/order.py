@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from jobs.zones import in_zone, zone_of
 
 
-class Ranked(Protocol):
+class RankedRecord(Protocol):
     """Whatever has the keys of the claim order: a claimed record, a row of the model."""
 
     @property
@@ -29,7 +29,7 @@ class Ranked(Protocol):
     def expected_seconds(self) -> float | None: ...
 
 
-R = TypeVar("R", bound=Ranked)
+R = TypeVar("R", bound=RankedRecord)
 
 IN_SQL = "priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST, expected_seconds ASC NULLS FIRST, id"
 """The claim order, of the statements and of the index `backlog_claim_order`."""
@@ -48,7 +48,7 @@ REASONS = {
 """The meaning, for users, of each key that put the earlier record first."""
 
 
-def claim_key(record: Ranked) -> tuple[int, bool, date, bool, datetime, bool, float, int]:
+def claim_key(record: RankedRecord) -> tuple[int, bool, date, bool, datetime, bool, float, int]:
     """The key by which an ascending sort yields the claim order."""
     tried, expected = record.tried_at, record.expected_seconds
     return (
@@ -77,7 +77,7 @@ def in_claim_order(records: Iterable[R]) -> list[R]:
     return ordered
 
 
-def deciding_key(one: Ranked, other: Ranked) -> str:
+def deciding_key(one: RankedRecord, other: RankedRecord) -> str:
     """The first key, of `KEYS`, at which two records differ: it decided between them."""
     return next(name for name in KEYS if getattr(one, name) != getattr(other, name) or name == "id")
 

@@ -14,7 +14,7 @@ from jobs.states import WaitingFor
 MAX_ERROR_LENGTH = 4000
 
 
-class Claimed(NamedTuple):
+class ClaimedRecord(NamedTuple):
     """A record as its claim returned it: the facts that a handler and its settle need.
 
     `attempt`, `worker_id` and `lease_token` are the fence. All instants are aware UTC; `expected_seconds` and the
@@ -45,13 +45,13 @@ class Claimed(NamedTuple):
     lease_token: UUID
 
 
-RECORD_COLUMNS = ", ".join(Claimed._fields[:-2])
-"""Columns of the table, as the fields of `Claimed`, without those of the lease, which a claim knows."""
+RECORD_COLUMNS = ", ".join(ClaimedRecord._fields[:-2])
+"""Columns of the table, as the fields of `ClaimedRecord`, without those of the lease, which a claim knows."""
 
 Facts = dict[str, Any]
 
 
-class Guarded(NamedTuple):
+class BreakerTarget(NamedTuple):
     """The target of a circuit breaker: a stable key, such as `repository:3`, and its name for users."""
 
     key: str
@@ -66,7 +66,7 @@ class Succeeded:
     """
 
     result: Any = None
-    proves: Guarded | None = None
+    proves: BreakerTarget | None = None
     facts: Facts | None = None
 
 
@@ -82,7 +82,7 @@ class Failed:
 
     error: str
     rescued: bool = False
-    fault_of: Guarded | None = None
+    fault_of: BreakerTarget | None = None
     retry_after: float = 0.0
     facts: Facts | None = None
 

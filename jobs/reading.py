@@ -14,7 +14,7 @@ from uuid import UUID
 
 from jobs import decisions
 from jobs.clock import CLOCK
-from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
+from jobs.outcomes import MAX_ERROR_LENGTH, ClaimedRecord
 from jobs.prepared import execute, storable
 from jobs.states import AttemptOutcome, Status
 
@@ -38,21 +38,21 @@ SELECT id, attempt, queue, %(worker)s::bigint, started_at, GREATEST(finished_at,
 """
 
 
-def claimed(row: Sequence[Any], worker_id: int, token: UUID) -> Claimed:
-    """A row of RECORD_COLUMNS, in the order of the fields of `Claimed`, with its lease.
+def claimed(row: Sequence[Any], worker_id: int, token: UUID) -> ClaimedRecord:
+    """A row of RECORD_COLUMNS, in the order of the fields of `ClaimedRecord`, with its lease.
 
     Raises: ValueError, or RecursionError, for a payload that is not a JSON object as Python reads it.
     """
     payload = row[-1]
     if payload == "{}":
-        return Claimed._make((*row[:-1], {}, worker_id, token))
+        return ClaimedRecord._make((*row[:-1], {}, worker_id, token))
     read = json.loads(payload)
     if type(read) is not dict:
         raise ValueError(f"it is not a JSON object but {payload:.40}")
-    return Claimed._make((*row[:-1], read, worker_id, token))
+    return ClaimedRecord._make((*row[:-1], read, worker_id, token))
 
 
-def all_claimed(rows: Iterable[Sequence[Any]]) -> list[Claimed]:
+def all_claimed(rows: Iterable[Sequence[Any]]) -> list[ClaimedRecord]:
     """Rows of RECORD_COLUMNS, each followed by its worker's id and its lease token. Those that cannot be read are set
     aside, and left out."""
     found = []
@@ -65,7 +65,7 @@ def all_claimed(rows: Iterable[Sequence[Any]]) -> list[Claimed]:
 
 
 def _set_aside(row: Sequence[Any], worker_id: int, token: UUID, error: Exception) -> None:
-    named = dict(zip(Claimed._fields, row, strict=False))
+    named = dict(zip(ClaimedRecord._fields, row, strict=False))
     text = storable(f"its payload cannot be read, and no handler was asked: {error}", MAX_ERROR_LENGTH)
     log.error("set aside record #%s, %s %s: %s", named["id"], named["kind"], named["subject"], text)
     execute(SET_ASIDE, {"id": named["id"], "token": token, "worker": worker_id, "error": text, "now": None})

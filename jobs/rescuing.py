@@ -16,11 +16,11 @@ from django.db import transaction
 
 from jobs import conf
 from jobs.clock import CLOCK, boot_seconds, database_clock
-from jobs.outcomes import RECORD_COLUMNS, Claimed, Failed, Released
+from jobs.outcomes import RECORD_COLUMNS, ClaimedRecord, Failed, Released
 from jobs.prepared import execute
 from jobs.reading import all_claimed
 from jobs.set_aside import SetAside
-from jobs.settling import Settled, settle_in_parts
+from jobs.settling import SettleResult, settle_in_parts
 from jobs.states import Status
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def rescue(*, unchanged: Collection[Lease] | None = None, now: datetime | None =
     }  # fmt: skip
     with transaction.atomic():
         expired = _all_claimed(EXPIRED, values)
-        settled = settle_in_parts([(record, lost) for record in expired], now=now) if expired else Settled()
+        settled = settle_in_parts([(record, lost) for record in expired], now=now) if expired else SettleResult()
     _set_aside.put({record.id for record in expired} - settled.written - settled.lost - settled.locked, instant)
     for record in expired:
         if record.id in settled.written:
@@ -130,5 +130,5 @@ def rescue(*, unchanged: Collection[Lease] | None = None, now: datetime | None =
     return len(settled.written)
 
 
-def _all_claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:
+def _all_claimed(sql: str, values: dict[str, Any]) -> list[ClaimedRecord]:
     return all_claimed(execute(sql, values).fetchall())

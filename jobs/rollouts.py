@@ -23,7 +23,7 @@ from jobs import backlog
 from jobs.database_errors import is_busy
 from jobs.handlers import Kind, Run, registry
 from jobs.models import BacklogRecord
-from jobs.outcomes import Claimed, Outcome, Released, Succeeded
+from jobs.outcomes import ClaimedRecord, Outcome, Released, Succeeded
 from jobs.prepared import execute
 from jobs.states import UNFINISHED, Status
 
@@ -143,7 +143,7 @@ def go_on(run: Run) -> Outcome:
 
 
 @transaction.atomic
-def _do_one_batch(record: Claimed) -> bool:
+def _do_one_batch(record: ClaimedRecord) -> bool:
     """Returns whether there may be more."""
     execute(BE_IMPATIENT.format(LOCK_SECONDS), {})
     lease = {"id": record.id, "token": record.lease_token}
@@ -158,7 +158,7 @@ def _do_one_batch(record: Claimed) -> bool:
     return batch.reached is not None
 
 
-def begin_anew(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def begin_anew(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Start again, in the settle, if the row was edited after the last batch."""
     edited = BacklogRecord.objects.filter(pk=record.id, payload__has_key="reached").values_list("payload", flat=True)
     if isinstance(outcome, Succeeded) and (payload := edited.first()):

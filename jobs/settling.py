@@ -13,7 +13,7 @@ from jobs.clock import ARRIVAL, CLOCK, boot_seconds, database_clock
 from jobs.database_errors import is_away, is_busy
 from jobs.handlers import registry
 from jobs.models import Attempt, BacklogRecord
-from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Outcome, Succeeded
 from jobs.prepared import array, execute, facts_as_json
 from jobs.set_aside import name_once
 from jobs.states import AttemptOutcome, Status
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 IN_PARTS_SECONDS = 1.0
 """Seconds for which others may wait: the next results of a worker's settler, or the claims of one that rescues."""
 
-Results = Sequence[tuple[Claimed, Outcome]]
+Results = Sequence[tuple[ClaimedRecord, Outcome]]
 
 LOCK_IN_ID_ORDER = """
 SELECT id, cancel_requested_at IS NOT NULL, inserted_at, lease_token
@@ -104,7 +104,7 @@ class LeaseLost(Exception):
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettleResult:
     """The result of a settle: record ids whose attempt is in the history now, those whose lease was lost, and those
     that must be settled again, since others hold what it needs.
     """
@@ -113,8 +113,8 @@ class Settled:
     lost: frozenset[int] = frozenset()
     locked: frozenset[int] = frozenset()
 
-    def __or__(self, other: "Settled") -> "Settled":
-        return Settled(self.written | other.written, self.lost | other.lost, self.locked | other.locked)
+    def __or__(self, other: "SettleResult") -> "SettleResult":
+        return SettleResult(self.written | other.written, self.lost | other.lost, self.locked | other.locked)
 
     def raise_if_lost(self) -> None:
         """Raises: LeaseLost when any result was dropped."""
@@ -122,7 +122,7 @@ class Settled:
             raise LeaseLost(f"the lease of record {', '.join(map(str, sorted(self.lost)))} was lost")
 
 
-def settle(results: Results, *, now: datetime | None = None, skip_locked: bool = False) -> Settled:
+def settle(results: Results, *, now: datetime | None = None, skip_locked: bool = False) -> SettleResult:
     """Write the outcomes of claimed records, with their attempts, each only if its lease is still held.
 
     Plain successes are written in one statement; the others in one transaction, in which the `after_settle` hooks of
@@ -135,14 +135,14 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
     results = _first_of_each_attempt(results)
     plain = [] if skip_locked else [result for result in results if _is_plain(*result)]
     others = [result for result in results if not _is_plain(*result)] if plain else results
-    settled = _settle_succeeded(plain, now) if plain else Settled()
+    settled = _settle_succeeded(plain, now) if plain else SettleResult()
     if others:
         settled |= _settle_others(others, now, skip_locked)
     wakeups.notify_of_room({record.lane for record, _ in results})
     return settled
 
 
-def _settle_others(results: Results, now: datetime | None, skip_locked: bool) -> Settled:
+def _settle_others(results: Results, now: datetime | None, skip_locked: bool) -> SettleResult:
     with transaction.atomic():
         ids = [record.id for record, _ in results]
         rows = execute(LOCK_WHAT_IS_FREE if skip_locked else LOCK_IN_ID_ORDER, {"ids": ids}).fetchall()
@@ -170,7 +170,7 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
     for ended in {change.attempt_outcome for _, change in changes}:
         alike = [record for record, change in changes if change.attempt_outcome is ended]
         _tell_of_ends([record for record in alike if (record.id, record.attempt) in attempts], ended, instant)
-    return Settled(frozenset(record.id for record, _ in written), lost, locked)
+    return SettleResult(frozenset(record.id for record, _ in written), lost, locked)
 
 
 def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
@@ -184,7 +184,7 @@ def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
 
 def settle_in_parts(
     results: Results, *, now: datetime | None = None, until: float | None = None, is_last_try: bool = False
-) -> Settled:
+) -> SettleResult:
     """Settle what can be settled now, in halves if need be. What is isolated and cannot be written becomes a failure;
     of `is_last_try`, nothing.
 
@@ -198,7 +198,7 @@ def settle_in_parts(
         if is_away(error):
             raise
         if is_busy(error) and (len(results) == 1 or boot_seconds() >= until):
-            return Settled(locked=frozenset(record.id for record, _ in results))
+            return SettleResult(locked=frozenset(record.id for record, _ in results))
         if len(results) > 1:
             half = len(results) // 2
             halves = (settle_in_parts(part, now=now, until=until) for part in (results[:half], results[half:]))
@@ -208,13 +208,13 @@ def settle_in_parts(
         if is_last_try:
             # one record that cannot be settled must not end every worker that claims it; its lease runs out
             name_once(f"cannot settle {attempt} at all, dropping its result", error)
-            return Settled()
+            return SettleResult()
         name_once(f"cannot settle {attempt}: {error}", error)
         failed = Failed(f"its result could not be written: {error}")
         return settle_in_parts([(record, failed)], now=now, until=until, is_last_try=True)
 
 
-def _is_plain(record: Claimed, outcome: Outcome) -> bool:
+def _is_plain(record: ClaimedRecord, outcome: Outcome) -> bool:
     """True if only its record and its attempt must be written: the hot path of a queue."""
     if type(outcome) is not Succeeded or record.exclusive_key is not None or outcome.proves is not None:
         return False
@@ -222,7 +222,7 @@ def _is_plain(record: Claimed, outcome: Outcome) -> bool:
     return kind.after_settle is None and kind.home_queue == record.queue
 
 
-def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | None) -> Settled:
+def _settle_succeeded(results: list[tuple[ClaimedRecord, Outcome]], now: datetime | None) -> SettleResult:
     """The work of `settle` for plain successes, in one statement."""
     results.sort(key=lambda result: result[0].id)
     records = [record for record, _ in results]
@@ -239,24 +239,24 @@ def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | No
     ids = frozenset(record.id for record in records)
     lost = _lost_among(records) if execute(SETTLE_SUCCEEDED, values).rowcount != len(records) else frozenset()
     _tell_of_ends([record for record in records if record.id not in lost], AttemptOutcome.SUCCEEDED, now)
-    return Settled(ids - lost, lost)
+    return SettleResult(ids - lost, lost)
 
 
-def _tell_of_ends(records: list[Claimed], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
+def _tell_of_ends(records: list[ClaimedRecord], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
     for each in registry.at_end:
         each(records, outcome, ended_at)
 
 
-def _first_of_each_attempt(results: Results) -> list[tuple[Claimed, Outcome]]:
+def _first_of_each_attempt(results: Results) -> list[tuple[ClaimedRecord, Outcome]]:
     if len({record.id for record, _ in results}) == len(results):
         return list(results)
-    firsts: dict[tuple[int, int, UUID], tuple[Claimed, Outcome]] = {}
+    firsts: dict[tuple[int, int, UUID], tuple[ClaimedRecord, Outcome]] = {}
     for record, outcome in results:
         firsts.setdefault((record.id, record.attempt, record.lease_token), (record, outcome))
     return list(firsts.values())
 
 
-def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[Claimed, Outcome]]:
+def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[ClaimedRecord, Outcome]]:
     ended = Cancelled("cancelled while it ran")
     return [
         (record, ended if record.id in cancelled and not isinstance(outcome, Succeeded) else outcome)
@@ -264,7 +264,7 @@ def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[Clai
     ]
 
 
-def _lost_among(unwritten: list[Claimed]) -> frozenset[int]:
+def _lost_among(unwritten: list[ClaimedRecord]) -> frozenset[int]:
     """The ids of those whose lease was lost: their results are dropped. The others' very attempt is in the history, so
     an earlier try of this settle went through. An attempt written by a rescue is not such a try.
     """

@@ -101,7 +101,7 @@ class Due:
         return (min(ahead) - self.now).total_seconds() if ahead else float("inf")
 
 
-class Ticked(NamedTuple):
+class TickResult(NamedTuple):
     """The changes of one tick: records emitted, promoted, put off to the next opening or dropped at it, and rescued."""
 
     emitted: int
@@ -121,7 +121,7 @@ def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:
     return Due(instant, run_after, closes_at, lease_expires_at, probe_at, frozenset(ready), found)
 
 
-def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
+def tick(now: datetime | None = None, *, rescue: bool = True) -> TickResult:
     """Do everything that is due at `now` (aware; the database's clock by default), once."""
     return act_on(look(now=now), now=now, rescue=rescue, emit_for=EMIT_SECONDS_OF_A_TICK_ALONE)
 
@@ -133,7 +133,7 @@ def act_on(
     rescue: bool = True,
     unchanged: Collection[rescuing.Lease] | None = None,
     emit_for: float = EMIT_SECONDS,
-) -> Ticked:
+) -> TickResult:
     """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: what may be
     rescued (`rescuing.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is left for the next
     tick."""
@@ -146,7 +146,7 @@ def act_on(
     closed = _done("close windows", lambda: close_windows(due.now, move_for), promoted or due.has_come(due.closes_at))
     is_rescuing = rescue and due.lease_expires_at and (unchanged or due.has_come(due.lease_expires_at))
     rescued = _done("rescue", lambda: rescuing.rescue(unchanged=unchanged, now=now), is_rescuing)
-    return Ticked(emitted, promoted, closed, rescued)
+    return TickResult(emitted, promoted, closed, rescued)
 
 
 def _done(what: str, step: Callable[[], int], if_due: object) -> int:

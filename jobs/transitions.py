@@ -17,7 +17,7 @@ from jobs.models import Origin, RetryPolicy
 from jobs.outcomes import (
     MAX_ERROR_LENGTH,
     Cancelled,
-    Claimed,
+    ClaimedRecord,
     Failed,
     Handoff,
     Held,
@@ -63,10 +63,12 @@ class Transition(NamedTuple):
     facts: str | None = None
 
 
-Changes = list[tuple[Claimed, Transition]]
+Changes = list[tuple[ClaimedRecord, Transition]]
 
 
-def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, datetime], now: datetime) -> Changes:
+def changes_of(
+    results: Sequence[tuple[ClaimedRecord, Outcome]], inserted: dict[int, datetime], now: datetime
+) -> Changes:
     """The next state of each record at `now` (aware UTC), by its kind, its origin and its retry policy.
 
     `inserted`: record id → when it was put on the backlog. Two statements, however many the records.
@@ -103,7 +105,7 @@ def columns_of(changes: Changes) -> dict[str, list[Any]]:
 
 
 def transition(
-    record: Claimed,
+    record: ClaimedRecord,
     outcome: Outcome,
     *,
     home_queue: str,
@@ -180,7 +182,7 @@ def waiting(change: Transition, waiting_for: WaitingFor, until: datetime) -> Tra
 
 
 def _after_failure(
-    record: Claimed,
+    record: ClaimedRecord,
     kept: Transition,
     outcome: Failed,
     rule: retries.Rule,

@@ -14,7 +14,7 @@ from jobs.clock import database_clock
 from jobs.database_errors import is_away
 from jobs.models import BacklogRecord, Decision, Lane, Level
 from jobs.order import REASONS, claim_key, deciding_key, in_claim_order
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _fruitless: set[str] = set()
 """Queues whose last claim took nothing: the log records that once."""
 
 
-def log_claim(queue: str, claimed: Sequence[Claimed], wanted: int, worker_id: int) -> None:
+def log_claim(queue: str, claimed: Sequence[ClaimedRecord], wanted: int, worker_id: int) -> None:
     """Log a claim that has ended; it stays valid, whatever goes wrong here. Raises: django.db.Error when the database
     is away.
     """
@@ -45,7 +45,9 @@ def log_claim(queue: str, claimed: Sequence[Claimed], wanted: int, worker_id: in
     (_fruitless.discard if claimed else _fruitless.add)(queue)
 
 
-def consider(queue: str, claimed: Sequence[Claimed], wanted: int, worker_id: int, now: datetime | None = None) -> None:
+def consider(
+    queue: str, claimed: Sequence[ClaimedRecord], wanted: int, worker_id: int, now: datetime | None = None
+) -> None:
     """Write what a claim of `queue` looked at: the records it took, those that would have been next, and the key that
     decided.
 
@@ -87,7 +89,7 @@ def _title(record: Any) -> str:
     return str(record.payload.get("title") or record.subject)
 
 
-def _keys(record: Claimed | BacklogRecord) -> dict[str, Any]:
+def _keys(record: ClaimedRecord | BacklogRecord) -> dict[str, Any]:
     return {
         "id": record.id,
         "subject": record.subject,

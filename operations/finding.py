@@ -59,7 +59,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedCondition:
     """A condition as the doctor shows it: `what` is wrong, or that nothing is, and advice in `do`."""
 
     name: str
@@ -139,20 +139,22 @@ class Condition:
             return Finding(self.kind, "", None, Severity.PROBLEM, text, f"`{PROGRAM} migrate` says more", error=True)
         return Finding(self.kind, "", None, Severity.WARNING, text, do, error=True)
 
-    def examined(self, look: Look) -> Examined:
+    def examined(self, look: Look) -> ExaminedCondition:
         """Its findings in one line."""
         return self.summed_up(self.examine(look))
 
-    def summed_up(self, found: Sequence[Finding]) -> Examined:
+    def summed_up(self, found: Sequence[Finding]) -> ExaminedCondition:
         """These findings of the condition in one line, with the worst severity."""
         numbers = {key: value for each in found for key, value in each.numbers.items()}
         wrong = [each for each in found if each.severity is not Severity.OK]
         if not wrong:
-            return Examined(self.kind, Severity.OK, found[0].text if found else self.fine, "", numbers, [])
+            return ExaminedCondition(self.kind, Severity.OK, found[0].text if found else self.fine, "", numbers, [])
         worst = max((each.severity for each in wrong), key=list(Severity).index)
         text = listed([each.text for each in wrong])
         do = listed(list(dict.fromkeys(each.remedy for each in wrong)))
-        return Examined(self.kind, worst, text if wrong[0].error else self.wrong.format(text), do, numbers, wrong)
+        return ExaminedCondition(
+            self.kind, worst, text if wrong[0].error else self.wrong.format(text), do, numbers, wrong
+        )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from jobs import clock
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from jobs.prepared import execute
 from jobs.states import AttemptOutcome
 
@@ -51,7 +51,7 @@ _numbers: Counter[TotalsKey] = Counter()
 _seconds: Counter[TotalsKey] = Counter()
 
 
-def count(records: Iterable[Claimed], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
+def count(records: Iterable[ClaimedRecord], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
     """Count attempts that have ended with this outcome at `ended_at` (by the database's clock; None for now)."""
     ended_at = ended_at or datetime.now(UTC) - timedelta(seconds=clock.skew)
     alike = Counter((each.kind, each.queue, each.payload.get(SORT, ""), each.started_at) for each in records)

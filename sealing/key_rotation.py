@@ -14,7 +14,7 @@ from sealing.fields import SealedField
 
 
 @dataclass
-class Resealing:
+class ResealProgress:
     """Progress. `total`: all texts; `current`: those that the present key had sealed already; `unopened`: names."""
 
     total: int
@@ -27,10 +27,10 @@ class Resealing:
         return self.resealed + self.current + len(self.unopened)
 
 
-def reseal_all(on_progress: Callable[[Resealing], None] = lambda _: None) -> Resealing:
+def reseal_all(on_progress: Callable[[ResealProgress], None] = lambda _: None) -> ResealProgress:
     """Reseal everything; `on_progress` is called after each text."""
     texts = [(sealed_field, pk) for sealed_field in sealed_fields() for pk in _ids(sealed_field)]
-    found = Resealing(len(texts))
+    found = ResealProgress(len(texts))
     for sealed_field, pk in texts:
         _reseal(sealed_field, pk, found)
         on_progress(found)
@@ -48,7 +48,7 @@ def _ids(field: SealedField) -> list[int]:
     return list(rows.values_list("pk", flat=True))
 
 
-def _reseal(field: SealedField, pk: int, found: Resealing) -> None:
+def _reseal(field: SealedField, pk: int, found: ResealProgress) -> None:
     rows = field.model._default_manager.filter(pk=pk)
     row = rows.first()
     sealed = getattr(row, field.name, "")

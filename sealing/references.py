@@ -15,7 +15,7 @@ LONGEST_SECRET = 65_536
 SECRET_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"  # noqa: S105 - a pattern
 
 
-class Referring(NamedTuple):
+class ReferringField(NamedTuple):
     """A field of rows with a name that may hold a reference, or an object of which each value may be one.
 
     `stays`: a secret that one of these rows refers to is not replaced: it opens what was written with it.
@@ -31,4 +31,4 @@ at_set: list[Callable[[str], object]] = []
 """Functions called with the name of a secret that was stored or replaced: apps above try again what failed without it.
 """
 
-referring: list[Referring] = []
+referring: list[ReferringField] = []

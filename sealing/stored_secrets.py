@@ -23,7 +23,7 @@ from jobs.conf import PROGRAM
 from sealing import declarations
 from sealing.encryption import Unsealable, seal, unseal
 from sealing.models import StoredSecret
-from sealing.references import PREFIX, Referring, at_set, referring
+from sealing.references import PREFIX, ReferringField, at_set, referring
 
 
 class NotStored(ValueError):
@@ -81,7 +81,7 @@ class ValuesAsArray(Func):
     output_field = JSONField()
 
 
-def _references(each: Referring, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
+def _references(each: ReferringField, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
     """Reference and name of each row that has one of those."""
     rows = each.model._default_manager.order_by(each.named_by) if wanted else each.model._default_manager.none()
     if isinstance(each.model._meta.get_field(each.field), JSONField):

@@ -17,7 +17,7 @@ from schedules.models import Schedule
 from simulation.changes import SECONDS as SETTINGS
 from simulation.changes import Changes, thinned
 from simulation.chart import chart_of
-from simulation.recorded import Recorded, recorded_fleet
+from simulation.recorded import RecordedFleet, recorded_fleet
 from simulation.what_if import NotComputed, OutlookComparison, compare, in_words
 from sources.models import Policy
 
@@ -61,7 +61,7 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     return OwnFleetComparison(found, lacks)
 
 
-def _recorded(now: datetime, days: int, seconds: float, units: int | None = None) -> Recorded:
+def _recorded(now: datetime, days: int, seconds: float, units: int | None = None) -> RecordedFleet:
     until = time.monotonic() + seconds
 
     def go_on() -> None:

@@ -49,7 +49,7 @@ class HistoryTooShort(ValueError):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedFleet:
     """A fleet with the number of whole days for which it is known, and sentences about the facts that are not."""
 
     fleet: SimulatedFleet
@@ -66,7 +66,7 @@ class _Known:
     later: list[float] = field(default_factory=list)
 
 
-def recorded_fleet(now: datetime, days: int, units: int | None = None, go_on: GoOn = for_ever) -> Recorded:
+def recorded_fleet(now: datetime, days: int, units: int | None = None, go_on: GoOn = for_ever) -> RecordedFleet:
     """The fleet of the last `days` days. `units`: their number if no worker is alive, whose units would count.
 
     Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90; what `go_on`
@@ -109,7 +109,7 @@ def recorded_fleet(now: datetime, days: int, units: int | None = None, go_on: Go
         units=here, seed=1, start=begins, policies=[_policy(each) for each in policies.values()],
         sources=[each for each in sources if each],
     )  # fmt: skip
-    return Recorded(fleet, whole, [*lacks, *made.lacks(len(assignments))])
+    return RecordedFleet(fleet, whole, [*lacks, *made.lacks(len(assignments))])
 
 
 def _midnight(instant: datetime) -> datetime:

@@ -22,7 +22,7 @@ class SourcesConfig(AppConfig):
         from jobs.handlers import later, later_async, registry
         from schedules.capacity import batches_provided
         from schedules.providers import add_provider
-        from sealing.references import Referring, referring
+        from sealing.references import ReferringField, referring
         from sources import planning
         from sources.models import AgentToken, Assignment, Policy, RecoveryKey, Repository, Restore, Source
 
@@ -39,7 +39,7 @@ class SourcesConfig(AppConfig):
             *((Repository, "secrets"), (Repository, "key", True)),
             of_policies,
         ):
-            referring.append(Referring(*each))
+            referring.append(ReferringField(*each))
         for queue in (planning.ARRIVALS, planning.AVAILABILITY):
             registry.handler(planning.KIND, queue=queue)(later_async("sources.availability.check:ask_source"))
         add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)

@@ -12,7 +12,7 @@ from django.db import connection
 
 from jobs import claiming, settling, throttles
 from jobs.models import BacklogRecord, RetryPolicy, Throttle, Worker
-from jobs.outcomes import Claimed, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome
 from jobs.states import FINISHED, Status, WaitingFor
 from schedules.models import Schedule
 
@@ -61,7 +61,7 @@ def build_record(status: Status = Status.READY, *, worker: Worker | None = None,
     return BacklogRecord(**(values | fields))
 
 
-def make_claimed(**fields: Any) -> Claimed:
+def make_claimed(**fields: Any) -> ClaimedRecord:
     """A claimed record as a value, for pure functions. It was never backed up and never failed."""
     values: dict[str, Any] = {
         "id": next(_numbers),
@@ -87,15 +87,15 @@ def make_claimed(**fields: Any) -> Claimed:
         "exclusive_key": None,
         "lane": 0,
     }
-    return Claimed(**(values | fields))
+    return ClaimedRecord(**(values | fields))
 
 
-def claim_ready(limit: int = 1000, queue: str = "default", now: datetime | None = NOON) -> list[Claimed]:
+def claim_ready(limit: int = 1000, queue: str = "default", now: datetime | None = NOON) -> list[ClaimedRecord]:
     """What is ready in `queue`, in claim order, claimed at `now` by a worker of its own."""
     return claiming.claim(queue, worker_id=make_worker().pk, limit=limit, now=now)
 
 
-def claim_new(count: int = 1, now: datetime | None = NOON, **fields: Any) -> list[Claimed]:
+def claim_new(count: int = 1, now: datetime | None = NOON, **fields: Any) -> list[ClaimedRecord]:
     """So many new records, claimed at `now`."""
     for _ in range(count):
         make_record(**fields)

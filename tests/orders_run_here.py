@@ -13,14 +13,14 @@ import pytest
 from backups import repository_orders
 from external.processes import serving
 from external.processes.orders import Order
-from external.processes.runner import Ended, Ending
+from external.processes.runner import EndReason, ProgramEnd
 
 
 def give(order: Order, *how: Any, **more: Any) -> Any:
     facts = json.loads(json.dumps(order.facts, default=serving.plain))
     done = serving.done(order.program, order.do, facts)
     order.on_line(json.dumps(done, default=serving.plain))
-    return order.answer(Ended(Ending.EXITED, 0))
+    return order.answer(ProgramEnd(EndReason.EXITED, 0))
 
 
 @pytest.fixture

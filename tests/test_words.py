@@ -106,6 +106,10 @@ REWRITTEN = (
 OPENINGS = re.compile(r"\s*(What|Of|Those|Which|Whose|Whether|In|For)\b")
 OF_DJANGO = {"Command"}
 """The name that Django wants for each command."""
+OUTCOMES = {"Succeeded", "Failed", "Cancelled", "Released", "Postponed"}
+"""Words for what a handler returns (glossary): read where they are returned, as `return Failed(…)`."""
+NOUNS = {"Finding", "Listing", "Meaning", "Opening", "Sighting", "Standing"}
+PARTICIPLE = re.compile(r"[A-Z][a-z]+(ed|ing)")
 
 
 @cache
@@ -140,3 +144,14 @@ def test_a_class_has_its_name_alone() -> None:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     places[node.name].append(f"{folder}/{name}")
     assert {name: where for name, where in places.items() if len(where) > 1 and name not in OF_DJANGO} == {}
+
+
+def test_no_class_is_a_bare_participle() -> None:
+    found = {
+        f"{folder}/{name}: {node.name}"
+        for folder, found in trees().items()
+        for name, tree in found.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and PARTICIPLE.fullmatch(node.name) and node.name not in OUTCOMES | NOUNS
+    }
+    assert found == set()

@@ -27,7 +27,7 @@ from jobs import decisions
 from jobs.clock import database_clock
 from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Outcome
+from jobs.outcomes import Cancelled, ClaimedRecord, Outcome
 from sources import planning
 from sources.availability import repository_breaker
 from sources.availability.check import assignment_of, database_away, not_wanted
@@ -100,7 +100,7 @@ def _run(order: CopyOrder, run: Run, assignment: Assignment, monitor: LivenessMo
     return hooks.around(run, assignment, order.task, copy, monitor)
 
 
-def _seconds_to_close(assignment: Assignment, record: Claimed) -> float | None:
+def _seconds_to_close(assignment: Assignment, record: ClaimedRecord) -> float | None:
     """The seconds for which the copy may run. None if it may take as long as it needs: a backup that a user asked for
     has no window.
     """
@@ -111,7 +111,7 @@ def _seconds_to_close(assignment: Assignment, record: Claimed) -> float | None:
     return (closes_at - now).total_seconds() if closes_at else None
 
 
-def _log_beginning(order: CopyOrder, assignment: Assignment, record: Claimed) -> None:
+def _log_beginning(order: CopyOrder, assignment: Assignment, record: ClaimedRecord) -> None:
     engine = engines.engine_for(assignment.source.kind, order.task.location.format).name
     expected = f"; the last one took {span(assignment.last_backup_for)}" if assignment.last_backup_for else ""
     text = f"{engine} begins to back up {assignment.source} under {assignment.policy}{expected}"

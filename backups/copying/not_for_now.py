@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from jobs.clock import database_clock
 from jobs.models import Attempt
-from jobs.outcomes import Claimed, Failed, Outcome, Postponed
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Postponed
 from jobs.states import AttemptOutcome, WaitingFor
 from sources import planning
 
@@ -16,7 +16,7 @@ TIMES = 3
 BEGINNING = "not for now: "
 
 
-def put_off(record: Claimed, reason: str, recheck_after: float) -> Outcome:
+def put_off(record: ClaimedRecord, reason: str, recheck_after: float) -> Outcome:
     """Try again in `recheck_after` seconds, or fail for the third time in a row."""
     text = f"{BEGINNING}{reason}"
     attempts = Attempt.objects.filter(record_id=record.id, queue=planning.BACKUPS).order_by("-number")

@@ -10,7 +10,7 @@ from typing import Any
 from jobs import backlog
 from jobs.backlog import NewRecord
 from jobs.handlers import Run
-from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded
 from jobs.worker.database_threads import ask_database
 from sealing.lookup import SecretNotFound, read_secret_in_queue
 from sources.models import Assignment, Policy
@@ -21,7 +21,7 @@ PINGED_FOR = timedelta(hours=1)
 """The time after which a ping that did not arrive means nothing any more."""
 
 
-def follow(assignment: Assignment, record: Claimed, now: datetime, body: dict[str, Any]) -> None:
+def follow(assignment: Assignment, record: ClaimedRecord, now: datetime, body: dict[str, Any]) -> None:
     """Put the notifications about an attempt on the backlog. `body["event"]`: backup.succeeded or backup.failed."""
     policy, name = assignment.policy, assignment.source.name
     number = f"{record.id}-{record.attempt}"

@@ -14,7 +14,7 @@ from jobs import decisions
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
     Cancelled,
-    Claimed,
+    ClaimedRecord,
     Failed,
     Handoff,
     Held,
@@ -30,7 +30,7 @@ from sources.domain import wake_hours
 from sources.models import Assignment, Progress
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Bring the assignment of a settled attempt up to date. Runs in the settle's transaction."""
     assignments = Assignment.objects.filter(pk=planning.assignment_in(record.payload))
     asked = record.queue != planning.BACKUPS
@@ -90,7 +90,7 @@ def _with(since: datetime, until: datetime) -> CombinedExpression:
     return F("seen_hours").bitor(wake_hours.seen(since, until))
 
 
-def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None:
+def _write_silence(record: ClaimedRecord, outcome: Unavailable, now: datetime) -> None:
     assignments = Assignment.objects.filter(pk=planning.assignment_in(record.payload))
     what, reason = decisions.SILENT, outcome.reason
     if record.queue == planning.BACKUPS:
@@ -114,13 +114,13 @@ def _broke_off(assignment: Assignment | None) -> str:
     return words and f"; it {words}"
 
 
-def _write_postponement(record: Claimed, outcome: Postponed, now: datetime) -> None:
+def _write_postponement(record: ClaimedRecord, outcome: Postponed, now: datetime) -> None:
     """The source may have reported better since that was looked up."""
     planning.has_checked_in_since(record, record.started_at, now)
     write_line(record, "postponed", f"{outcome.reason} {outcome.until:%Y-%m-%d %H:%M} UTC", now)
 
 
-def _log_failure(record: Claimed, outcome: Failed, now: datetime) -> None:
+def _log_failure(record: ClaimedRecord, outcome: Failed, now: datetime) -> None:
     row = BacklogRecord.objects.filter(pk=record.id).values_list("status", "run_after", "failures").first()
     if row is None:
         return
@@ -134,7 +134,7 @@ def _first_line(text: str) -> str:
     return (text.splitlines() or [""])[0]
 
 
-def _back_into_its_window(record: Claimed, now: datetime) -> None:
+def _back_into_its_window(record: ClaimedRecord, now: datetime) -> None:
     """Close the window of a backup that ran outside of it for one attempt, since a user asked for it: a tick finds the
     next opening."""
     retried = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING)

@@ -12,7 +12,7 @@ from backups.upkeep import retention
 from engines.base import EngineResult
 from external.durations import span
 from external.formatting import several
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from jobs.prepared import storable
 from sources import planning
 from sources.domain import wake_hours
@@ -32,7 +32,7 @@ NOT_KEPT = ("verdict", "error", "warnings", "not_kept", "repository", "engine", 
 """Fields of a result that its row has under another name, or not at all."""
 
 
-def write_success(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:
+def write_success(assignment: Assignment, record: ClaimedRecord, result: EngineResult, now: datetime) -> None:
     """Bring an assignment, which is locked, up to date after a success, and store the backup.
 
     The next-backup date follows the period in which the backup *started*; if that has passed already, the next record
@@ -52,7 +52,7 @@ def write_success(assignment: Assignment, record: Claimed, result: EngineResult,
         planning.emit_due(now, [assignment.pk])
 
 
-def _set_dates(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> datetime:
+def _set_dates(assignment: Assignment, record: ClaimedRecord, result: EngineResult, now: datetime) -> datetime:
     """Set them, unsaved. Returns the next-backup date."""
     started_at = record.started_at
     assignment.last_backup_at = started_at
@@ -74,7 +74,7 @@ def _set_dates(assignment: Assignment, record: Claimed, result: EngineResult, no
     return next_at
 
 
-def _store_backup(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:
+def _store_backup(assignment: Assignment, record: ClaimedRecord, result: EngineResult, now: datetime) -> None:
     # the policy may have been given another one since
     repository_id = result.repository or assignment.policy.repository_id
     if result.manifest and (point := layout.point_of(result.snapshot)):
@@ -94,7 +94,9 @@ def _store_backup(assignment: Assignment, record: Claimed, result: EngineResult,
     )
 
 
-def _hold_back_what_looks_wrong(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:
+def _hold_back_what_looks_wrong(
+    assignment: Assignment, record: ClaimedRecord, result: EngineResult, now: datetime
+) -> None:
     names = Counts._fields
     before = [Counts(*row) for row in assignment.backups.values_list(*names)[:LAST_RUNS]]
     found = suspicion(Counts(*(getattr(result, name) for name in names)), before)

@@ -8,13 +8,15 @@ import engines
 from backups.copying import losses, not_for_now
 from backups.repository_state import busy, not_writable, note_made, note_room
 from engines.base import EngineResult, Verdict
-from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Released, Succeeded
 from sources.availability import probes, repository_breaker
 from sources.availability.liveness import LivenessMonitor
 from sources.models import Assignment
 
 
-def outcome_of(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor, record: Claimed) -> Outcome:
+def outcome_of(
+    result: EngineResult, assignment: Assignment, monitor: LivenessMonitor, record: ClaimedRecord
+) -> Outcome:
     """Judge a copy. `monitor`: the one that watched it, which knows why it was stopped. Stores the repository's room
     and its first backup."""
     policy = assignment.policy

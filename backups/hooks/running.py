@@ -33,7 +33,7 @@ from engines.limits import Later
 from engines.results import STOPPED, WARNING_LENGTH, WARNINGS, failure
 from external.durations import span
 from external.processes import runner
-from external.processes.runner import Command, Ended, Ending, StopSignal
+from external.processes.runner import Command, EndReason, ProgramEnd, StopSignal
 from external.redaction import redacted
 from jobs import conf, decisions
 from jobs.handlers import Run
@@ -60,7 +60,7 @@ OUTCOMES = {
 KILLED = {"OUTCOME": "failed", "ERROR": "the worker was killed, or stopped before `after` had ended"}
 
 Copy = Callable[[BackupTask], EngineResult]
-Do = Callable[..., tuple[Ended, str]]
+Do = Callable[..., tuple[ProgramEnd, str]]
 
 
 def around(run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop: StopSignal) -> Outcome | EngineResult:
@@ -98,7 +98,7 @@ def _through(
 ) -> Outcome | EngineResult:
     """`before`, the copy if that succeeded, and `after` unless `before` has failed by itself."""
     ending, refused = _before(do, assignment, task, stop)
-    if ending is Ending.EXITED and refused:
+    if ending is EndReason.EXITED and refused:
         debt.is_paid()
         return refused
     if not refused:
@@ -111,7 +111,7 @@ def _through(
         outcome = OUTCOMES.get(result.verdict, "failed") if isinstance(result, EngineResult) else "failed"
         do = partial(do, "after", Later(run.stop, task.grace * 3 / 8), task.grace / 8)
         ended, warning = do(**_stages_of(debt), OUTCOME=outcome, ERROR=error)
-        if ended.ending is not Ending.STOPPED:
+        if ended.ending is not EndReason.STOPPED:
             debt.is_paid()
     if warning and isinstance(result, EngineResult):
         return replace(result, warnings=(warning[:WARNING_LENGTH], *result.warnings)[:WARNINGS])
@@ -120,12 +120,12 @@ def _through(
 
 def _before(
     do: Do, assignment: Assignment, task: BackupTask, stop: StopSignal
-) -> tuple[Ending, Outcome | EngineResult | None]:
+) -> tuple[EndReason, Outcome | EngineResult | None]:
     """The end of `before`, and the result of the run without a copy; None if the copy is to be made."""
     ended, problem = do("before", stop, task.grace / 2)
-    if ended.ending is Ending.STOPPED:
+    if ended.ending is EndReason.STOPPED:
         return ended.ending, failure(Verdict.STOPPED, STOPPED)
-    if ended.ending is Ending.EXITED and ended.exit_code == UNAVAILABLE:
+    if ended.ending is EndReason.EXITED and ended.exit_code == UNAVAILABLE:
         return ended.ending, Unavailable(problem, assignment.policy.recheck_after)
     return ended.ending, Failed(problem) if problem else None
 
@@ -182,16 +182,16 @@ def _pay(stop: StopSignal, grace: float, debt: debts.Debt, note: dict[str, Any],
         name_once(f"what a worker owes of {note['hook']} of assignment {debt.assignment} is not run: {error}")
         return if_gone
     ended, _ = _run(hook, note["facts"], about, (), "after", stop, grace, **_stages_of(debt), **KILLED)
-    return ended.ending is not Ending.STOPPED
+    return ended.ending is not EndReason.STOPPED
 
 
 def _run(
     hook: Hook, about_run: Mapping[str, str], about: dict[str, Any], secrets: Iterable[str],
     what: str, stop: StopSignal, grace: float, **facts: str,
-) -> tuple[Ended, str]:  # fmt: skip
+) -> tuple[ProgramEnd, str]:  # fmt: skip
     """The end of a command of the hook, and the problem for users; empty if there was none, or no such command."""
     if what not in hook.commands:
-        return Ended(Ending.EXITED, 0), ""
+        return ProgramEnd(EndReason.EXITED, 0), ""
     passed = {name: os.environ[name] for name in hook.environment if name in os.environ}
     command = Command(
         (*KEEPER, *hook.commands[what]),
@@ -203,19 +203,22 @@ def _run(
     try:
         ended = runner.run(command, stop=stop, sign_of_life=lambda: "")  # from its start on, for its timeout
     except OSError as error:
-        ended = Ended(Ending.EXITED, 126, (f"no process can be started here: {error}",))
+        ended = ProgramEnd(EndReason.EXITED, 126, (f"no process can be started here: {error}",))
     took = span(time.monotonic() - began)
     lines = redacted("\n".join(ended.last_lines[-SHOWN_LINES:]), [*secrets, *passed.values()]).strip()[-WARNING_LENGTH:]
-    how = {Ending.STALLED: f"it was ended after {span(hook.timeout)}, its timeout", Ending.STOPPED: "it was stopped"}
+    how = {
+        EndReason.STALLED: f"it was ended after {span(hook.timeout)}, its timeout",
+        EndReason.STOPPED: "it was stopped",
+    }
     how_ended = how.get(ended.ending, f"exit code {ended.exit_code}")
-    if ended.ending is Ending.EXITED:
+    if ended.ending is EndReason.EXITED:
         ended = replace(ended, exit_code=hook.exit_codes.get(ended.exit_code, ended.exit_code))
     text = f"hook {hook.name}, {what}: {how_ended}" + (f": {lines}" if lines else "")
     try:
         decisions.doing("hook", f"{text} ({took})", **about)
     except Error:  # a database that is away must not keep `after` from releasing the work of `before`
         log.exception("cannot write to the log of decisions: %s", text)
-    return ended, "" if ended == Ended(Ending.EXITED, 0, ended.last_lines) else text
+    return ended, "" if ended == ProgramEnd(EndReason.EXITED, 0, ended.last_lines) else text
 
 
 def _facts(run: Run, assignment: Assignment) -> dict[str, str]:

@@ -21,14 +21,14 @@ from backups.restores import process
 from backups.upkeep import records
 from engines.base import EngineProgress
 from engines.kinds import RULES
-from engines.restores.drilling import Drilled
+from engines.restores.drilling import DrillResult
 from engines.restores.scratch import Scratch
 from external.formatting import several
 from external.processes.programs import ProgramMissing
 from jobs import breakers
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded
 from sources import planning
 from sources.availability import repository_breaker
 from sources.models import Assignment, DrillFrom
@@ -76,7 +76,7 @@ def run_drill(run: Run) -> Outcome:
     return records.do(run, _drill)
 
 
-def _drill(work: records.Work) -> Drilled:
+def _drill(work: records.Work) -> DrillResult:
     assignment = work.assignment
     copy = assignment.copies.filter(repository=assignment.policy.copy_to_id).exclude(points=[]).first()
     second = copy.repository if copy and assignment.policy.drill_from == DrillFrom.COPY else None
@@ -104,12 +104,12 @@ def _scratch_for(assignment: Assignment) -> Scratch:
     return Scratch(folder=str(Path(settings.VAR_DIR) / "drills"), reserve=settings.RESERVE_PERCENT)
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the result of a drill with its assignment. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     row = Assignment.objects.filter(pk=record.payload["assignment"])
     match outcome:
-        case Succeeded(result=Drilled() as done):
+        case Succeeded(result=DrillResult() as done):
             facts = asdict(done) | {"tables": dict(islice(done.tables.items(), KEPT_TABLES))}
             row.update(drill_error=done.error and f"point {done.point}: {done.error}", drill_facts=facts)
             end = "not restorable" if done.error else "not proved here" if done.not_here else "proved"
@@ -120,7 +120,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             row.update(drill_error=error.partition("\n")[0])
 
 
-def in_words(done: Drilled) -> str:
+def in_words(done: DrillResult) -> str:
     """The result as text, such as `point 20261121T065755Z: 3 of 3 files, 12 KB, came back as its manifest says`."""
     if done.error:
         return f"point {done.point}: {done.error}"

@@ -18,10 +18,10 @@ from external.processes.programs import ProgramMissing
 from jobs import conf, decisions
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Outcome, Released, Succeeded
 from jobs.states import Status
 from sources.models import Progress, Restore, RestoreOutcome, To
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 from storage.restoring.base import Report, RestoreProgress, RestoreRefused, Wish
 
 DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
@@ -67,13 +67,13 @@ def run_restore(run: Run) -> Outcome:
         return Succeeded(process.restore(repository, wish, run.stop, on_step, conf.ending_seconds(), **what))
     except RestoreRefused as error:
         return Cancelled(f"{REFUSED}{error}")
-    except Stopped:
+    except StorageStopped:
         return Released("stopped in the middle; it goes on there")
     except (ImproperlyConfigured, StorageFailed, ProgramMissing, ValueError, OSError) as error:
         return Failed(str(error))
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the result of a settled attempt with its restore. Runs in the settle's transaction."""
     Progress.objects.filter(record_id=record.id).delete()
     found: dict[str, Any] = {}

@@ -22,7 +22,7 @@ from backups import holdings, known_points, locations, repository_orders
 from engines.base import SourceSpec
 from engines.limits import InTime
 from engines.restores import restore_process
-from engines.restores.drilling import Drilled
+from engines.restores.drilling import DrillResult
 from engines.restores.scratch import Scratch
 from external.network.bounded_threads import BoundedThreads
 from external.processes.programs import ProgramMissing
@@ -34,7 +34,7 @@ from storage.places.location import RESTIC, Location
 from storage.points import trees
 from storage.points.checking import Damage
 from storage.points.known import FOREIGN, Known
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 from storage.points.trees import Tree
 from storage.restoring.base import Report, RestoreProgress, TargetFailed, Wish
 from storage.stores import store_of
@@ -53,7 +53,7 @@ READING = (
 looks = BoundedThreads("look-into-repository", 4)
 
 
-class Unfinished(Exception):
+class LookUnfinished(Exception):
     """A look takes longer than a page may. The message says to look again."""
 
 
@@ -74,7 +74,7 @@ def points_and_foreign(repository: Repository, assignment: str) -> tuple[list[st
     stop = InTime(Event(), LOOK_SECONDS)
     try:
         found = _order("points", location, stop, repository_orders.ANSWER_SECONDS, ours, **facts)
-    except Stopped:
+    except StorageStopped:
         text = f"{location.outside} has not listed its points within {LOOK_SECONDS:.0f} s"
         raise StorageFailed(text) from None
     return found["ours"], found["foreign"]
@@ -82,7 +82,7 @@ def points_and_foreign(repository: Repository, assignment: str) -> tuple[list[st
 
 def versions(repository: Repository, assignment: str, points: list[str], path: str) -> list[dict[str, Any]]:
     """The versions of a file in these points, the newest first (`trees.versions_of`). Raises: StorageFailed,
-    Unfinished."""
+    LookUnfinished."""
     found: list[dict[str, Any]] = _looked_up(
         "versions", repository, assignment=assignment, points=points, path=path, cache=cache()
     )
@@ -91,7 +91,7 @@ def versions(repository: Repository, assignment: str, points: list[str], path: s
 
 @contextmanager
 def tree_of(repository: Repository, assignment: str, point: str, patience: float = PATIENCE_SECONDS) -> Iterator[Tree]:
-    """The tree of a point. Its first look reads the manifest. Raises: RestoreRefused, StorageFailed, Unfinished."""
+    """The tree of a point. Its first look reads the manifest. Raises: RestoreRefused, StorageFailed, LookUnfinished."""
     location, ours = locations.location_of(repository), known_points.of_folder(assignment, repository)
     if not trees.is_cached(location, assignment, point, cache(), ours):
         facts = {"assignment": assignment, "point": point, "cache": cache()}
@@ -110,7 +110,7 @@ def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECON
                 key, lambda: _order(do, location, Event(), repository_orders.ANSWER_SECONDS, ours, **facts), patience
             )
         except TimeoutError:
-            raise Unfinished(READING) from None
+            raise LookUnfinished(READING) from None
 
 
 def restore(
@@ -130,7 +130,8 @@ def restore(
     which a dump is loaded; `terms`: those under which it is (`engines.restores.terms`). `foreign`: a user has confirmed
     that the point may be foreign.
 
-    Raises: RestoreRefused before anything is written; StorageFailed, Stopped, after which the same restore continues.
+    Raises: RestoreRefused before anything is written; StorageFailed, StorageStopped, after which the same restore
+    continues.
     """
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
     facts |= ({"loader": asdict(loader)} if loader else {}) | ({"terms": terms} if terms else {})
@@ -151,10 +152,10 @@ def drill(
     stop: StopSignal,
     on_step: Callable[[RestoreProgress], None],
     grace: float,
-) -> Drilled:
+) -> DrillResult:
     """Restore the newest point of an assignment into scratch space, and compare. Blocks until done.
 
-    Raises: RestoreRefused, StorageFailed, Stopped.
+    Raises: RestoreRefused, StorageFailed, StorageStopped.
     """
     folder = assignment.directory
     newest = holdings.newest_in(repository, assignment)
@@ -163,7 +164,7 @@ def drill(
     with _naming_others(repository, folder, newest):
         location = locations.location_of(repository)
         ours, silent_for = known_points.of(assignment, repository), repository_orders.SILENT_SECONDS
-        done = Drilled(**_order("drill", location, stop, silent_for, ours, on_step, grace, **facts))
+        done = DrillResult(**_order("drill", location, stop, silent_for, ours, on_step, grace, **facts))
     if done.lost:
         done.error = added(done.error, way_out(repository, folder, done.point))
     return done
@@ -181,7 +182,7 @@ def _order(
     **facts: Any,
 ) -> Any:
     """Give an order. `ours`: the points that it may take; None if any. `hidden`: further secrets. Raises:
-    RestoreRefused, StorageFailed, Stopped; ValueError, ProgramMissing for a place that cannot be reached.
+    RestoreRefused, StorageFailed, StorageStopped; ValueError, ProgramMissing for a place that cannot be reached.
     """
 
     def take(found: dict[str, Any]) -> None:

@@ -18,19 +18,19 @@ from backups.repository_state import note_made
 from backups.self_backup import archive
 from external.processes import runner
 from external.processes.programs import ProgramMissing, find_postgresql_program
-from external.processes.runner import Command, Ending, StopSignal
+from external.processes.runner import Command, EndReason, StopSignal
 from jobs import backlog, decisions
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Outcome, Released, Succeeded
 from sealing.encryption import seal, unseal
 from sealing.references import referring
 from sources.models import RecoveryKey, Repository, SelfBackup
 from sources.models.repository import Format
 from sources.planning import names
 from storage import layout
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.recover import instructions
 
 KIND = names.SELF_BACKUP
@@ -97,13 +97,13 @@ def self_backup(run: Run) -> Outcome:
         if is_plain:
             note_made(repository)
         return outcome
-    except Stopped:
+    except StorageStopped:
         return Released()
     except (StorageFailed, ProgramMissing, OSError, DumpFailed) as error:
         return Failed(f"the scheduler cannot be backed up into {repository}: {error}")
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the archive that a settled record has made. Runs in the settle's transaction."""
     match outcome:
         case Succeeded(result=DayArchive(file, size)):
@@ -173,13 +173,13 @@ def _keep_key(key: RecoveryKey, file: Path, store: Store) -> None:
 
 
 def dump_database(file: Path, stop: StopSignal) -> None:
-    """Dump the scheduler's own database. Raises: DumpFailed, Stopped, ProgramMissing, OSError."""
+    """Dump the scheduler's own database. Raises: DumpFailed, StorageStopped, ProgramMissing, OSError."""
     tables = [f"--exclude-table-data={name}" for name in LEFT_OUT]
     argv = (find_postgresql_program("pg_dump"), "--format=custom", "--no-owner", "--no-privileges", *tables)
     dump = Command((*argv, f"--file={file}"), connection_environment(), stall_timeout=3600.0)
     ended = runner.run(dump, stop=stop)
-    if ended.ending is Ending.STOPPED:
-        raise Stopped
+    if ended.ending is EndReason.STOPPED:
+        raise StorageStopped
     if ended.exit_code != 0:
         raise DumpFailed(" ".join(ended.last_lines[-1:]) or f"pg_dump ended with code {ended.exit_code}")
 

@@ -35,7 +35,7 @@ class CannotRestore(Exception):
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredArchive:
     """The result of a restore. `files`: written; `not_written`: path → why not; `differing`: names of variables that
     were set otherwise when the archive was made.
     """
@@ -57,7 +57,7 @@ def archives(location: Location) -> list[str]:
     return found
 
 
-def restore(location: Location, passphrase: str, at: str | None, report: Callable[[str], None]) -> Restored:
+def restore(location: Location, passphrase: str, at: str | None, report: Callable[[str], None]) -> RestoredArchive:
     """Bring the scheduler back into this installation, which must be empty. `at`: the name of a backup, for the last
     one up to that; None for the last one.
 
@@ -82,7 +82,7 @@ def restore(location: Location, passphrase: str, at: str | None, report: Callabl
             differing = _write_what_differs(about)
             report("restoring the database")
             _restore_database(tar, scratch)
-    return Restored(name, about.made_at, files, not_written, differing)
+    return RestoredArchive(name, about.made_at, files, not_written, differing)
 
 
 def _store(location: Location) -> Store:

@@ -17,12 +17,12 @@ from backups.upkeep.damage import OF_NO_FILE, in_words
 from external.formatting import several
 from jobs import breakers
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Outcome, Succeeded
 from sources.availability import repository_breaker
 from sources.models import Assignment, CheckRound, Format, Repository
 from storage.places.locks import Busy
-from storage.points.checking import Checked, Damage
-from storage.points.store import Stopped, StorageFailed
+from storage.points.checking import CheckResult, Damage
+from storage.points.store import StorageFailed, StorageStopped
 
 DAY = 86_400
 SLACK = 0.75
@@ -43,14 +43,14 @@ class Read:
     """
 
     repository: int
-    done: Checked
+    done: CheckResult
     unrecorded: list[dict[str, Any]]
     lost: dict[str, list[str]]
     next: int | None
     ends: bool
     failed: list[str]
     left: list[int]
-    again: dict[int, Checked] = field(default_factory=dict)
+    again: dict[int, CheckResult] = field(default_factory=dict)
 
 
 def _check(work: records.Work) -> Read:
@@ -104,11 +104,13 @@ def _check(work: records.Work) -> Read:
     raise StorageFailed("; ".join(failed))
 
 
-def _read(work: records.Work, row: CheckRound, repository: Repository, share: float) -> tuple[Checked, dict[str, Any]]:
+def _read(
+    work: records.Work, row: CheckRound, repository: Repository, share: float
+) -> tuple[CheckResult, dict[str, Any]]:
     """Read on in one repository; with a share of 0 only the data that is known to be damaged there. Returns also the
     points that are `unrecorded` and `lost`.
 
-    Raises: StorageFailed, Stopped, Busy.
+    Raises: StorageFailed, StorageStopped, Busy.
     """
     in_parts = repository.format == Format.RESTIC and work.is_asked_for  # it would read one part
     goes_on = repository.pk == row.repository_id and not in_parts
@@ -131,14 +133,16 @@ def _read(work: records.Work, row: CheckRound, repository: Repository, share: fl
     )
     beside = {name: answer.pop(name) for name in ("unrecorded", "lost")}
     damaged = [Damage(**each | {"repository": repository.pk}) for each in answer.pop("damaged")]
-    return Checked(**answer, damaged=damaged), beside
+    return CheckResult(**answer, damaged=damaged), beside
 
 
-def _read_again(work: records.Work, row: CheckRound, others: list[Repository], failed: list[str]) -> dict[int, Checked]:
+def _read_again(
+    work: records.Work, row: CheckRound, others: list[Repository], failed: list[str]
+) -> dict[int, CheckResult]:
     """Read the data that is known to be damaged in these, so that it does not wait for their turn. The reason why one
     was not read is added to `failed`; a stop ends it, and the results so far stay.
     """
-    found, known = dict[int, Checked](), {each.get("repository") for each in row.damage}
+    found, known = dict[int, CheckResult](), {each.get("repository") for each in row.damage}
     for repository in (each for each in others if each.pk in known):
         try:
             if held := breakers.refusal(repository_breaker.guarded_by(repository), work.record):
@@ -146,12 +150,12 @@ def _read_again(work: records.Work, row: CheckRound, others: list[Repository], f
             found[repository.pk], _ = _read(work, row, repository, 0)
         except (StorageFailed, Busy) as error:
             failed.append(f"repository {repository}: {error}")
-        except Stopped:
+        except StorageStopped:
             break
     return found
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the place of the round, and the findings. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     match outcome:
@@ -183,7 +187,7 @@ def _move_on(row: CheckRound, read: Read, began_at: datetime, now: datetime) -> 
         row.ended_at = now
 
 
-def _note(row: CheckRound, repository_id: int, done: Checked, now: datetime) -> list[Damage]:
+def _note(row: CheckRound, repository_id: int, done: CheckResult, now: datetime) -> list[Damage]:
     """Store the damage in a repository; a copy brings the data once more. Returns the damage that was not known."""
     before = [(each.get("repository"), each["point"], each["path"]) for each in row.damage]
     row.damage = [each for each in row.damage if each.get("repository") != repository_id]
@@ -194,7 +198,7 @@ def _note(row: CheckRound, repository_id: int, done: Checked, now: datetime) -> 
     return [each for each in done.damaged if (each.repository, each.point, each.path) not in before]
 
 
-def _log(record: Claimed, read: Read, found: list[Damage], now: datetime) -> None:
+def _log(record: ClaimedRecord, read: Read, found: list[Damage], now: datetime) -> None:
     done, name = read.done, Repository.objects.values_list("name", flat=True).filter(pk=read.repository).first()
     text = f"{several(done.files, 'file')} read in {name}"
     text += f", {filesizeformat(done.size)}" if done.size or not done.files else ""  # restic names no bytes

@@ -31,7 +31,7 @@ from jobs import breakers
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Postponed, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.availability.repository_breaker import guarded_by
@@ -39,7 +39,7 @@ from sources.models import Assignment, Copy, Format, Policy, Repository
 from storage import layout
 from storage.places.locks import Busy
 from storage.points.checking import GONE
-from storage.points.copies import Copied
+from storage.points.copies import CopyResult
 from storage.points.store import StorageFailed
 
 KIND = planning.COPY
@@ -91,7 +91,7 @@ class Brought:
 
     repository: int
     as_of: datetime | None
-    done: Copied
+    done: CopyResult
     removed: list[str] = field(default_factory=list)
     trouble: str = ""
 
@@ -140,7 +140,7 @@ def _copy(work: records.Work) -> Succeeded:
             raise Busy(restic_turns.WANTED_ALONE.format(repository))
     rows = assignment.backups.filter(repository=policy.repository).order_by("-started_at")
     newest = next((name for each in rows if (name := layout.point_of(each.snapshot))), None)
-    found = Brought(target.pk, assignment.last_backup_at, Copied())
+    found = Brought(target.pk, assignment.last_backup_at, CopyResult())
     if newest is None:  # its policy was given another repository, where nothing is yet
         row = Copy.objects.filter(assignment=assignment, repository=target).first()
         found.done.points = row.points if row else []
@@ -158,8 +158,8 @@ def _copy(work: records.Work) -> Succeeded:
     return Succeeded(found, proves=guarded_by(target))
 
 
-def _bring(work: records.Work, repository: Repository, target: Repository, newest: str) -> Copied:
-    """Raises: StorageFailed, Stopped, Busy."""
+def _bring(work: records.Work, repository: Repository, target: Repository, newest: str) -> CopyResult:
+    """Raises: StorageFailed, StorageStopped, Busy."""
     policy = work.assignment.policy
     locations.check_tried(target)
     place, ours = locations.location_of(target), asdict(locations.identity_of(target))
@@ -187,7 +187,7 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
     note_room(target, answer.pop("room"))
     if problem := answer.get("problem"):
         raise StorageFailed(problem)
-    return Copied(**answer)
+    return CopyResult(**answer)
 
 
 def _again(assignment: Assignment, target: Repository) -> list[str]:
@@ -222,7 +222,7 @@ def _thin(work: records.Work, target: Repository, found: Brought) -> None:
         return
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the contents of the copy. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     rows = Assignment.objects.filter(pk=record.payload["assignment"])

@@ -27,13 +27,13 @@ from external.processes.runner import StopSignal
 from jobs import backlog, decisions
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Outcome, Released, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Outcome, Released, Succeeded
 from sources import planning
 from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
 from sources.planning import names
 from storage import layout
 from storage.points.checking import GONE, MOST_DAMAGED, of_manifest
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 
 KIND = names.LOOK
 EVERY, SOON = timedelta(hours=1), timedelta(minutes=10)
@@ -58,7 +58,7 @@ class WantedPoints(NamedTuple):
 
 
 @dataclass
-class Looked:
+class LookResult:
     """The findings of a look at a repository, by the ids of assignments. `place`: where it was then; `after`: where the
     round continues, 0 if it has ended. `away`, `silent`: why nothing was looked for.
     """
@@ -119,7 +119,7 @@ def wanted_in(repository: Repository, seen_since: datetime | None, after: int, a
 def look_for(
     repository: Repository, wanted: Sequence[WantedPoints], stop: StopSignal | None, seconds: float = BATCH_SECONDS
 ) -> dict[str, object]:
-    """The answer of `sightings.look_for`. A repository that cannot be asked is silent. Raises: Stopped."""
+    """The answer of `sightings.look_for`. A repository that cannot be asked is silent. Raises: StorageStopped."""
     try:
         answer: dict[str, object] = repository_orders.ask(
             "look_for",
@@ -130,7 +130,7 @@ def look_for(
             wanted={each.folder: each.points for each in wanted},
             seconds=seconds,
         )
-    except (StorageFailed, repository_orders.Unanswered) as error:
+    except (StorageFailed, repository_orders.RepositorySilent) as error:
         return {"silent": str(error)}
     return answer
 
@@ -142,12 +142,12 @@ def look(run: Run) -> Outcome:
         return Cancelled("it is deleted")
     until, size = time.monotonic() + RUN_SECONDS, OF_RESTIC if repository.format == Format.RESTIC else BATCH
     began = repository.looked_to
-    found = Looked(repository.pk, (repository.location, repository.remote), began, began)
+    found = LookResult(repository.pk, (repository.location, repository.remote), began, began)
     while time.monotonic() < until and len(found.missing) < MOST_MISSING:
         wanted = wanted_in(repository, run.record.started_at - EVERY, found.after, size)
         try:
             answer = look_for(repository, wanted, run.stop)
-        except Stopped:
+        except StorageStopped:
             return Released()
         found.away, found.silent = str(answer.get("away", "")), str(answer.get("silent", ""))
         if found.away or found.silent:
@@ -159,7 +159,7 @@ def look(run: Run) -> Outcome:
     return Succeeded(found)
 
 
-def _sort(found: Looked, wanted: Iterable[WantedPoints], answer: dict[str, object]) -> None:
+def _sort(found: LookResult, wanted: Iterable[WantedPoints], answer: dict[str, object]) -> None:
     missing = {(folder, point) for folder, point in answer["missing"]}  # type: ignore[attr-defined]
     for each in wanted:
         lost = [point for point in each.points if (each.folder, point) in missing]
@@ -169,17 +169,17 @@ def _sort(found: Looked, wanted: Iterable[WantedPoints], answer: dict[str, objec
             found.there[each.id] = [point for point in each.points if point not in lost]
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the findings, unless the repository was moved in the meantime. Runs in the settle's transaction."""
     match outcome:
-        case Succeeded(result=Looked() as found):
+        case Succeeded(result=LookResult() as found):
             row = Repository.objects.select_for_update(no_key=True).filter(pk=found.repository).first()
             if row and not row.untried and (row.location, row.remote) == found.place:
                 _note_away(row, found, record, now)
                 note(row, found.missing, found.there, now)
 
 
-def _note_away(row: Repository, found: Looked, record: Claimed, now: datetime) -> None:
+def _note_away(row: Repository, found: LookResult, record: ClaimedRecord, now: datetime) -> None:
     before, row.looked_to = row.away_why, found.after
     if not found.began:
         row.looked_at = record.started_at
@@ -248,7 +248,7 @@ def _line(assignment: Assignment, what: str, text: str) -> decisions.DecisionLin
 
 def lacking(row: Repository, stop: StopSignal | None = None, *, is_new: bool) -> str:
     """The points that a place lacks to which a repository is to move, in a sentence. Empty if nothing was found to be
-    missing within EDIT_SECONDS. `is_new`: the place does not name its owner. Raises: Stopped.
+    missing within EDIT_SECONDS. `is_new`: the place does not name its owner. Raises: StorageStopped.
     """
     old = Repository.objects.get(pk=row.pk)
     until, after, looked_at = time.monotonic() + EDIT_SECONDS, 0, 0

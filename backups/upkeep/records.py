@@ -34,7 +34,7 @@ from jobs.clock import boot_seconds, database_clock
 from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Handoff, Outcome, Postponed, Released, Succeeded
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
@@ -45,7 +45,7 @@ from sources.models import Assignment, AtClose, Backup, Policy, Progress
 from sources.models.policy import Opening
 from storage import layout
 from storage.places.locks import Busy
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 
 AT_ONCE = 100
 """Records a minute: thousands of assignments do not begin together."""
@@ -222,7 +222,7 @@ def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False,
             return error.outcome
         except Busy as error:
             return busy(str(error))
-        except Stopped:
+        except StorageStopped:
             return of_it.stopped
         except StorageFailed as error:
             return Failed(f"repository {of_it.repository}: {error}")
@@ -280,7 +280,7 @@ def _instant(written: str) -> datetime | None:
         return None
 
 
-def log_outcome(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def log_outcome(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Write the line of the log for an outcome that is not a success. Runs in the settle's transaction."""
     if record.queue != planning.BACKUPS:
         return
@@ -294,6 +294,6 @@ def log_outcome(record: Claimed, outcome: Outcome, now: datetime) -> None:
             log(record, "postponed", f"{reason} {until:%Y-%m-%d %H:%M} UTC", now)
 
 
-def log(record: Claimed, what: str, text: str, now: datetime, **facts: Any) -> None:
+def log(record: ClaimedRecord, what: str, text: str, now: datetime, **facts: Any) -> None:
     title = f"{record.kind} of {record.payload['title']}"
     decisions.doing(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)

@@ -31,7 +31,7 @@ from jobs.clock import database_clock
 from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Released, Succeeded
 from jobs.states import Status
 from jobs.wakeups import notify
 from sources import planning
@@ -40,7 +40,7 @@ from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Backup, CheckRound, Copy, ManifestDigest, Progress, Repository, Restore, Source
 from sources.planning import retirement
 from storage.places.locks import Busy
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 
 KIND = planning.REMOVAL
 BATCH = 1000
@@ -189,7 +189,7 @@ def remove(run: Run) -> Outcome:
         return _remove(run)
     except Busy as error:
         return busy(str(error))
-    except Stopped:
+    except StorageStopped:
         return Released("stopped in the middle; it goes on there")
     except StorageFailed as error:
         return Failed(str(error))
@@ -249,7 +249,7 @@ def _forget_what_goes(assignment: Assignment, repository: Repository) -> None:
 
 
 def _remove_folder(run: Run, assignment: Assignment, repository: Repository) -> None:
-    """Raises: StorageFailed, Stopped, Busy."""
+    """Raises: StorageFailed, StorageStopped, Busy."""
     try:
         repository_orders.remove_folder(
             repository,
@@ -263,14 +263,14 @@ def _remove_folder(run: Run, assignment: Assignment, repository: Repository) -> 
 
 
 def _remove_rows(run: Run, backups: Any) -> None:
-    """Raises: Stopped."""
+    """Raises: StorageStopped."""
     while ids := list(backups.order_by().values_list("pk", flat=True)[:BATCH]):
         if run.is_stopped:
-            raise Stopped
+            raise StorageStopped
         Backup.objects.filter(pk__in=ids).delete()
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """The line of the log. Runs in the settle's transaction."""
     if record.queue != planning.BACKUPS:
         return

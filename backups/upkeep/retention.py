@@ -25,7 +25,7 @@ from backups.upkeep.retention_decisions import copies_of, decide, decide_of_copy
 from external.formatting import several
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Outcome, Succeeded
 from sources import planning
 from sources.availability.check import not_wanted
 from sources.domain.retention import MISSING, KeptPoint
@@ -33,7 +33,7 @@ from sources.models import Assignment, Backup, CheckRound, Copy, Format, Reposit
 from storage import layout
 from storage.places.locks import Busy
 from storage.points.checking import GONE, of_manifest
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 
 KIND = planning.RETENTION
 MINUTES = 24 * 60
@@ -118,7 +118,7 @@ def _remove(work: records.Work) -> Removal:
     done = Removal()
     try:
         _remove_all(work, done)
-    except (StorageFailed, Busy, Stopped):
+    except (StorageFailed, Busy, StorageStopped):
         if done.manifests:
             _log(work.record, done, database_clock())
         raise
@@ -126,7 +126,7 @@ def _remove(work: records.Work) -> Removal:
 
 
 def _remove_all(work: records.Work, done: Removal) -> None:
-    """Remove points from all its repositories. Raises: StorageFailed, Stopped, Busy, also after a part
+    """Remove points from all its repositories. Raises: StorageFailed, StorageStopped, Busy, also after a part
     of it is done.
     """
     assignment = work.assignment
@@ -151,7 +151,7 @@ def _remove_all(work: records.Work, done: Removal) -> None:
 
 def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -> dict[str, Any] | None:
     """Remove the points of an assignment in a repository that do not stay, with their rows. Returns the result, None if
-    all stay. Raises: StorageFailed, Stopped, Busy.
+    all stay. Raises: StorageFailed, StorageStopped, Busy.
     """
     goes = [each.point.name for each in decided if not each.reasons]
     stays = [each.point.name for each in decided if each.reasons and MISSING not in each.reasons]
@@ -175,7 +175,7 @@ def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -
 
 def prune(work: records.Work, repository: Repository) -> int:
     """Free the data of a restic repository that no point holds, if that is due. Returns the freed bytes. Raises:
-    StorageFailed, Stopped, Busy.
+    StorageFailed, StorageStopped, Busy.
     """
     last = repository.pruned_at
     if repository.format != Format.RESTIC or (last and work.record.started_at - last < PRUNE_EVERY):
@@ -229,7 +229,7 @@ def _thin_copies(work: records.Work, done: Removal) -> None:
             done.failed.append(f"copy in repository {copy.repository}: {error}")
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the findings about the points that are left. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     match outcome:
@@ -272,7 +272,7 @@ def note_manifests(
         row.save()
 
 
-def _log(record: Claimed, done: Removal, now: datetime) -> None:
+def _log(record: ClaimedRecord, done: Removal, now: datetime) -> None:
     text = f"{several(len(done.points), 'point')} removed, {filesizeformat(done.freed + done.pruned)} freed"
     text += f", {done.kept} kept" if done.manifests else ""
     records.log(record, "removed", text, now, points=done.points[:100], freed=done.freed + done.pruned)

@@ -28,11 +28,11 @@ from jobs import decisions
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from jobs.handlers import Run
-from jobs.outcomes import Claimed, Outcome, Released, Succeeded
+from jobs.outcomes import ClaimedRecord, Outcome, Released, Succeeded
 from sources.availability import repository_breaker
-from sources.models import Format, Repository, Untried
+from sources.models import Format, Repository, TrialKind
 from storage.places.location import joined
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 
 AS_TRIED = ("location", "remote", "secrets", "encrypted", "key", "untried")
 """The columns that a try depends on."""
@@ -82,7 +82,7 @@ def look(run: Run) -> Outcome:
     return Released() if found is None else Succeeded(found)
 
 
-def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the result of a look. Runs in the settle's transaction."""
     match outcome:
         case Succeeded(result=Trial() as found):
@@ -93,7 +93,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             looks.write_down(record, outcome, now)
 
 
-def _note(row: Repository, found: Trial, record: Claimed, now: datetime) -> None:
+def _note(row: Repository, found: Trial, record: ClaimedRecord, now: datetime) -> None:
     row.looked_at = record.started_at
     if found.problem:
         row.away_since, row.away_why, row.tried = row.away_since or now, found.problem, found.problem
@@ -115,7 +115,7 @@ def as_it_is(row: Repository) -> tuple[Any, ...]:
 def tried(row: Repository, stop: StopSignal) -> Trial | None:
     """Try a repository that is saved, and make one of restic. Blocks for some minutes at the most. None if it was
     stopped before."""
-    found, is_forced = Trial(row.pk, as_it_is(row)), row.untried == Untried.FORCED
+    found, is_forced = Trial(row.pk, as_it_is(row)), row.untried == TrialKind.FORCED
     try:
         probed = probe(row, stop=stop)
         found.problem = probed.get("problem", "")
@@ -130,13 +130,15 @@ def tried(row: Repository, stop: StopSignal) -> Trial | None:
             found.notices += (unlike,) if unlike else ()
     except StorageFailed as error:
         found.problem = str(error)
-    except Stopped:
+    except StorageStopped:
         return None
     return found
 
 
 def probe(row: Repository, *, take_over: bool = False, stop: StopSignal | None = None) -> dict[str, Any]:
-    """The result of trying a place, as in `probing.probe`. Raises: StorageFailed; Stopped, where there is a `stop`."""
+    """The result of trying a place, as in `probing.probe`. Raises: StorageFailed; StorageStopped, where there is a
+    `stop`.
+    """
     location = locations.location_of(row, row.new_key)
     key = row.new_key or locations.key_of(row)
     if key is not None and len(key) < LEAST_KEY:
@@ -144,7 +146,7 @@ def probe(row: Repository, *, take_over: bool = False, stop: StopSignal | None =
     facts: dict[str, Any] = {"ours": asdict(locations.identity_of(row, row.new_key)), "take_over": take_over}
     try:
         return dict(repository_orders.ask("probe", location, stop, **facts, reserve=settings.RESERVE_PERCENT))
-    except repository_orders.Unanswered as error:
+    except repository_orders.RepositorySilent as error:
         return {"field": "location", "problem": str(error)}
 
 
@@ -158,7 +160,8 @@ def holds(row: Repository, found: Sequence[str]) -> str:
 
 def make(row: Repository, stop: StopSignal | None = None) -> tuple[str, str]:
     """Make a repository of restic, which cuts files into pieces as the first one does, if that answers. Returns the
-    reason why it cannot be made, and a notice for users; each may be empty. Raises: Stopped, if there is a `stop`.
+    reason why it cannot be made, and a notice for users; each may be empty. Raises: StorageStopped, if there is a
+    `stop`.
     """
     first = _first_beside(row)
     like, unlike = None, ""
@@ -169,7 +172,7 @@ def make(row: Repository, stop: StopSignal | None = None) -> tuple[str, str]:
     ours = asdict(locations.identity_of(row))
     try:
         found = repository_orders.ask("make_repository", locations.location_of(row), stop, ours=ours, like=like)
-    except repository_orders.Unanswered as error:
+    except repository_orders.RepositorySilent as error:
         found = {"failed": str(error)}
     if reason := found.get("failed"):
         return f"{row.location} cannot be made: {reason}{f'; {MADE_LATER.format(first)}' if first else ''}", ""

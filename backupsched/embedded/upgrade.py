@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 Take = Callable[[IO[bytes]], None]
 
 
-class Staged(Layout):
+class StagedLayout(Layout):
     """The places of a server that nobody else finds: its `data`, and a socket beside the usual one."""
 
     def __init__(self, layout: Layout, data: Path) -> None:
@@ -102,7 +102,7 @@ def _move(server: Server, old: Server, folder: Path, say: Say) -> None:
     try:
         folder.mkdir(mode=0o700)
         server.give(folder)
-        old.layout = Staged(layout, layout.data)
+        old.layout = StagedLayout(layout, layout.data)
         say(f"dumping the database with PostgreSQL {_version(old)}")
         with _running(old):
             _refuse_others(old)
@@ -110,7 +110,7 @@ def _move(server: Server, old: Server, folder: Path, say: Say) -> None:
             _dump(old, folder / "dump.sql")
         _check_room(layout)
         new = Server(layout.var_dir)
-        new.layout = Staged(layout, folder / "data")
+        new.layout = StagedLayout(layout, folder / "data")
         say(f"restoring it with PostgreSQL {_version(new)}: {sum(counts.values()):,} rows of {len(counts)} tables")
         _restore(new, folder, counts)
     except (OSError, psycopg.Error) as error:
@@ -125,7 +125,7 @@ def _remove_leftovers(server: Server) -> None:
     layout = server.layout
     for folder in layout.home.glob(f"{PREFIX}*"):
         left = Server(layout.var_dir)
-        left.layout = Staged(layout, folder / "data")
+        left.layout = StagedLayout(layout, folder / "data")
         left.stop_if_running()
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(layout.upgraded, ignore_errors=True)

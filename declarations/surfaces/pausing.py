@@ -18,7 +18,7 @@ UNTIL_MEANS = (
 REASON_MEANS = "why, for those who look next"
 
 
-class Pausing(TypedDict):
+class PauseArguments(TypedDict):
     """Keyword arguments of each verb that pauses."""
 
     until: datetime | None
@@ -31,7 +31,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--reason", default="", metavar="TEXT", help=REASON_MEANS)
 
 
-def asked(given: Mapping[str, Any]) -> Pausing:
+def asked(given: Mapping[str, Any]) -> PauseArguments:
     """The pause from the options of a command, or the fields of a form. Raises: ValueError for an instant that is
     invalid, or in the past.
     """

@@ -21,7 +21,7 @@ from delivery.http import client
 from delivery.http.failures import FOLLOWED, HttpAnswer, failure_of
 from delivery.targets import Target, target_of
 from jobs.handlers import Run
-from jobs.outcomes import Claimed, Facts, Failed, Outcome, Succeeded
+from jobs.outcomes import ClaimedRecord, Facts, Failed, Outcome, Succeeded
 
 MOST_REDIRECTS = 5
 
@@ -35,7 +35,7 @@ async def deliver(run: Run) -> Outcome:
     return await _post(run.record, target) if isinstance(target, Target) else target
 
 
-async def _post(record: Claimed, target: Target) -> Outcome:
+async def _post(record: ClaimedRecord, target: Target) -> Outcome:
     began, host, timeout = time.perf_counter(), target.host, target.endpoint.timeout
     event_id = event_id_of(record.payload, record.subject)
     exchange = Exchange(target, event_id, body_of(record.payload, record.subject).encode())

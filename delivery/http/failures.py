@@ -19,7 +19,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from external.redaction import redacted
-from jobs.outcomes import Facts, Failed, Guarded
+from jobs.outcomes import BreakerTarget, Facts, Failed
 
 LONGEST_RETRY_AFTER = 86_400.0
 """Seconds. A server that asks for more is tried again after a day."""
@@ -56,7 +56,7 @@ class HttpAnswer:
 
 
 def failure_of(
-    answer: HttpAnswer, guarded: Guarded, origin: str, hidden: Iterable[str], facts: Facts, now: datetime
+    answer: HttpAnswer, guarded: BreakerTarget, origin: str, hidden: Iterable[str], facts: Facts, now: datetime
 ) -> Failed:
     """The failure that an unsuccessful answer means. `guarded`: the host that is charged with it if the fault is the
     host's. `origin`: who answered. `hidden`: texts that must not be quoted.

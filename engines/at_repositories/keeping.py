@@ -20,8 +20,8 @@ from storage.places.identity import Identity
 from storage.places.location import RESTIC, Location
 from storage.places.locks import locked
 from storage.points import checking, copying, removal, runs
-from storage.points.checking import Checked, Damage
-from storage.points.copies import Copied, remove_pieces
+from storage.points.checking import CheckResult, Damage
+from storage.points.copies import CopyResult, remove_pieces
 from storage.points.known import FOREIGN, Known
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, Store
@@ -49,9 +49,9 @@ def remove_points(
     known: Known | None = None,
     is_chained: bool = True,
 ) -> dict[str, Any]:
-    """Remove points of an assignment; `stay`, `lost`, `is_chained`: see `removal.remove`. Returns `removal.Removed` as
-    a dictionary, and the points that are in neither list (`runs.unrecorded`). In a restic repository, `prune` removes
-    the data that only they held.
+    """Remove points of an assignment; `stay`, `lost`, `is_chained`: see `removal.remove`. Returns
+    `removal.RemovalResult` as a dictionary, and the points that are in neither list (`runs.unrecorded`). In a restic
+    repository, `prune` removes the data that only they held.
     """
 
     def remove(store: Store) -> dict[str, Any]:
@@ -106,15 +106,15 @@ def check_files(
     known_points: Known | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
-    """Read some of the data that an assignment has, and compare it. Returns `checking.Checked` as a dictionary, with
-    foreign points and the `recorded` points that are missing listed as damaged; the points that are not recorded
+    """Read some of the data that an assignment has, and compare it. Returns `checking.CheckResult` as a dictionary,
+    with foreign points and the `recorded` points that are missing listed as damaged; the points that are not recorded
     (`runs.unrecorded`); and as `lost` the recorded points of `others` that a restic repository lacks (both: folder →
     names).
     """
 
     damage = [Damage(**each) for each in known]
 
-    def check(store: Store) -> Checked:
+    def check(store: Store) -> CheckResult:
         if isinstance(store, ResticStore):
             packs = [each for each in damage if each.place == RESTIC]
             return upkeep.check(store.restic, facts["part"], facts["share"], packs)
@@ -172,7 +172,7 @@ def copy_points(
     known_there: Known | None = None,
 ) -> dict[str, Any]:
     """Bring the points of an assignment into the repository at `target`, which must be `ours` (an `Identity`), and must
-    say so if it is `made`. Returns `copies.Copied` as a dictionary, or the `problem`, with the `room` that is left.
+    say so if it is `made`. Returns `copies.CopyResult` as a dictionary, or the `problem`, with the `room` that is left.
     `known`: the points of the first repository that are ours; `known_there`: those of the copy. `newest`, `damaged`:
     see `copying.copy`; `again`: see `restic_copying.copy`; `there`: the newest recorded point of the copy; the other
     parameters come from the policy.
@@ -207,7 +207,7 @@ def copy_points(
                 return asdict(copied)
             return asdict(bring_files(store, (*store.inherited, *lock), stop))
 
-    def bring_files(store: Store, inherited: tuple[int, ...], stop: Stop) -> Copied:
+    def bring_files(store: Store, inherited: tuple[int, ...], stop: Stop) -> CopyResult:
         options, there = {"bwlimit": bandwidth} if bandwidth else {}, remotes.beside(place)
         zoned = {**store.location.environment, **option_environment(options, zone)}
         first = replace(store.location, environment=zoned)

@@ -21,7 +21,7 @@ from storage.places import identity
 from storage.places.identity import Identity, RepositoryRefused
 from storage.places.location import Location, joined
 from storage.places.rclone import rows_to
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import back_up_text, is_empty, repository_of
 from storage.restic.verdicts import ResticTrouble
@@ -54,7 +54,7 @@ SILENT_TOO_LONG = "it has not answered in time, and was not tried to the end; lo
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
     """Try a repository. Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "notices": […], "holds": […]}.
     `is_new`: True if the place does not say whose it is; `holds`: the names that are stored there in that case. Raises:
-    Stopped.
+    StorageStopped.
     """
     try:
         if not location.keeps_files:
@@ -126,7 +126,7 @@ def _impatient(location: Location, stop: StopSignal) -> Store:
 
 
 def _probe_place(location: Location, outside: Store, found: Identity | None) -> bool:
-    """True if what is written there can be deleted. Raises: RepositoryRefused, StorageFailed, Stopped."""
+    """True if what is written there can be deleted. Raises: RepositoryRefused, StorageFailed, StorageStopped."""
     directory = location.directory
     if directory and not location.is_encrypted:  # writing there has been tried already, and nothing is made yet
         return True
@@ -138,7 +138,7 @@ def _probe_place(location: Location, outside: Store, found: Identity | None) -> 
             return _try_restic(location, outside, name, found)
         return _write_and_delete(_impatient(location, outside.stop), name)
     finally:
-        with suppress(StorageFailed, Stopped, OSError):
+        with suppress(StorageFailed, StorageStopped, OSError):
             if not was_there:
                 outside.run("rmdirs", outside.location.root, missing_ok=True)
         for each in missing:
@@ -158,7 +158,7 @@ def _write_and_delete(store: Store, name: str) -> bool:
             if not store.fetch(name, copy) or copy.read_text() != WRITTEN:
                 raise RepositoryRefused(NOT_AS_IT_WAS)
     finally:
-        with suppress(StorageFailed, Stopped):
+        with suppress(StorageFailed, StorageStopped):
             store.delete("", [name])
     return not _listed(store, name)
 
@@ -181,7 +181,7 @@ def _try_restic(location: Location, outside: Store, name: str, found: Identity |
         restic.run("init")
         _write_and_read(restic)
     finally:
-        with suppress(StorageFailed, Stopped, OSError):
+        with suppress(StorageFailed, StorageStopped, OSError):
             outside.delete(name)
     return True
 

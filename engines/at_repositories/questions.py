@@ -20,7 +20,7 @@ from storage.places.directories import not_made, not_usable
 from storage.places.identity import Identity
 from storage.places.location import Location, of_directory
 from storage.places.locks import Busy
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 from storage.recover import instructions
 from storage.stores import store_of
 
@@ -45,7 +45,7 @@ def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reserve: float = 0) -> dict[str, Any]:
     """Try a repository (`probing.probe`). Nothing stays there. `reserve`: as in `not_writable`; too little room is a
-    notice, since room can still be made. Raises: Stopped, which says nothing about the repository.
+    notice, since room can still be made. Raises: StorageStopped, which says nothing about the repository.
     """
     where = Location.of_json(location)
     if where.directory and (problem := not_usable(str(where.directory))):
@@ -53,7 +53,7 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reser
     in_time = InTime(Stop(where.directory), PROBE_SECONDS)
     try:
         found = probing.probe(where, Identity(**ours), in_time, take_over=take_over)
-    except Stopped:
+    except StorageStopped:
         if in_time.is_stopped:
             raise
         return {"field": "location", "problem": probing.SILENT_TOO_LONG}
@@ -97,7 +97,7 @@ def make_repository(
 ) -> dict[str, Any]:
     """Make the parts that a restic repository must have before its first backup; `like`: see `ResticStore.make`.
     Returns `failed`: why that is not possible; or `made`: True if it was made now, and `unlike`: why it differs from
-    the other one. Raises: Stopped.
+    the other one. Raises: StorageStopped.
     """
     where, whose = Location.of_json(location), Identity(**ours)
     if where.directory and (reason := not_made(str(where.directory))):

@@ -16,7 +16,7 @@ from storage.places.directories import missing
 from storage.places.identity import Identity
 from storage.places.location import Location
 from storage.places.locks import Busy
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.recover.instructions import LOST
 from storage.restic.program import ResticFailed
 from storage.restic.snapshots import repository_of
@@ -34,7 +34,7 @@ def look_for(
     said so before; `wanted`: folder of an assignment → names of its points.
 
     Returns `missing`: pairs of folder and point; or `away`: why the repository is not there; or `silent`: why neither
-    is known. Raises: Stopped.
+    is known. Raises: StorageStopped.
     """
     where = Location.of_json(location)
     if where.directory and (reason := missing(str(where.directory))):
@@ -47,7 +47,7 @@ def look_for(
         if why := _not_ours(store, Identity(**ours), made):
             return {"away": why}
         there = store.present(paths)
-    except Stopped:
+    except StorageStopped:
         if in_time.is_stopped:
             raise
         return {"silent": f"{where.outside} has not answered within {seconds:g} s"}

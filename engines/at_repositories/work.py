@@ -18,11 +18,11 @@ from storage.places.location import Location
 from storage.places.locks import Busy, locked
 from storage.points.known import Known
 from storage.points.manifests import ManifestDamaged
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.stores import store_of
 
 ALIVE_EVERY_SECONDS = 1.0
-FAILURES: Mapping[str, type[Exception]] = {"stopped": Stopped, "busy": Busy, "failed": StorageFailed}
+FAILURES: Mapping[str, type[Exception]] = {"stopped": StorageStopped, "busy": Busy, "failed": StorageFailed}
 """The exceptions of an order at a repository, each with its word."""
 
 

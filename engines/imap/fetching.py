@@ -37,7 +37,7 @@ MOST_FOLDERS = 10_000
 
 
 @dataclass
-class Fetched:
+class FetchProgress:
     """The progress so far: messages and their bytes. `received`: bytes of all answers. `warnings`: the first ones;
     `warned`: the number of all. `lost`: messages of folders that are no longer listed, and did not come again under
     another name.
@@ -68,7 +68,7 @@ def fetch(source: dict[str, Any], directory: str, connect: float, idle: float) -
     """Bring a directory up to date. `connect`, `idle`: seconds, for a connection and for each answer. Reports its
     progress and its warnings. Raises: RunEnded.
     """
-    mailbox, found = SourceSpec(**source), Fetched()
+    mailbox, found = SourceSpec(**source), FetchProgress()
     with session_with(mailbox, connect, idle, found.receive) as session:
         bring_up_to_date(session, mailbox, Path(directory), found)
     return {"size": found.size, "warned": found.warned, "lost": found.lost}
@@ -77,11 +77,11 @@ def fetch(source: dict[str, Any], directory: str, connect: float, idle: float) -
 def count_folders(source: dict[str, Any], connect: float, idle: float) -> int:
     """The number of folders that would be fetched. Raises: RunEnded."""
     mailbox = SourceSpec(**source)
-    with session_with(mailbox, connect, idle, Fetched().receive) as session:
+    with session_with(mailbox, connect, idle, FetchProgress().receive) as session:
         return len(wanted_of(listed_folders(session), mailbox))
 
 
-def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fetched) -> None:
+def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: FetchProgress) -> None:
     """Make `root` hold a copy of the mailbox. Raises: RunEnded."""
     listed = listed_folders(session)
     wanted = wanted_of(listed, source)
@@ -136,7 +136,7 @@ def wanted_of(found: list[Folder], source: SourceSpec) -> list[Folder]:
 class _Copy:
     """The copy of one folder."""
 
-    def __init__(self, session: Session, folder: Folder, maildir: Maildir, found: Fetched) -> None:
+    def __init__(self, session: Session, folder: Folder, maildir: Maildir, found: FetchProgress) -> None:
         self._session, self._folder, self._maildir, self._found = session, folder, maildir, found
 
     def update(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engines.base import BackupTask, RunEnded, Stalled, Verdict
+from engines.base import BackupTask, RunEnded, RunStalled, Verdict
 from engines.dumps import Dump, DumpEngine
 from engines.engine import EngineRun
 from engines.mariadb.catalogue import FACT, QUERIES, MariadbCatalogue, listed
@@ -22,7 +22,7 @@ from engines.mariadb.lock_limit import ASK, LockLimit
 from engines.mariadb.reading import DumpContents, read
 from engines.mariadb.verdicts import NOT_WRITABLE, WAITS, errors_of, judge_dump, judge_forced, number_of
 from external.processes.programs import find_mariadb_program
-from external.processes.runner import Ended, StopSignal
+from external.processes.runner import ProgramEnd, StopSignal
 
 DATABASE, GLOBALS, PROPERTIES = "database.sql", "globals.sql", "database.json"
 FORCE = "--force"
@@ -59,7 +59,7 @@ class MariadbDumpEngine(DumpEngine):
         task, program = dump.task, find_mariadb_program("mariadb-dump")
         with option_file(task.source) as (option, descriptor):
 
-            def start(*arguments: str, alive: Callable[[], object]) -> Ended:
+            def start(*arguments: str, alive: Callable[[], object]) -> ProgramEnd:
                 return dump.start((program, option, *arguments), NO_HOME, sign_of_life=alive, inherited=(descriptor,))
 
             catalogue = _look(dump, option, descriptor)
@@ -69,7 +69,7 @@ class MariadbDumpEngine(DumpEngine):
             try:
                 limit = LockLimit(dump.grows, lambda: _wait_of(dump, option, descriptor))
                 said = judge_forced(start(*arguments, alive=limit), task)
-            except Stalled as error:
+            except RunStalled as error:
                 raise RunEnded(error.verdict, f"{error}{WAITS}") from None
             warnings = (*catalogue.warnings(with_history=bool(history)), *said)
             contents = _read(file, dump)
@@ -117,7 +117,7 @@ def _wait_of(run: EngineRun, option: str, descriptor: int) -> list[str]:
     """The seconds for which the dump has been waiting for a lock; empty if it does not wait, or that is not known."""
     found = list[str]()
     argv = (find_mariadb_program("mariadb"), option, *CLIENT, "--", run.task.source.path)
-    with suppress(Stalled):
+    with suppress(RunStalled):
         run.start(argv, NO_HOME, given=ASK.encode(), on_line=found.append, inherited=(descriptor,))
     return [line.removeprefix(FACT) for line in found if line.startswith(FACT)]
 
@@ -139,7 +139,7 @@ def _compare(catalogue: MariadbCatalogue, contents: DumpContents, said: tuple[st
     return (NOT_IN_DUMP.format(listed(missing)),) if missing else ()
 
 
-def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
+def _dump_globals(dump: Dump, start: Callable[..., ProgramEnd]) -> tuple[str, ...]:
     """Dump the server's accounts. Returns warnings: a database without its server's accounts is still a backup."""
     file = dump.new_file(GLOBALS)
     try:
@@ -150,7 +150,7 @@ def _dump_globals(dump: Dump, start: Callable[..., Ended]) -> tuple[str, ...]:
             return (WITHOUT_SOME,) if numbers else ()
         if NOT_WRITABLE.search(message):
             judge_dump(ended, dump.task)
-    except Stalled as error:
+    except RunStalled as error:
         message = str(error)
     dump.leave_out(GLOBALS)
     reason = message.rpartition("': ")[2]  # behind the query, which it repeats

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from engines.base import BackupTask, RunEnded, Verdict
 from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, judge, message_of
-from external.processes.runner import Ended
+from external.processes.runner import ProgramEnd
 
 NUMBER = re.compile(r"\berror:? \(?(\d{4,5})\b|\((\d{4,5})\)$", re.IGNORECASE)
 NOISE = re.compile(r"^(Warning: |---).*")
@@ -44,7 +44,7 @@ WAITS = "; if a table is locked, SHOW PROCESSLIST names who waits for a table me
 NOT_ENCRYPTED = "no encrypted connection was made: see the options sslmode and sslrootcert"
 
 
-def judge_dump(ended: Ended, task: BackupTask) -> None:
+def judge_dump(ended: ProgramEnd, task: BackupTask) -> None:
     """Judge the exit of a program. Raises: RunEnded, unless it succeeded."""
     no_database = f"there is no database {task.source.path!r}: check the source's path"
     meanings = (
@@ -64,7 +64,7 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
     judge(ended, "the program", message, meanings)
 
 
-def judge_forced(ended: Ended, task: BackupTask) -> tuple[str, ...]:
+def judge_forced(ended: ProgramEnd, task: BackupTask) -> tuple[str, ...]:
     """Judge, like `judge_dump`, the exit of a program that continues after an error. Returns its messages about single
     objects, each of which is left out or damaged; an error that concerns all of them is raised.
     """
@@ -87,6 +87,6 @@ def number_of(message: str) -> int:
     return int(found[1] or found[2]) if found else 0
 
 
-def errors_of(ended: Ended) -> str:
+def errors_of(ended: ProgramEnd) -> str:
     """The program's errors in one line."""
     return message_of(ended, NOISE)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from external.processes.runner import Ended
+from external.processes.runner import ProgramEnd
 
 SQL = (Path(__file__).with_name("sql") / "catalogue.sql").read_bytes()
 PSQL = ("--no-psqlrc", "--no-password", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1")
@@ -130,7 +130,7 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(list(names)[:SHOWN]) + (f", … ({len(names)} in all)" if len(names) > SHOWN else "")
 
 
-def asked(ask: Callable[[Callable[[str], None]], Ended]) -> tuple[PostgresqlCatalogue, Ended | None]:
+def asked(ask: Callable[[Callable[[str], None]], ProgramEnd]) -> tuple[PostgresqlCatalogue, ProgramEnd | None]:
     """The catalogue as psql returns it. `ask`: runs psql with `SQL`, and passes each line to its argument. Also returns
     how psql ended; None if it was ended because the server sends without end.
     """

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from external.processes.runner import Ended
+from external.processes.runner import ProgramEnd
 
 MOST = 3
 """The most tables that are left out; each makes the dump start over."""
@@ -20,7 +20,7 @@ NOT_KEPT = (
 )
 
 
-def dump_what_can_be_read(dump: Callable[..., Ended]) -> tuple[Ended, list[str]]:
+def dump_what_can_be_read(dump: Callable[..., ProgramEnd]) -> tuple[ProgramEnd, list[str]]:
     """Run pg_dump, and again without the rows of each table that is damaged. `dump` takes additional arguments. Returns
     how its last run ended, and what was left out, in sentences.
     """
@@ -34,7 +34,7 @@ def dump_what_can_be_read(dump: Callable[..., Ended]) -> tuple[Ended, list[str]]
         warnings.append(NOT_KEPT.format(table, why))
 
 
-def damaged_in(ended: Ended) -> tuple[str, str]:
+def damaged_in(ended: ProgramEnd) -> tuple[str, str]:
     """The table at which pg_dump ended, as SQL writes it, and the server's message; both empty if it
     ended otherwise.
     """

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from engines.addresses import addresses_of
-from engines.base import BackupTask, RunEnded, SourceSpec, Stalled, Verdict
+from engines.base import BackupTask, RunEnded, RunStalled, SourceSpec, Verdict
 from engines.cleartext import WITHOUT_TICKET, libpq_parameters
 from engines.dumps import NOT_WRITTEN, REFUSED, SILENT, Dump, DumpEngine, judge, message_of, messages_of
 from engines.engine import NOTHING, EngineRun
@@ -26,7 +26,7 @@ from engines.postgresql.counting import counting
 from engines.postgresql.damage import dump_what_can_be_read
 from engines.postgresql.properties import PROPERTIES
 from external.processes.programs import find_postgresql_program
-from external.processes.runner import Ended, StopSignal
+from external.processes.runner import ProgramEnd, StopSignal
 
 DATABASE, GLOBALS = "database.dump", "globals.sql"
 PASSWORDS = "pg_authid"
@@ -140,12 +140,12 @@ def _ask_catalogue(run: EngineRun) -> tuple[PostgresqlCatalogue, list[str]]:
     environment = connection_environment(run.task.source, run.task.connect_timeout)
     argv = (find_postgresql_program("psql"), *PSQL, _proof(run.task.source))
 
-    def ask(on_line: Callable[[str], None]) -> Ended:
+    def ask(on_line: Callable[[str], None]) -> ProgramEnd:
         return run.start(argv, environment, given=SQL, on_line=on_line)
 
     try:
         found, ended = asked(ask)
-    except Stalled as error:
+    except RunStalled as error:
         return PostgresqlCatalogue(), [UNKNOWN.format(error)]
     if ended is None:
         return found, [UNKNOWN.format("it sends rows without end")]
@@ -161,7 +161,7 @@ def _dump_globals(dump: Dump) -> tuple[str, ...]:
         arguments = globals_arguments(file, dump.task.source, passwords=passwords)
         try:
             ended = _start(dump, "pg_dumpall", *arguments, alive=dump.size)
-        except Stalled as error:
+        except RunStalled as error:
             message = str(error)
             break
         message = errors_of(ended)
@@ -180,7 +180,7 @@ def _keep_properties(dump: Dump) -> tuple[str, ...]:
     environment = connection_environment(dump.task.source, dump.task.connect_timeout)
     argv = (find_postgresql_program("psql"), *PSQL, _proof(dump.task.source))
 
-    def ask(on_line: Callable[[str], None]) -> Ended:
+    def ask(on_line: Callable[[str], None]) -> ProgramEnd:
         return dump.start(argv, environment, given=properties.SQL, on_line=on_line)
 
     file = dump.new_file(PROPERTIES)
@@ -198,7 +198,7 @@ def _start(
     alive: Callable[[], int] | None = None,
     inherited: tuple[int, ...] = (),
     more: Mapping[str, str] = NOTHING,
-) -> Ended:
+) -> ProgramEnd:
     """Run a program of PostgreSQL. `alive`: its sign of life; None if it shows no progress to watch. `more`: additions
     to its environment.
     """
@@ -264,7 +264,7 @@ def hosts_of(source: SourceSpec) -> dict[str, str]:
     return {"host": ",".join([source.address] * len(addresses)), "hostaddr": ",".join(addresses)}
 
 
-def judge_dump(ended: Ended, task: BackupTask) -> None:
+def judge_dump(ended: ProgramEnd, task: BackupTask) -> None:
     """Judge the exit of pg_dump; every error is exit code 1. Raises: RunEnded, unless it succeeded."""
     no_database = f"there is no database {task.source.path!r}: check the source's path"
     meanings = (
@@ -279,11 +279,11 @@ def judge_dump(ended: Ended, task: BackupTask) -> None:
     judge(ended, "pg_dump", errors_of(ended), meanings)
 
 
-def said(ended: Ended) -> tuple[str, ...]:
+def said(ended: ProgramEnd) -> tuple[str, ...]:
     """The messages of a program that succeeded, each with its details: warnings of the point."""
     return messages_of(ended, PREFIX, CONTINUED) if ended.exit_code == 0 else ()
 
 
-def errors_of(ended: Ended) -> str:
+def errors_of(ended: ProgramEnd) -> str:
     """The program's errors in one line, without its name."""
     return message_of(ended, PREFIX)

@@ -16,7 +16,7 @@ from engines.rclone.leftovers import Leftovers
 from engines.rclone.likeness import Likeness
 from engines.rclone.listing import Listing, gone_of, list_folder, list_remote
 from engines.rclone.local import Listed
-from engines.rclone.point import Making
+from engines.rclone.point import PointMaker
 from engines.rclone.run import RcloneRun
 from engines.rclone.transfer import Transfer
 from engines.results import failure
@@ -25,9 +25,9 @@ from storage import layout
 from storage.points import arrived, runs, sorting, sweeping
 from storage.points.entries import Entry
 from storage.points.manifests import Line
-from storage.points.runs import BaseGone, Begun
-from storage.points.sorting import Sorted
-from storage.points.store import Stopped, StorageFailed
+from storage.points.runs import BaseGone, BegunRun
+from storage.points.sorting import SortedItems
+from storage.points.store import StorageFailed, StorageStopped
 
 TRIES = 3
 """Tries of a run whose base is removed while it is at work."""
@@ -59,10 +59,10 @@ def back_up(run: RcloneRun) -> EngineResult:
 class _Backup:
     """One try to make a point. `opened`: closes its files."""
 
-    def __init__(self, run: RcloneRun, begun: Begun, opened: ExitStack) -> None:
+    def __init__(self, run: RcloneRun, begun: BegunRun, opened: ExitStack) -> None:
         self.run, self.begun, self.opened = run, begun, opened
         self.task, self.store = run.task, run.store
-        self.listing = Listing(opened.enter_context(Sorted()), run.task.reserve)
+        self.listing = Listing(opened.enter_context(SortedItems()), run.task.reserve)
         self.likeness = Likeness(run.task, run.stop)
         self.transfer = Transfer(run, begun, opened)
         self.wanted = self.transfer.wanted
@@ -80,7 +80,7 @@ class _Backup:
         except OSError:
             self._disown()
             raise
-        except (RunEnded, Stopped, StorageFailed) as error:
+        except (RunEnded, StorageStopped, StorageFailed) as error:
             if self.wanted.files and not isinstance(error, BaseGone):
                 self._leave()
             if not isinstance(error, RunEnded):
@@ -116,7 +116,7 @@ class _Backup:
 
     def _make_point(self, last: LastPoint) -> EngineResult:
         task, run, listing = self.task, self.run, self.listing
-        making = Making(task, self.store, self.comparison, self.transfer.problems, self._gone())
+        making = PointMaker(task, self.store, self.comparison, self.transfer.problems, self._gone())
         entries = making.entries(self.transfer.brought)
         if self.wanted.files or self.wanted.asked or listing.exceptions:
             # the header, which comes first, says whether there are exceptions among them
@@ -168,7 +168,7 @@ class _Backup:
         take, they may be whole in memory alone. The mark is removed first.
         """
         store, folder = self.store, self.task.folder
-        with suppress(Stopped, StorageFailed, OSError):
+        with suppress(StorageStopped, StorageFailed, OSError):
             runs.end(store, folder, self.begun.name)
             for each in self.wanted.folders:
                 store.delete(f"{layout.files_path(folder)}/{each}")
@@ -179,13 +179,13 @@ class _Backup:
         """
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)
-        with suppress(Stopped, StorageFailed, OSError):
+        with suppress(StorageStopped, StorageFailed, OSError):
             arrived.of_runs(store, self.task.folder, [self.begun.name])
             if self.task.location.directory:
                 runs.note_flushed(store, self.task.folder, self.begun.name)
 
 
-def _said(making: Making) -> list[str]:
+def _said(making: PointMaker) -> list[str]:
     if not making.exceptions:
         return []
     number = making.exceptions

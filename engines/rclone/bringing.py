@@ -24,7 +24,7 @@ from storage.points.batches import OF_A_LIST
 from storage.points.entries import Entry
 from storage.points.files import is_time_of, nanoseconds
 from storage.points.manifests import Line
-from storage.points.sorting import Sorted
+from storage.points.sorting import SortedItems
 from storage.points.store import Store
 
 ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
@@ -108,12 +108,12 @@ class WantedFiles:
 
 
 @dataclass
-class Came:
+class BroughtFiles:
     """The files in the folders of a run: those of the first folder, sorted; those of the others, which hold few, by
     place.
     """
 
-    first: Sorted[tuple[str, Arrived]]
+    first: SortedItems[tuple[str, Arrived]]
     others: dict[str, Arrived] = field(default_factory=dict)
 
     @property
@@ -171,7 +171,7 @@ def check(judgement: Judgement) -> None:
         raise RunEnded(judgement.verdict, judgement.text)
 
 
-def look(store: Store, folder: str, run: str, folders: Iterable[str], came: Came) -> None:
+def look(store: Store, folder: str, run: str, folders: Iterable[str], came: BroughtFiles) -> None:
     """List the files in the folders of a run."""
     main = layout.folder_of(run)
 
@@ -197,7 +197,9 @@ def is_as_wanted(found: Arrived, entry: Entry) -> bool:
     return False
 
 
-def with_arrived(items: Iterable[Item | Line], came: Came, run: str) -> Iterator[tuple[Item | Line, Arrived | None]]:
+def with_arrived(
+    items: Iterable[Item | Line], came: BroughtFiles, run: str
+) -> Iterator[tuple[Item | Line, Arrived | None]]:
     """Each item, with the file that was brought for it; None if none was."""
     main, found = layout.folder_of(run), iter(came.first)
     at = next(found, None)

@@ -13,7 +13,7 @@ silent is unavailable. One without its directory, or an S3 prefix that holds not
 from pathlib import Path
 from typing import Any
 
-from engines.base import BackupTask, EngineResult, RunEnded, Stalled, Verdict
+from engines.base import BackupTask, EngineResult, RunEnded, RunStalled, Verdict
 from engines.engine import Engine, OnProgress
 from engines.rclone import bringing
 from engines.rclone.backup import back_up
@@ -50,7 +50,7 @@ class RcloneEngine(Engine):
                 check_marker(task.source, run.ask)
                 entries = run.count_top()
             except RunEnded as error:
-                if error.verdict is not Verdict.STOPPED and not isinstance(error, Stalled):
+                if error.verdict is not Verdict.STOPPED and not isinstance(error, RunStalled):
                     raise
                 text = f"its topmost folder was not listed in time ({run.entries:,} entries so far)"
                 raise RunEnded(Verdict.UNAVAILABLE, text) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points import manifests
 from storage.points.manifests import Entry, ManifestDamaged
-from storage.points.runs import Begun
+from storage.points.runs import BegunRun
 from storage.points.store import StorageFailed, Store
 
 LOST = (
@@ -38,10 +38,10 @@ class LastPoint:
         return manifests.parsed(line, self.file or Path())
 
 
-class Coming:
+class PointFetch:
     """A point that is being fetched."""
 
-    def __init__(self, store: Store, folder: str, begun: Begun, file: Path) -> None:
+    def __init__(self, store: Store, folder: str, begun: BegunRun, file: Path) -> None:
         self._store, self._folder, self._begun, self._file = store, folder, begun, file
         self._thread = ThreadPoolExecutor(1)
         self._found = self._thread.submit(self._fetch)
@@ -71,10 +71,10 @@ class Coming:
 
 
 @contextmanager
-def coming(store: Store, folder: str, begun: Begun) -> Iterator[Coming]:
+def coming(store: Store, folder: str, begun: BegunRun) -> Iterator[PointFetch]:
     """The point before a run, for as long as the block lasts."""
     with tempfile.TemporaryDirectory() as scratch:
-        found = Coming(store, folder, begun, Path(scratch) / "manifest")
+        found = PointFetch(store, folder, begun, Path(scratch) / "manifest")
         try:
             yield found
         finally:

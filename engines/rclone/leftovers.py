@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from engines.rclone.bringing import is_as_wanted
 from engines.rclone.comparing import Item, PathDecision, is_wanted
-from engines.rclone.misplaced import Unexplained
+from engines.rclone.misplaced import UnexplainedFiles
 from storage import layout
 from storage.points import arrived, runs
 from storage.points.arrived import Arrived
@@ -75,8 +75,8 @@ class Leftovers:
             else:
                 yield item
 
-    def _missing(self, planned: Iterator[Entry], found: Mapping[str, Arrived]) -> Unexplained:
-        missing = Unexplained(is_timed=self.store.location.directory is not None)
+    def _missing(self, planned: Iterator[Entry], found: Mapping[str, Arrived]) -> UnexplainedFiles:
+        missing = UnexplainedFiles(is_timed=self.store.location.directory is not None)
         for number, each in enumerate(planned):
             if number % BETWEEN_LOOKS == 0:
                 self.store.go_on()

@@ -20,9 +20,9 @@ from external.processes.rows import number, row_of, text
 from storage.folders import room
 from storage.places.rclone import NOT_FOUND, ROW
 from storage.points.bounds import LONGEST_PATH, is_nameable
-from storage.points.counted import Counted
+from storage.points.counted import CountedPaths
 from storage.points.entries import LEADS_ELSEWHERE, Entry, head_of, is_readable, is_sound
-from storage.points.sorting import Sorted
+from storage.points.sorting import SortedItems
 from storage.points.store import path_list
 
 DOT = "\uff0e"
@@ -61,11 +61,11 @@ class Listing:
     that no backup of such a source keeps; `untold`: things of that sort that may or may not be there.
     """
 
-    found: Sorted[Listed]
+    found: SortedItems[Listed]
     reserve: float = 0.0
     exceptions: dict[str, str] = field(default_factory=dict)
-    notes: Counted = field(default_factory=Counted)
-    not_kept: Counted = field(default_factory=Counted)
+    notes: CountedPaths = field(default_factory=CountedPaths)
+    not_kept: CountedPaths = field(default_factory=CountedPaths)
     untold: str = ""
     users: set[int] = field(default_factory=set)
     groups: set[int] = field(default_factory=set)

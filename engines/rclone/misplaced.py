@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
-from engines.rclone.bringing import Came, Problems, is_as_wanted
+from engines.rclone.bringing import BroughtFiles, Problems, is_as_wanted
 from engines.rclone.comparing import Item, is_wanted
 from storage import layout
 from storage.points.arrived import Arrived
@@ -35,7 +35,7 @@ SECONDS = 2
 """The most seconds between two times that may be the same, as file systems cut them."""
 
 
-def strays(items: Iterable[Item | Line], came: Came, run: str) -> Iterator[tuple[str, Arrived]]:
+def strays(items: Iterable[Item | Line], came: BroughtFiles, run: str) -> Iterator[tuple[str, Arrived]]:
     """The files in the folders of a run for which no item asked, by place."""
     main, others = layout.folder_of(run), dict(came.others)
 
@@ -74,7 +74,7 @@ def is_refused(path: str, refused: Collection[str]) -> bool:
     return bool(path)
 
 
-class Unexplained:
+class UnexplainedFiles:
     """The sizes and times of missing files, without those that a file which was not asked for can be. Empty files are
     all the same, and are left out. `is_timed`: True if the repository's times are known.
     """

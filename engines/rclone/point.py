@@ -32,7 +32,7 @@ CAPABILITY = "security.capability"
 
 
 @dataclass
-class Making:
+class PointMaker:
     """The making of a point. `problems`: why files were not copied; `gone`: the paths that the source says are gone.
     `failed`: files that were to be brought, and did not come. `notes`: other facts that users must know.
     """
@@ -58,7 +58,7 @@ class Making:
         self._since = int(self.task.started_at.timestamp()) * 10**9 - DOUBTFUL_FOR
 
     def entries(self, items: Iterator[tuple[Item | Line, Arrived | None]]) -> Iterator[Entry | Line]:
-        """The entries of the point, sorted by path. Raises: Stopped; what the reader of the previous
+        """The entries of the point, sorted by path. Raises: StorageStopped; what the reader of the previous
         manifest raises.
         """
         while piece := list(islice(items, TOGETHER)):

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import IO
 
 from engines.rclone import bringing, misplaced
-from engines.rclone.bringing import Came, Lists, Problems, WantedFiles, is_as_wanted
+from engines.rclone.bringing import BroughtFiles, Lists, Problems, WantedFiles, is_as_wanted
 from engines.rclone.comparing import Item, is_wanted, packed, unpacked
 from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
@@ -15,8 +15,8 @@ from storage import layout
 from storage.points import runs, sorting
 from storage.points.arrived import Arrived
 from storage.points.manifests import Line
-from storage.points.runs import Begun
-from storage.points.sorting import Sorted
+from storage.points.runs import BegunRun
+from storage.points.sorting import SortedItems
 from storage.points.store import StorageFailed
 
 ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
@@ -34,11 +34,11 @@ class Transfer:
     no try has stored; `warnings`: other facts about it.
     """
 
-    def __init__(self, run: RcloneRun, begun: Begun, opened: ExitStack) -> None:
+    def __init__(self, run: RcloneRun, begun: BegunRun, opened: ExitStack) -> None:
         self.run, self.begun, self.opened = run, begun, opened
         self.task, self.store = run.task, run.store
         self.wanted = WantedFiles(begun.name, Lists(opened), run.task.source.kind == "local")
-        self.came, self.problems = Came(opened.enter_context(Sorted())), Problems()
+        self.came, self.problems = BroughtFiles(opened.enter_context(SortedItems())), Problems()
         self.refused = set[str]()
         self.warnings: list[str] = []
         self.lacking = 0
@@ -110,7 +110,7 @@ class Transfer:
         """
         problems, run = self.problems, self.begun.name
         there = dict(misplaced.strays(self.items, self.came, run))
-        missing = misplaced.Unexplained(is_timed=self.store.location.directory is not None)
+        missing = misplaced.UnexplainedFiles(is_timed=self.store.location.directory is not None)
         for item, found in self.brought:
             if (
                 found is None
@@ -175,7 +175,7 @@ class Transfer:
                 self.store.delete(layout.files_path(self.task.folder), places)
 
     def _look_again(self) -> None:
-        self.came = Came(self.opened.enter_context(Sorted()))
+        self.came = BroughtFiles(self.opened.enter_context(SortedItems()))
         self._look()
 
     def _look(self) -> None:
@@ -186,7 +186,7 @@ class Transfer:
         self.draft = self.opened.enter_context(sorting.written(map(packed, self._counted(items))))
 
     def _counted(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
-        """The items, with a check for a stop every now and then. Raises: Stopped."""
+        """The items, with a check for a stop every now and then. Raises: StorageStopped."""
         waiting = iter(items)
         while piece := list(islice(waiting, BETWEEN_LOOKS)):
             self.store.go_on()

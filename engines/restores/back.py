@@ -25,13 +25,21 @@ from storage.folders.beneath import Beneath
 from storage.places.location import Location
 from storage.places.rclone import expected, rows_to
 from storage.points.batches import batches
-from storage.points.files import Kept, differs, is_time_of, nanoseconds, path_in
+from storage.points.files import FileMatch, differs, is_time_of, nanoseconds, path_in
 from storage.points.manifests import Entry
 from storage.points.moving import TransferProgress
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
 from storage.restoring import into_folder, targets
-from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, Restoring, TargetFailed, Wish
+from storage.restoring.base import (
+    KEPT_TEXTS,
+    Report,
+    RestoreProgress,
+    RestoreRefused,
+    RunningRestore,
+    TargetFailed,
+    Wish,
+)
 from storage.restoring.into_folder import BATCH_FILES, SHOWN
 
 SCRATCH_BYTES = 2**30
@@ -63,7 +71,7 @@ def put_back(
         return _Back(wish, reaching, tree, source, target, on_step).run()
 
 
-class _Back(Restoring):
+class _Back(RunningRestore):
     def __init__(
         self,
         wish: Wish,
@@ -254,7 +262,8 @@ class ScratchBatch:
         with Beneath.opened(self._staged.resolve()) as staged:
             for entry in entries:
                 there = entry._replace(path=entry.place)
-                is_right = differs(there, staged, thorough=True, alive=self.back.ask) in (Kept.SAME, Kept.UNSURE)
+                match = differs(there, staged, thorough=True, alive=self.back.ask)
+                is_right = match in (FileMatch.SAME, FileMatch.UNSURE)
                 (ready if is_right else left).append(entry)
         while ready:
             ready = self._put(ready)

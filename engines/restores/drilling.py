@@ -24,7 +24,7 @@ from storage.folders.beneath import Beneath
 from storage.points import runs
 from storage.points.checking import GONE
 from storage.points.excepted import exceptions_of
-from storage.points.files import Kept, differs
+from storage.points.files import FileMatch, differs
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
@@ -45,7 +45,7 @@ space; `FILES`, the names of the files that belong to a dump, the database first
 
 
 @dataclass
-class Drilled:
+class DrillResult:
     """The part of a point that was restored and compared; the point holds `of_files`. `tables`: the rows of each.
 
     `notes`: the first things that a scratch server cannot have. `error`: why the point is not proved; empty if it is.
@@ -76,17 +76,17 @@ def drill(
     on_step: Callable[[RestoreProgress], None] = lambda step: None,
     newest: str = "",
     source_kind: str = "",
-) -> Drilled:
+) -> DrillResult:
     """Restore the newest point, or a sample of it, and compare; block until done. `newest`: the point that must be
     there: an older one proves nothing in its place. `source_kind`: as we know it, whatever the point says about itself.
 
-    Raises: StorageFailed when it cannot be tried; Stopped; what `into_folder.restore` raises.
+    Raises: StorageFailed when it cannot be tried; StorageStopped; what `into_folder.restore` raises.
     """
     points = runs.points(store, assignment)
     if not points:
         raise StorageFailed("the repository holds no point of it")
     if newest and newest not in points:
-        return Drilled(newest, of_files=0, error=GONE, lost=1)
+        return DrillResult(newest, of_files=0, error=GONE, lost=1)
     space = Space(Path(scratch.folder), scratch.reserve)
     # a separate cache: a manifest that was read earlier proves nothing about the one that is there now
     with _folder(Path(scratch.folder)) as folder, opened(store, assignment, points[-1], folder / "trees") as tree:
@@ -96,11 +96,11 @@ def drill(
             try:
                 sample = loading.files_in(tree, kind.FILES)
             except RestoreRefused as error:
-                return Drilled(points[-1], tree.total()[0], error=str(error))
+                return DrillResult(points[-1], tree.total()[0], error=str(error))
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)
         report = into_folder.restore(Wish(assignment, points[-1], files, paths), store, folder / "trees", on_step)
-        done = Drilled(points[-1], tree.total()[0], **asdict(exceptions_of(tree)))
+        done = DrillResult(points[-1], tree.total()[0], **asdict(exceptions_of(tree)))
         wrong = _compare(tree.below("") if sample is None else sample, files, store, done)
         if wrong:
             done.lost = len(wrong)
@@ -133,7 +133,7 @@ def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
     return sample
 
 
-def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store, done: Drilled) -> list[str]:
+def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store, done: DrillResult) -> list[str]:
     """Count the files that came back. Returns those that did not, or came back different."""
     wrong = []
     with Beneath.opened(folder) as opened_folder:
@@ -142,7 +142,7 @@ def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store,
                 continue
             done.files, done.size = done.files + 1, done.size + entry.size
             found = differs(entry, opened_folder, thorough=True, alive=store.go_on)
-            if found in (Kept.MISSING, Kept.OTHER):
+            if found in (FileMatch.MISSING, FileMatch.OTHER):
                 wrong.append(f"{entry.path}: {found.value} came back")
     return wrong
 

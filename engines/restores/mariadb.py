@@ -33,13 +33,13 @@ from engines.restores.maria.renamed import moved
 from engines.restores.maria.steps import failures_of, load, not_loaded
 from engines.restores.maria.target import MariadbTarget
 from engines.restores.pg import leftover
-from engines.restores.pg.steps import Loaded
+from engines.restores.pg.steps import LoadResult
 from engines.restores.scratch import KEPT, NAME, Database, Scratch, ScratchServer
 from engines.restores.terms import USUAL, Terms, foreseen, needs_trust
 from external.processes.programs import find_mariadb_program
 from external.processes.rows import row_of
-from external.processes.runner import Ended
-from storage.points.store import Stopped, Store
+from external.processes.runner import ProgramEnd
+from storage.points.store import StorageStopped, Store
 from storage.points.trees import opened
 from storage.restoring import into_folder
 from storage.restoring.base import Report, RestoreProgress, RestoreRefused, TargetFailed, Wish
@@ -103,7 +103,7 @@ def create(
     asked, and the things that would be left out are named as failed. The client that loads it is the worker's, whatever
     the `loader`: it reads SQL and no other files.
 
-    Raises: RestoreRefused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
+    Raises: RestoreRefused for a name that is taken; StorageFailed, StorageStopped, OSError, ProgramMissing.
     """
     name = str(wish.target)
     server = AtSource(source, store)
@@ -135,7 +135,7 @@ def _needs(wish: Wish, store: Store, cache: Path, folder: Path) -> dict[str, Any
     return needs if isinstance(needs, dict) else {}
 
 
-def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str, terms: Terms = USUAL) -> Loaded:
+def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str, terms: Terms = USUAL) -> LoadResult:
     """Make the database and load the dump. `left_by`: the token of a restore that was interrupted. Raises: the same as
     `create`.
     """
@@ -162,7 +162,9 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
         server.ask(f"DROP TABLE {name_of(name)}.{UNFINISHED};")
     except BaseException as error:
         whose = [""]
-        with suppress(TargetFailed, RestoreRefused, Stopped):  # if the server went away, the first error reports it
+        with suppress(
+            TargetFailed, RestoreRefused, StorageStopped
+        ):  # if the server went away, the first error reports it
             if (whose := server.ask(is_mine)) == ["1"]:
                 server.ask(drop)
         if whose == ["0"] and isinstance(error, TargetFailed):  # the account that loads has gone with it
@@ -192,7 +194,7 @@ def _properties(files: Path, report: Report) -> str:
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
-    """Restore the dump that is in `files`, with a server in `folder`. Raises: StorageFailed, Stopped, OSError,
+    """Restore the dump that is in `files`, with a server in `folder`. Raises: StorageFailed, StorageStopped, OSError,
     ProgramMissing.
     """
     server = _Scratch(folder / "data", scratch, space, store)
@@ -243,10 +245,10 @@ class _Scratch(ScratchServer):
         done.notes = done.notes[:KEPT]
         return done
 
-    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> ProgramEnd:
         return self._client(on_line, given="\n".join(statements).encode(errors="surrogateescape"))
 
-    def _client(self, on_line: Callable[[str], None], **given: Any) -> Ended:
+    def _client(self, on_line: Callable[[str], None], **given: Any) -> ProgramEnd:
         where = f"--socket={self.socket_folder()}/{SOCKET}"
         options = ("--no-defaults", "--protocol=socket", where, f"--user={NAME}", *CLIENT, "--force", NAME)
         return self.run((find_mariadb_program("mariadb"), *options), on_line, **given)

@@ -21,7 +21,7 @@ from engines.restores import loading
 from engines.restores.pg import databases, leftover, proving, roles
 from engines.restores.pg.connections import connected
 from engines.restores.pg.databases import Properties
-from engines.restores.pg.filling import Filling
+from engines.restores.pg.filling import DumpRestore
 from engines.restores.pg.target import PostgresqlTarget
 from engines.restores.scratch import Scratch
 from engines.restores.terms import USUAL, Terms, foreseen
@@ -53,7 +53,7 @@ def create(
     asked, and the things that would be left out are named as failed. `loader`: the account and the programs that load
     it.
 
-    Raises: RestoreRefused for a name that is taken; StorageFailed, Stopped, OSError, ProgramMissing.
+    Raises: RestoreRefused for a name that is taken; StorageFailed, StorageStopped, OSError, ProgramMissing.
     """
     import psycopg
 
@@ -78,7 +78,7 @@ def create(
                 return report
             made = _make_roles(server, fetched.target, report, terms)
             with loading.opened(fetched.target, DATABASE) as dump:
-                loaded = Filling(server, source, store, dump, asked.like, loader, terms).make(name)
+                loaded = DumpRestore(server, source, store, dump, asked.like, loader, terms).make(name)
     except psycopg.Error as error:
         if _is_final(error):
             raise RestoreRefused(f"{source.name}: {first_line(error)}") from None

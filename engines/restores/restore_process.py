@@ -11,7 +11,7 @@ from typing import Any
 from engines.at_repositories.work import Stop, check_there
 from engines.base import RunEnded, SourceSpec
 from engines.restores import back, drilling
-from engines.restores.drilling import DATABASES, Drilled
+from engines.restores.drilling import DATABASES, DrillResult
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
 from external.processes.programs import ProgramMissing
@@ -22,7 +22,7 @@ from storage.places.locks import Busy
 from storage.points import runs
 from storage.points.known import Known
 from storage.points.manifests import ManifestDamaged
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.points.trees import opened, versions_of
 from storage.recover.instructions import LOST
 from storage.restoring import into_folder
@@ -117,7 +117,7 @@ def create_database(
 
 
 @at_store
-def drill(store: Store, assignment: str, scratch: dict[str, Any], newest: str, source_kind: str) -> Drilled:
+def drill(store: Store, assignment: str, scratch: dict[str, Any], newest: str, source_kind: str) -> DrillResult:
     """Restore the newest point into scratch space, and compare."""
     return drilling.drill(store, assignment, Scratch(**scratch), _say_step, newest, source_kind)
 
@@ -133,7 +133,7 @@ _NAMES = ("points", "index", "versions", "restore", "fetch", "put_back", "create
 PROGRAM = Program(
     __name__,
     dict.fromkeys(_NAMES, __name__),
-    {"failed here": TargetFailed, "refused": RestoreRefused, "stopped": Stopped, "failed": StorageFailed},
+    {"failed here": TargetFailed, "refused": RestoreRefused, "stopped": StorageStopped, "failed": StorageFailed},
 )
 
 

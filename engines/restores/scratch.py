@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 
 from engines.limits import Space
 from external.processes import runner
-from external.processes.runner import Command, Ended, Ending
-from storage.points.store import Stopped, Store
+from external.processes.runner import Command, EndReason, ProgramEnd
+from storage.points.store import StorageStopped, Store
 from storage.restoring.base import TargetFailed
 
 NAME = "backupsched_drill"
@@ -37,14 +37,14 @@ def ran(
     on_line: Callable[[str], None] = lambda line: None,
     sign_of_life: Callable[[], object] | None = None,
     **how: Any,
-) -> Ended:
-    """Run a program until it exits, however long it is silent. `how`: other fields of its `Command`. Raises: Stopped,
-    OSError.
+) -> ProgramEnd:
+    """Run a program until it exits, however long it is silent. `how`: other fields of its `Command`. Raises:
+    StorageStopped, OSError.
     """
     command = Command(argv, environment, stall_timeout=math.inf, grace=store.grace, **how)
     ended = runner.run(command, stop=store.stop, on_line=on_line, sign_of_life=sign_of_life)
-    if ended.ending is Ending.STOPPED:
-        raise Stopped
+    if ended.ending is EndReason.STOPPED:
+        raise StorageStopped
     return ended
 
 
@@ -77,7 +77,8 @@ class Database:
 
 @dataclass
 class ScratchServer:
-    """One kind of server, with its data in `data`. Its methods raise TargetFailed, Stopped, OSError, ProgramMissing.
+    """One kind of server, with its data in `data`. Its methods raise TargetFailed, StorageStopped, OSError,
+    ProgramMissing.
 
     Each kind defines how its programs find it, and how it is asked.
     """
@@ -93,7 +94,7 @@ class ScratchServer:
     def environment(self) -> Mapping[str, str]:
         raise NotImplementedError
 
-    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> ProgramEnd:
         """Run statements as the account that restores."""
         raise NotImplementedError
 
@@ -165,7 +166,7 @@ class ScratchServer:
         on_line: Callable[[str], None] = lambda line: None,
         more: tuple[int, ...] = (),
         **given: Any,
-    ) -> Ended:
+    ) -> ProgramEnd:
         """Run a program. `more`: file descriptors that stay open in it; `given`: other fields of its `Command`, such as
         its standard input.
         """

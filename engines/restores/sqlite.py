@@ -100,7 +100,7 @@ def _put(scratch: Beneath, home: Beneath, file: Path, source: str) -> None:
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
-    """Check the database that is in `files`. Raises: Stopped, OSError."""
+    """Check the database that is in `files`. Raises: StorageStopped, OSError."""
     alone, program = folder / "database", Path(PROGRAM[-1])
     alone.mkdir(mode=0o700)
     with loading.opened(files, DATABASE) as database:

@@ -14,7 +14,7 @@ from engines.base import BackupTask, RunEnded, Verdict
 from engines.dumps import Dump, DumpEngine
 from engines.engine import EngineRun
 from external.processes.orders import NoAnswer, Order
-from external.processes.runner import Ended, StopSignal
+from external.processes.runner import ProgramEnd, StopSignal
 from external.processes.serving import Program
 
 DATABASE = "database.sqlite"
@@ -84,7 +84,7 @@ def new_order(tables: dict[str, int] | None = None) -> Order:
     return Order(Program(__name__, {}, {"failed": DatabaseFailed}), "", {}, take=take)
 
 
-def answer_of(order: Order, ended: Ended, path: str, *, in_its_words: bool = True) -> dict[str, Any]:
+def answer_of(order: Order, ended: ProgramEnd, path: str, *, in_its_words: bool = True) -> dict[str, Any]:
     """The program's findings in the file at `path`. `in_its_words`: True if SQLite's message may be shown, and not only
     the name of its error. Raises: RunEnded.
     """

@@ -28,7 +28,7 @@ from typing import Any
 from external import guarded
 from external.processes import runner
 from external.processes.rows import row_of, text
-from external.processes.runner import Command, Ended, Ending, StopSignal
+from external.processes.runner import Command, EndReason, ProgramEnd, StopSignal
 from external.processes.serving import ANSWER, ARGUMENTS, KEEP, KEPT, NOT_KEPT, RAISED, UNKNOWN, Program, plain
 from external.redaction import redacted
 
@@ -50,17 +50,17 @@ def argv_of(module: str) -> tuple[str, ...]:
 class NoAnswer(Exception):
     """A child has `ended` without an answer. The message is its last output, in one line."""
 
-    def __init__(self, ended: Ended, text: str) -> None:
+    def __init__(self, ended: ProgramEnd, text: str) -> None:
         super().__init__(text)
         self.ended = ended
 
     @property
     def is_stopped(self) -> bool:
-        return self.ended.ending is Ending.STOPPED
+        return self.ended.ending is EndReason.STOPPED
 
     @property
     def is_silent(self) -> bool:
-        return self.ended.ending is Ending.STALLED
+        return self.ended.ending is EndReason.STALLED
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Order:
         elif found:
             self.take(found)
 
-    def answer(self, ended: Ended) -> Any:
+    def answer(self, ended: ProgramEnd) -> Any:
         """The answer, once its process has ended. Raises: the exception that the child has raised; NoAnswer."""
         for answer in self.answers:
             if ANSWER in answer:

@@ -33,7 +33,7 @@ READS_AFTER_EXIT = 100
 LINE_LIMIT = 65_536
 """Longer lines are cut to this number of bytes: the rest is read and dropped."""
 KEPT_LINES = 50
-"""The most lines in `Ended`, each cut to `LINE_LIMIT`."""
+"""The most lines in `ProgramEnd`, each cut to `LINE_LIMIT`."""
 LEFT_AFTER_SECONDS = 1.0
 """A program that SIGKILL has not ended by then sleeps in the kernel."""
 
@@ -49,7 +49,7 @@ class StopSignal(Protocol):
     def is_set(self) -> bool: ...
 
 
-class Ending(Enum):
+class EndReason(Enum):
     """Reasons why a program ended."""
 
     EXITED = "exited by itself"
@@ -86,12 +86,12 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramEnd:
     """The end of a program. `exit_code` is negative for a signal, also of a program that was left behind; `last_lines`
     are bounded in number and length.
     """
 
-    ending: Ending
+    ending: EndReason
     exit_code: int
     last_lines: tuple[str, ...] = ()
 
@@ -102,7 +102,7 @@ def run(
     stop: StopSignal,
     on_line: Callable[[str], None] = lambda line: None,
     sign_of_life: Callable[[], object] | None = None,
-) -> Ended:
+) -> ProgramEnd:
     """Run a program until it ends; block that long.
 
     `on_line` gets each line of output without its end. `sign_of_life` returns a value that changes as long as the
@@ -112,7 +112,7 @@ def run(
     Raises: OSError if the program cannot be started; the errors of the callbacks.
     """
     if stop.is_set():
-        return Ended(Ending.STOPPED, -command.polite_signal)
+        return ProgramEnd(EndReason.STOPPED, -command.polite_signal)
     process = _start(command)
     watch = _Watch(process, command, stop, on_line, sign_of_life)
     try:
@@ -121,10 +121,10 @@ def run(
         _signal_group(process, signal.SIGKILL)
         exit_code = _reap(process)
         watch.close()
-    if watch.ending is Ending.EXITED and exit_code == -command.polite_signal and stop.is_set():
+    if watch.ending is EndReason.EXITED and exit_code == -command.polite_signal and stop.is_set():
         # a signal that stops this process may reach the program as well, while it still is in the same process group
-        watch.ending = Ending.STOPPED
-    return Ended(watch.ending, exit_code, tuple(watch.kept))
+        watch.ending = EndReason.STOPPED
+    return ProgramEnd(watch.ending, exit_code, tuple(watch.kept))
 
 
 def program_environment(added: Mapping[str, str]) -> dict[str, str]:
@@ -205,7 +205,7 @@ class _Watch:
         self._alive_at = time.monotonic()
         self._last_sign: object = None
         self._kill_at = self._leave_at = float("inf")
-        self.ending = Ending.EXITED
+        self.ending = EndReason.EXITED
         self.kept: deque[str] = deque(maxlen=KEPT_LINES)
 
     def until_end(self) -> None:
@@ -244,9 +244,9 @@ class _Watch:
             self._on_line(line)
 
     def _end_if_it_must(self, now: float) -> None:
-        if self.ending is Ending.EXITED:
+        if self.ending is EndReason.EXITED:
             ending = self._reason_to_end(now)
-            if ending is not Ending.EXITED:
+            if ending is not EndReason.EXITED:
                 self.ending = ending
                 self._kill_at = now + self._command.grace
                 _signal_group(self._process, self._command.polite_signal)
@@ -254,15 +254,15 @@ class _Watch:
             self._kill_at, self._leave_at = float("inf"), now + LEFT_AFTER_SECONDS
             _signal_group(self._process, signal.SIGKILL)
 
-    def _reason_to_end(self, now: float) -> Ending:
+    def _reason_to_end(self, now: float) -> EndReason:
         if self._stop.is_set():
-            return Ending.STOPPED
+            return EndReason.STOPPED
         sign = self._sign_of_life()
         if sign != self._last_sign:
             self._last_sign, self._alive_at = sign, now
         elif now - self._alive_at >= self._command.stall_timeout:
-            return Ending.STALLED
-        return Ending.EXITED
+            return EndReason.STALLED
+        return EndReason.EXITED
 
 
 class LineSplitter:

@@ -45,7 +45,7 @@ redirect_stderr = true
 
 
 @dataclass(frozen=True)
-class Supervised:
+class SupervisedProcess:
     """One process: its name in messages, the arguments of this program, and the seconds that it takes to end."""
 
     name: str
@@ -57,7 +57,7 @@ HERE = (sys.executable, "-m", "backupsched")
 """This program, where it is installed or the current directory is its checkout."""
 
 
-def configuration(processes: Sequence[Supervised], home: Path, program: Sequence[str] = HERE) -> str:
+def configuration(processes: Sequence[SupervisedProcess], home: Path, program: Sequence[str] = HERE) -> str:
     """The text of supervisord's configuration; `home` takes its pid file. `program`: the command that starts this
     program.
     """
@@ -73,7 +73,7 @@ def configuration(processes: Sequence[Supervised], home: Path, program: Sequence
     return text
 
 
-def command(processes: Sequence[Supervised], home: Path, program: Sequence[str] = HERE) -> tuple[str, ...]:
+def command(processes: Sequence[SupervisedProcess], home: Path, program: Sequence[str] = HERE) -> tuple[str, ...]:
     """Write the configuration into the directory `home`, and return the command that supervises the processes.
 
     Raises: OSError.

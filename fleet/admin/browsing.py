@@ -38,7 +38,7 @@ from storage.points.trees import Tree
 PAGE = 200
 VERSIONS_PAGE = 60
 SHOWN_POINTS = 1000
-UNREADABLE = (ValueError, StorageFailed, ProgramMissing, process.Unfinished)
+UNREADABLE = (ValueError, StorageFailed, ProgramMissing, process.LookUnfinished)
 
 
 @dataclass

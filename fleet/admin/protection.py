@@ -22,7 +22,7 @@ from fleet.status import may_be
 from fleet.status.alike import failing_alike
 from fleet.status.conditions import DOUBTFUL
 from fleet.status.of_all import in_status
-from operations.admin.filters import Linked
+from operations.admin.filters import LinkedFilter
 from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
 from sources.models import Assignment, Copy, Policy
 
@@ -126,7 +126,7 @@ class StatusOfSourceFilter(StatusFilter):
         return queryset.filter(in_status(wanted, timezone.now())) if wanted else queryset
 
 
-class ErrorFilter(Linked):
+class ErrorFilter(LinkedFilter):
     """Sources that fail alike, the target of links on the home page."""
 
     title, parameter_name = "error", "error"

@@ -16,7 +16,7 @@ from declarations.unknown import no_such
 from external.formatting import moment
 from fleet.explaining.assignments import explain
 from fleet.explaining.history import explain_at
-from fleet.explaining.when import RNG, Expected, QueueSnapshot, snapshot
+from fleet.explaining.when import RNG, ExpectedStart, QueueSnapshot, snapshot
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations.backlog.reason import Code, Explanation, Reason
@@ -27,7 +27,7 @@ from sources.planning.names import KIND, REMOVAL, subject_of, subject_of_source
 
 
 @dataclass(frozen=True)
-class Explained:
+class SourceExplanation:
     """A source under a policy, and every reason why its backup does not run. Without a policy: the reasons of the
     source.
     """
@@ -44,13 +44,13 @@ class Explained:
 
 def explain_source(
     source: Source, now: datetime, *, policy: str | None = None, at: datetime | None = None
-) -> list[Explained]:
+) -> list[SourceExplanation]:
     """Explain a source, one entry for each policy by name; `policy`: that one alone; `at`: as it was then, not now.
 
     Raises: ValueError for a policy that it is not under, and an instant for which no history is kept.
     """
     if at is None and (found := _removal(source)):
-        return [Explained(None, Explanation(now, False, (found,)))]
+        return [SourceExplanation(None, Explanation(now, False, (found,)))]
     related = Assignment.objects.filter(source=source).select_related(
         "source", "policy__schedule", "policy__repository"
     )
@@ -63,17 +63,17 @@ def explain_source(
             raise ValueError(no_such("policy of this source", policy, names))
     if not assignments:
         reason = Reason(Code.UNPROTECTED, "it is in no policy, so it is never backed up")
-        return [Explained(None, Explanation(now, False, (reason,)))]
+        return [SourceExplanation(None, Explanation(now, False, (reason,)))]
     if at is not None:
-        return [Explained(str(each.policy), explain_at(each, at, now)) for each in assignments]
+        return [SourceExplanation(str(each.policy), explain_at(each, at, now)) for each in assignments]
     records = _records(assignments)
     return [
-        Explained(str(each.policy), explain(each, records.get(subject_of(each.pk)), now), _id_of(records, each))
+        SourceExplanation(str(each.policy), explain(each, records.get(subject_of(each.pk)), now), _id_of(records, each))
         for each in assignments
     ]
 
 
-def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> list[tuple[str, Expected]]:
+def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> list[tuple[str, ExpectedStart]]:
     """Policy → when its backup is expected to start, for each that the source is under; or why there is no estimate."""
     related = Assignment.objects.filter(source=source).select_related("policy__schedule")
     assignments = list(related.order_by("policy__schedule__name"))
@@ -84,7 +84,7 @@ def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> 
 
 def _expected(
     assignment: Assignment, record: BacklogRecord | None, seen: QueueSnapshot, rng: random.Random, go_on: GoOn
-) -> Expected:
+) -> ExpectedStart:
     if record is not None and record.status in UNFINISHED:
         return seen.expect(record, rng, go_on)
     due_at = assignment.next_backup_at
@@ -93,7 +93,7 @@ def _expected(
         if due_at and due_at > seen.state.now
         else "it is not on the backlog"
     )
-    return Expected(None, because=text)
+    return ExpectedStart(None, because=text)
 
 
 def _id_of(records: dict[str, BacklogRecord], assignment: Assignment) -> int | None:

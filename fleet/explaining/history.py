@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from external.durations import span
 from external.formatting import first_line, moment
-from fleet.explaining.timeline import Life, Span, Stretch, Tried, stretches
+from fleet.explaining.timeline import Life, PastAttempt, Span, Stretch, stretches
 from jobs import conf
 from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.states import UNFINISHED, AttemptOutcome, Status, WaitingFor
@@ -126,7 +126,7 @@ def _lives(assignment: Assignment, since: datetime, now: datetime) -> list[Life]
     for pk, begins, ends, status, trigger_at, started_at, queue, waiting_for, run_after in rows:
         tried = attempts[pk]
         if status == Status.RUNNING and started_at:
-            tried = [*tried, Tried(started_at, max(started_at, now), AttemptOutcome.RELEASED, queue == BACKUPS)]
+            tried = [*tried, PastAttempt(started_at, max(started_at, now), AttemptOutcome.RELEASED, queue == BACKUPS)]
         waits = None if waiting_for is None else WAITS[WaitingFor(waiting_for)]
         if waits == Code.ABSENT and tried:
             waits = None  # or put off, which its last attempt says
@@ -135,7 +135,7 @@ def _lives(assignment: Assignment, since: datetime, now: datetime) -> list[Life]
     return lives
 
 
-def _attempts(assignment: Assignment, records: Sequence[int], since: datetime) -> dict[int, list[Tried]]:
+def _attempts(assignment: Assignment, records: Sequence[int], since: datetime) -> dict[int, list[PastAttempt]]:
     kept = Attempt.objects.filter(Q(record__in=records), ended_at__gte=since).order_by("-ended_at")
     lines = Decision.objects.filter(kind=KIND, subject=subject_of(assignment.pk), at__gte=since)
     decided: dict[tuple[int | None, Any], tuple[str, str]] = {
@@ -143,11 +143,11 @@ def _attempts(assignment: Assignment, records: Sequence[int], since: datetime) -
         for line in lines.order_by("at")
         if line.what not in ("woken", "began", "moved")
     }
-    found = defaultdict[int, list[Tried]](list)
+    found = defaultdict[int, list[PastAttempt]](list)
     names = ("record_id", "number", "started_at", "ended_at", "outcome", "queue", "error")
     for record, number, begins, ends, outcome, queue, error in reversed(kept.values_list(*names)[:MOST_ATTEMPTS]):
         word, text = decided.get((record, number), ("", ""))
         why = first_line(error) if error else text.partition(": ")[2]
         why = "" if outcome in (AttemptOutcome.SUCCEEDED, AttemptOutcome.HANDOFF) else why
-        found[record].append(Tried(begins, ends, outcome, queue == BACKUPS, why, word))
+        found[record].append(PastAttempt(begins, ends, outcome, queue == BACKUPS, why, word))
     return found

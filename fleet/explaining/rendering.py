@@ -5,7 +5,7 @@ from typing import Any
 
 from declarations.surfaces.terminal import columns, one_line
 from external.formatting import moment
-from fleet.explaining import Explained
+from fleet.explaining import SourceExplanation
 from operations.backlog.rendering import reasons_view
 from sources.models import Source
 
@@ -17,7 +17,7 @@ def group_row(facts: dict[str, Any]) -> tuple[object, ...]:
     return facts["code"], facts["what"], f"{facts['number']:,}", ", ".join(facts["names"])
 
 
-def lines(source: Source, found: Sequence[Explained]) -> Iterator[str]:
+def lines(source: Source, found: Sequence[SourceExplanation]) -> Iterator[str]:
     """One heading for each policy, and one line for each reason."""
     for each in found:
         under = f" under {each.policy}" if each.policy else ""

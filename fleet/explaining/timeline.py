@@ -41,7 +41,7 @@ class Stretch:
         return f"{WHAT[self.code]}{f' ({self.why})' if self.why else ''}"
 
 
-class Tried(NamedTuple):
+class PastAttempt(NamedTuple):
     """An attempt. `decided`: the word of the log about its end, such as `held`; empty if that is no longer kept."""
 
     begins: datetime
@@ -60,7 +60,7 @@ class Life(NamedTuple):
     begins: datetime
     ends: datetime | None
     status: int
-    attempts: Sequence[Tried]
+    attempts: Sequence[PastAttempt]
     windowed: bool = True
     waits: Code | None = None
     ready_since: datetime | None = None
@@ -115,7 +115,7 @@ def _of_life(life: Life, closed: Sequence[Span], until: datetime) -> Iterator[St
     yield from _waited(Stretch(life.waits or code, now, ends, why), spans)
 
 
-def _after(tried: Tried) -> Code:
+def _after(tried: PastAttempt) -> Code:
     return DECIDED.get(tried.decided) or AFTER.get(AttemptOutcome(tried.outcome), Code.READY)
 
 

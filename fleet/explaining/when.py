@@ -58,7 +58,7 @@ SELECT asked.subject, count(*), count(*) FILTER (WHERE t.outcome = {AttemptOutco
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedStart:
     """The start of a record: the median of the runs, and the interval in which it is in nine tenths of them. `because`:
     why there is no estimate; empty if there is one.
     """
@@ -107,23 +107,23 @@ class QueueSnapshot:
     rated: Collection[int]
     stopped: str = ""
 
-    def expect(self, record: BacklogRecord, rng: random.Random, go_on: GoOn = for_ever) -> Expected:
+    def expect(self, record: BacklogRecord, rng: random.Random, go_on: GoOn = for_ever) -> ExpectedStart:
         """Estimate when `record` starts. `go_on` is called at each step; if it raises, there is no estimate."""
         try:
             if because := self._unqualified(record, go_on):
-                return Expected(record.pk, because=because)
+                return ExpectedStart(record.pk, because=because)
             drawn = [self._run(record.pk, rng, go_on) for _ in range(RUNS)]
         except ValueError as error:
-            return Expected(record.pk, because=str(error))
+            return ExpectedStart(record.pk, because=str(error))
         found = sorted(instant for instant in drawn if instant is not None)
         if len(found) < 0.9 * RUNS:
             share = several(RUNS - len(found), "run")
             text = f"in {share} of {RUNS} no unit is free for it while it waits, as far as durations are known"
-            return Expected(record.pk, because=text)
+            return ExpectedStart(record.pk, because=text)
         now = self.state.now
         seconds = interval([(each - now).total_seconds() for each in found], self._group(record))
         median, low, high = (now + timedelta(seconds=each) for each in (seconds.median, seconds.low, seconds.high))
-        return Expected(record.pk, median, low, high)
+        return ExpectedStart(record.pk, median, low, high)
 
     def _group(self, record: BacklogRecord) -> ForecastGroup:
         presence = self.presence.get(record.pk)

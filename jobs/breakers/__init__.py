@@ -30,7 +30,7 @@ from external.formatting import first_line
 from jobs import conf, decisions, order
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
+from jobs.outcomes import MAX_ERROR_LENGTH, BreakerTarget, ClaimedRecord, Failed, Held, Outcome, Released, Succeeded
 from jobs.prepared import storable, until_done
 from jobs.readying import make_ready, statement
 from jobs.retries import Rule, delay
@@ -63,7 +63,7 @@ FIRST_UNTRIED = statement(UNTRIED, order.IN_SQL)
 TRIED_LONGEST_AGO = statement(IN_ITS_WINDOW, "tried_at, id")
 WHATEVER_WAITS = statement(WAITS, order.IN_SQL)
 
-Results = Sequence[tuple[Claimed, Outcome]]
+Results = Sequence[tuple[ClaimedRecord, Outcome]]
 
 
 def open_breaker(key: Combinable) -> Subquery:
@@ -73,7 +73,7 @@ def open_breaker(key: Combinable) -> Subquery:
     return Subquery(Breaker.objects.filter(key=key, opened_at__isnull=False).values("pk"))
 
 
-def refusal(guarded: Guarded, record: Claimed) -> Held | None:
+def refusal(guarded: BreakerTarget, record: ClaimedRecord) -> Held | None:
     """The outcome of a handler in place of work, if the breaker of what it needs is open; None if it may work."""
     breaker = Breaker.objects.filter(key=key_of(guarded), opened_at__isnull=False).first()
     if breaker is None or breaker.trial_id == record.id:
@@ -131,7 +131,7 @@ def lock(results: Results, leases: Set[tuple[int, UUID]]) -> list[Breaker]:
 
 def judge(
     results: Results, leases: Set[tuple[int, UUID]], locked: list[Breaker], now: datetime
-) -> list[tuple[Claimed, Outcome]]:
+) -> list[tuple[ClaimedRecord, Outcome]]:
     """Count these results for the `locked` breakers, and hold the records of those that are open.
 
     `leases`: (record id, lease token) of what runs. A result whose lease was lost does not count: it may be hours old,
@@ -147,23 +147,25 @@ def judge(
     return judged
 
 
-def key_of(guarded: Guarded) -> str:
+def key_of(guarded: BreakerTarget) -> str:
     """The key under which its breaker is kept."""
     return storable(guarded.key, LONGEST_NAME)
 
 
-def title_of(guarded: Guarded) -> str:
+def title_of(guarded: BreakerTarget) -> str:
     """The title that its breaker has."""
     return storable(guarded.title, LONGEST_NAME)
 
 
-def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datetime) -> tuple[Claimed, Outcome]:
+def _judged(
+    record: ClaimedRecord, outcome: Outcome, locked: list[Breaker], now: datetime
+) -> tuple[ClaimedRecord, Outcome]:
     by_key = {breaker.key: breaker for breaker in locked}
     match outcome:
-        case Succeeded(proves=Guarded() as guarded):
+        case Succeeded(proves=BreakerTarget() as guarded):
             if breaker := by_key.get(key_of(guarded)):
                 _count_success(breaker, record, now)
-        case Failed(fault_of=Guarded() as guarded):
+        case Failed(fault_of=BreakerTarget() as guarded):
             if breaker := by_key.get(key_of(guarded)):
                 breaker.title = title_of(guarded)
                 _count_failure(breaker, record, outcome.error, now)
@@ -176,7 +178,7 @@ def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datet
     return record, outcome
 
 
-def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime) -> None:
+def _count_failure(breaker: Breaker, record: ClaimedRecord, error: str, now: datetime) -> None:
     breaker.failures += 1
     breaker.last_failure_at = now
     breaker.last_error = storable(error, MAX_ERROR_LENGTH)
@@ -197,7 +199,7 @@ def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime)
         write("trial failed", breaker, text, now)
 
 
-def _count_success(breaker: Breaker, record: Claimed, now: datetime) -> None:
+def _count_success(breaker: Breaker, record: ClaimedRecord, now: datetime) -> None:
     """Count a success. A record that began before the opening may have ended before it, too: no proof, but a reason to
     try at once.
     """

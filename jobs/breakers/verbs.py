@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef
 from jobs import breakers
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import Guarded
+from jobs.outcomes import BreakerTarget
 from jobs.states import Status, WaitingFor
 
 
@@ -53,13 +53,13 @@ def try_first(records: Sequence[BacklogRecord]) -> None:
             breaker.save(update_fields=["trial_id"])
 
 
-def rename(guarded: Guarded) -> None:
+def rename(guarded: BreakerTarget) -> None:
     """Give the breaker the new name of what it guards."""
     Breaker.objects.filter(key=breakers.key_of(guarded)).update(title=breakers.title_of(guarded))
 
 
 @transaction.atomic
-def forget(guarded: Guarded, *, now: datetime | None = None) -> None:
+def forget(guarded: BreakerTarget, *, now: datetime | None = None) -> None:
     """Delete the breaker of something that no longer exists; the records that wait for it decide by themselves what to
     do.
     """

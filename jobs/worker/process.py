@@ -30,7 +30,7 @@ from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
 from jobs.handlers import Run, registry
 from jobs.models import Worker
-from jobs.outcomes import Claimed, Failed, Outcome, Released, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
 from jobs.rescuing import LeaseWatch
 from jobs.worker import outage
@@ -198,11 +198,11 @@ class WorkerProcess:
         for run in runs:
             self.settler.add(run.record, Released(reason))
 
-    def _ended(self, record: Claimed, outcome: Outcome) -> None:
+    def _ended(self, record: ClaimedRecord, outcome: Outcome) -> None:
         """Silences come by the hundred, a timeout after their questions, and no answer waits for them to be written."""
         (self.silences if isinstance(outcome, Unavailable) else self.settler).add(record, outcome)
 
-    def _settled(self, records: list[Claimed]) -> None:
+    def _settled(self, records: list[ClaimedRecord]) -> None:
         self.units.forget(records)
         self.bell.ring()
 

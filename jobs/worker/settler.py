@@ -16,9 +16,9 @@ from django.db.utils import Error
 from jobs import settling
 from jobs.clock import boot_seconds
 from jobs.database_errors import log_unless_away
-from jobs.outcomes import Claimed, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome
 from jobs.prepared import prepare_in_this_thread
-from jobs.settling import Settled
+from jobs.settling import SettleResult
 from jobs.worker import outage
 
 log = logging.getLogger(__name__)
@@ -26,13 +26,15 @@ log = logging.getLogger(__name__)
 BATCH = 2000
 TRY_AGAIN_AFTER_SECONDS = 0.5
 
-Result = tuple[Claimed, Outcome]
+Result = tuple[ClaimedRecord, Outcome]
 
 
 class Settler(threading.Thread):
     """Settles what is `add`ed. `settled(records)` is called after each batch, from this thread."""
 
-    def __init__(self, settled: Callable[[list[Claimed]], None], batch: int = BATCH, name: str = "settler") -> None:
+    def __init__(
+        self, settled: Callable[[list[ClaimedRecord]], None], batch: int = BATCH, name: str = "settler"
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self._most = batch
         self._settled = settled
@@ -42,7 +44,7 @@ class Settler(threading.Thread):
         self._ending = False
         self._ended = threading.Event()
 
-    def add(self, record: Claimed, outcome: Outcome) -> None:
+    def add(self, record: ClaimedRecord, outcome: Outcome) -> None:
         """Take in a result, from any thread."""
         self._results.put((record, outcome))
 
@@ -80,7 +82,7 @@ class Settler(threading.Thread):
         self._ending = True
         return batch
 
-    def _write(self, batch: list[Result], settle: Callable[[list[Result]], Settled]) -> None:
+    def _write(self, batch: list[Result], settle: Callable[[list[Result]], SettleResult]) -> None:
         """Settle a batch, however long the database is away, and keep what could not be written yet."""
         while not self._ended.is_set():
             try:
@@ -96,7 +98,7 @@ class Settler(threading.Thread):
                 return
 
 
-def settle_one_way_or_another(batch: list[Result]) -> Settled:
+def settle_one_way_or_another(batch: list[Result]) -> SettleResult:
     """Settle a batch at once, else in parts. Raises: django.db.Error when the database is away."""
     try:
         return settling.settle(batch)

@@ -12,7 +12,7 @@ from external.sockets import sockets
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import Run, registry
-from jobs.outcomes import Claimed, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome
 from jobs.worker import database_threads
 from jobs.worker.event_loop import EventLoop
 from jobs.worker.handler_places import Done, UnitTasks, UnitThreads
@@ -160,7 +160,7 @@ class Units:
     def __init__(
         self,
         rules: Iterable[QueueRule],
-        done: Callable[[Claimed, Outcome], None],
+        done: Callable[[ClaimedRecord, Outcome], None],
         *,
         room_made: Callable[[], None],
         after_thread: Callable[[], None],
@@ -174,7 +174,7 @@ class Units:
             database_threads.open_for(rule.name)
         self._queues = {rule.name: QueueUnits(rule, self.loop, self._ended, after_thread) for rule in rules}
 
-    def start(self, records: list[Claimed], renewed_at: float) -> None:
+    def start(self, records: list[ClaimedRecord], renewed_at: float) -> None:
         """Take in claimed records of one queue. `renewed_at`: boot seconds from before their claim was sent.
 
         An earlier attempt that still runs has lost its lease, perhaps unnoticed (a machine that slept): it is stopped.
@@ -274,7 +274,7 @@ class Units:
         for run in self.runs():
             self.stop(run)
 
-    def forget(self, records: Iterable[Claimed]) -> None:
+    def forget(self, records: Iterable[ClaimedRecord]) -> None:
         """They are settled. A later claim of the same record stays, also with the same number, as after a failover."""
         with self._lock:
             for record in records:

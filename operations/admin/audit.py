@@ -10,7 +10,7 @@ from unfold.paginator import InfinitePaginator
 from audit import entries
 from audit.models import AuditEntry
 from declarations.surfaces.admin.audited import done
-from declarations.surfaces.admin.base import Completing, ReadOnlyAdmin, column, moment
+from declarations.surfaces.admin.base import CompletingAdmin, ReadOnlyAdmin, column, moment
 from operations.admin.filters import OneOf
 
 NAMES_FROM = 5_000
@@ -37,7 +37,7 @@ class AboutFilter(_Latest):
 
 
 @admin.register(AuditEntry)
-class AuditAdmin(Completing, ReadOnlyAdmin):
+class AuditAdmin(CompletingAdmin, ReadOnlyAdmin):
     """The changes that users made, entry by entry."""
 
     when_empty = "Each change of what people declare is an entry here: who, what, before and after."

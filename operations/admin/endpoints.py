@@ -15,7 +15,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldBooleanWidget
 
 from declarations.surfaces.admin.asking import AsksFirst, is_confirmed, question, shown_once
-from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, Completing, anchor, column, foldable, moment
+from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, CompletingAdmin, anchor, column, foldable, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.tables import table
 from delivery import addresses, declarations, signing
@@ -123,7 +123,7 @@ def _used_by(endpoint: Any) -> SafeString | str:
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(AsksFirst[Verb], Completing, DeclaredAdmin):
+class EndpointAdmin(AsksFirst[Verb], CompletingAdmin, DeclaredAdmin):
     """An endpoint: its form has the fields of its kind, its page the buttons for its secrets and for a test."""
 
     when_empty = "An endpoint is where events are delivered: a URL that is called, or a queue of SQS."

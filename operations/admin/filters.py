@@ -80,7 +80,7 @@ class ScheduleFilter(admin.SimpleListFilter):
         return queryset.filter(**{self.column: chosen}) if chosen else queryset.none()
 
 
-class Linked(admin.SimpleListFilter):
+class LinkedFilter(admin.SimpleListFilter):
     """A filter that is shown only once a link of another page has chosen a value; an invalid value finds nothing."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -97,7 +97,7 @@ class Linked(admin.SimpleListFilter):
         return value
 
 
-class TriggerFilter(Linked):
+class TriggerFilter(LinkedFilter):
     """The batch of one trigger, with its schedule."""
 
     title, parameter_name = "trigger", "trigger_at"
@@ -110,7 +110,7 @@ class TriggerFilter(Linked):
         return instant if instant and instant.tzinfo else None
 
 
-class DeadLetterFilter(Linked):
+class DeadLetterFilter(LinkedFilter):
     """A filter by a group of failed records with the same error."""
 
     title, parameter_name = "dead letter", "group"

@@ -15,7 +15,7 @@ from unfold.admin import TabularInline
 
 from declarations.surfaces.admin.base import (
     MOST_LISTED,
-    Completing,
+    CompletingAdmin,
     FirstPages,
     OfManyRows,
     ReadOnlyAdmin,
@@ -124,7 +124,7 @@ class PagesOfRecords(FirstPages):
 
 
 @admin.register(BacklogRecord)
-class BacklogRecordAdmin(DeadLetterPage, RecordActions, Completing, OfManyRows, ReadOnlyAdmin):
+class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyRows, ReadOnlyAdmin):
     """The backlog. The page of a record lists its attempts; that of an event also shows its payload and the answer."""
 
     when_empty = (

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 
-from declarations.surfaces.admin.base import Completing, ReadOnlyAdmin, column, moment
+from declarations.surfaces.admin.base import CompletingAdmin, ReadOnlyAdmin, column, moment
 from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
 from declarations.surfaces.admin.pausing import pause_until
 from jobs.models import Lane, Throttle
@@ -49,7 +49,7 @@ def _pause(throttle: Throttle) -> str:
 
 
 @admin.register(Throttle)
-class ThrottleAdmin(Completing, DeclaredAdmin):
+class ThrottleAdmin(CompletingAdmin, DeclaredAdmin):
     """A throttle; an edit takes effect at the next claim, and running records continue."""
 
     when_empty = "A throttle is a cap on what runs at the same instant, shared by schedules and policies."

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
 from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
-from declarations.surfaces.admin.base import Completing, FirstPages, ReadOnlyAdmin, anchor, column, moment
+from declarations.surfaces.admin.base import CompletingAdmin, FirstPages, ReadOnlyAdmin, anchor, column, moment
 from declarations.surfaces.web.permissions import may_look
 from external.durations import span
 from external.formatting import several
@@ -68,7 +68,7 @@ class TriggerScheduleFilter(ScheduleFilter):
 
 
 @admin.register(Trigger)
-class TriggerAdmin(AsksFirst[Verb], Completing, ReadOnlyAdmin):
+class TriggerAdmin(AsksFirst[Verb], CompletingAdmin, ReadOnlyAdmin):
     """All triggers, the latest first."""
 
     when_empty = "Each time a schedule fires, it is listed here, with how far its batch is."

@@ -20,7 +20,7 @@ from operations import checks
 from operations.backlog import IN_NEED
 from operations.backlog.summary import summary
 from operations.conditions import installation, queues, records, schedules, tables, work  # noqa: F401 - declare their conditions
-from operations.finding import CONDITIONS, COUNT_TO, LATE, Condition, Examined, Finding, Look, Severity
+from operations.finding import CONDITIONS, COUNT_TO, LATE, Condition, ExaminedCondition, Finding, Look, Severity
 
 
 def names() -> list[str]:
@@ -29,7 +29,7 @@ def names() -> list[str]:
     return [SETTINGS.kind, *CONDITIONS]
 
 
-def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Examined]:
+def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[ExaminedCondition]:
     """Examine all conditions except those named in `skip`. Settings that cannot work end it early: the rest reads them.
 
     `now` (aware) replaces the database's clock in tests. Raises: django.db.Error when the database is away.

@@ -28,7 +28,7 @@ from django.db.models import Min
 from jobs import claiming, settling, sweeps, tick, transitions
 from jobs.handlers import StepDue
 from jobs.models import Worker
-from jobs.outcomes import Claimed, Held, Outcome
+from jobs.outcomes import ClaimedRecord, Held, Outcome
 from jobs.retries import tiers
 from jobs.transitions import transition
 from schedules.models import Schedule
@@ -69,7 +69,7 @@ class Tried(NamedTuple):
         return not isinstance(self.outcome, Held)
 
 
-Handler = Callable[[Claimed, float], tuple[float, Outcome]]
+Handler = Callable[[ClaimedRecord, float], tuple[float, Outcome]]
 """(record, instant of its start) → how many seconds the attempt takes, and how it ends."""
 
 Arrival = Callable[[datetime], object]
@@ -97,7 +97,7 @@ class Backlog:
         self._worker_id = worker.pk
         self._dice = random.Random(self.seed)  # noqa: S311 - figures, no secrets
         self._free = list(range(self.units))
-        self._ends: list[tuple[float, int, int, Claimed, Tried]] = []
+        self._ends: list[tuple[float, int, int, ClaimedRecord, Tried]] = []
         self._arrivals: list[tuple[float, int, Arrival]] = []
         self._arrived = 0
         self._trigger_at = NEVER

@@ -17,7 +17,7 @@ from django.db import connection
 
 from jobs import conf
 from jobs.handlers import Kind, Run, registry
-from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from proving.chaos.facts import EXIT_CODE_OF_POISON
 from proving.chaos.journal import JournalFile
 
@@ -27,7 +27,7 @@ UNRESPONSIVE_SECONDS = 12.0
 BOOK = "INSERT INTO chaos_booking (record_id, attempt) VALUES (%s, %s)"
 
 
-def book(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def book(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """A settle hook: a booking must be there if and only if its success is."""
     if isinstance(outcome, Succeeded):
         with connection.cursor() as cursor:

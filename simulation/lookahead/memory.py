@@ -14,7 +14,7 @@ from typing import cast
 
 from jobs import priorities, retries
 from jobs.order import demoted_by_failure
-from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Succeeded, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Handoff, Outcome, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
 from jobs.transitions import transition
 from jobs.worker.claimer import Shortage
@@ -76,10 +76,10 @@ class MemoryWorld:
         missing = self._units - self._running[BACKUPS] + (self._units + 1) // 2 - self._ready[BACKUPS].count
         return Shortage(missing, 1, self._ready[feeder].woken)
 
-    def claim(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]:
+    def claim(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]:
         return [self._run(record, now) for record in self._ready[queue].take(limit)]
 
-    def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]:
+    def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]:
         return [self._run(record, now) for record in self._ready[queue].take(limit, woken_only=True)]
 
     def assignment(self, number: int) -> Assignment:
@@ -113,7 +113,7 @@ class MemoryWorld:
         source.last_woken_at = now
         self._waking[source.pk] = source
 
-    def settle(self, results: Sequence[tuple[Claimed, Outcome]], now: datetime) -> None:
+    def settle(self, results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> None:
         settled = [(cast("MemoryRecord", record), outcome) for record, outcome in results]
         from_queues = [record.queue for record, _ in settled]
         for record, outcome in settled:
@@ -212,7 +212,7 @@ class MemoryWorld:
             record.waiting_for = WaitingFor.WINDOW if waits else None
             self._place(record)
 
-    def _run(self, record: MemoryRecord, now: datetime) -> Claimed:
+    def _run(self, record: MemoryRecord, now: datetime) -> ClaimedRecord:
         self._queue_of(record).left(record)
         record.status, record.attempt, record.started_at = Status.RUNNING, record.attempt + 1, now
         record.moves += 1

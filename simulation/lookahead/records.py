@@ -8,14 +8,14 @@ from typing import Any, cast
 
 from jobs import priorities
 from jobs.order import claim_key
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from jobs.states import Status, WaitingFor
 from sources.planning.names import KIND
 
 
 @dataclass(slots=True, eq=False)
 class MemoryRecord:
-    """A record with the fields of `Claimed`, so that the same functions decide about both."""
+    """A record with the fields of `ClaimedRecord`, so that the same functions decide about both."""
 
     id: int
     number: int
@@ -47,8 +47,8 @@ class MemoryRecord:
     """The number of times that its place changed: an older entry of a heap is no longer true."""
 
     @property
-    def as_claimed(self) -> Claimed:
-        return cast("Claimed", self)
+    def as_claimed(self) -> ClaimedRecord:
+        return cast("ClaimedRecord", self)
 
 
 class ReadyQueue:

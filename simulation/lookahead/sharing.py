@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from jobs import priorities
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from jobs.worker.claimer import ASKED_PER_PLACE, Shortage
 from simulation.lookahead.memory import MemoryWorld
 from simulation.lookahead.records import MemoryRecord, ReadyQueue
@@ -27,9 +27,9 @@ class SharingWorld(MemoryWorld):
         ready = self._ready[BACKUPS + OF_FIRSTS].count
         return Shortage(missing - ready, feeders, woken + self._ready[feeder + OF_FIRSTS].woken)
 
-    def claim(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]:
+    def claim(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]:
         firsts, laters = self._ready[queue + OF_FIRSTS], self._ready[queue]
-        left, claimed = self._left_for_firsts(queue), list[Claimed]()
+        left, claimed = self._left_for_firsts(queue), list[ClaimedRecord]()
         while len(claimed) < limit:
             first, later = firsts.first(), laters.first()
             if first and later and left <= 0 and not priorities.is_woken(first[2].priority):
@@ -41,7 +41,7 @@ class SharingWorld(MemoryWorld):
             claimed += [self._run(each, now) for each in (firsts if is_first else laters).take(1)]
         return claimed
 
-    def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]:
+    def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]:
         firsts = self._ready[queue + OF_FIRSTS].take(limit, woken_only=True)
         claimed = [self._run(record, now) for record in firsts]
         return [*claimed, *super().claim_woken(queue, limit - len(claimed), now)]
@@ -53,7 +53,7 @@ class SharingWorld(MemoryWorld):
         with_those_ahead = (self._units + (self._units + 1) // 2) // 2
         return ASKED_PER_PLACE * (with_those_ahead - self._firsts_at_work - self._ready[BACKUPS + OF_FIRSTS].count)
 
-    def _run(self, record: MemoryRecord, now: datetime) -> Claimed:
+    def _run(self, record: MemoryRecord, now: datetime) -> ClaimedRecord:
         self._firsts_at_work += record.queue == BACKUPS and record.due_day is None
         return super()._run(record, now)
 

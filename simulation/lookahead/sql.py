@@ -10,7 +10,7 @@ from math import inf
 
 from jobs import claiming, settling, tick
 from jobs.models import Worker
-from jobs.outcomes import Claimed, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome
 from jobs.prepared import execute
 from jobs.states import Status
 from jobs.worker.claimer import Shortage, shortage
@@ -66,10 +66,10 @@ class SqlWorld:
     def shortage(self, feeder: str, now: datetime) -> Shortage:
         return shortage(BACKUPS, feeder, now)
 
-    def claim(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]:
+    def claim(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]:
         return claiming.claim(queue, worker_id=self._worker.pk, limit=limit, now=now)
 
-    def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[Claimed]:
+    def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]:
         return claiming.claim_woken(queue, worker_id=self._worker.pk, limit=limit, now=now)
 
     def assignment(self, number: int) -> Assignment:
@@ -81,7 +81,7 @@ class SqlWorld:
     def note_packet(self, source: Source, now: datetime) -> None:
         Source.objects.filter(pk=source.pk).update(last_woken_at=now)
 
-    def settle(self, results: Sequence[tuple[Claimed, Outcome]], now: datetime) -> None:
+    def settle(self, results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> None:
         settling.settle(results, now=now).raise_if_lost()
         self._date(now)
 

@@ -15,7 +15,7 @@ from itertools import count
 from backups.copying import losses
 from backups.copying.handler import ANSWER_HOLDS_FOR
 from engines.base import EngineResult, Verdict
-from jobs.outcomes import Claimed, Failed, Outcome, Succeeded, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded, Unavailable
 from jobs.worker.claimer import PATIENCE_SECONDS, to_ask
 from simulation.lookahead.world import PLACES, BacklogWorld
 from simulation.machines import SimulatedRun
@@ -41,7 +41,7 @@ class VirtualWorker:
         self._done: dict[int, float] = {}
         """Machine → the share of the work that is done, for first backups that were cut."""
         self._start = self.now = ledger.fleet.start
-        self._ends: list[tuple[datetime, int, Claimed, SimulatedRun | bool]] = []
+        self._ends: list[tuple[datetime, int, ClaimedRecord, SimulatedRun | bool]] = []
         """The ends to come, each with a run; or with True if the source has answered; or with False if it has not, or
         too long ago for a run.
         """
@@ -78,7 +78,7 @@ class VirtualWorker:
         return min((each for each in comes if each is not None), default=None)
 
     def _end_what_ends(self) -> None:
-        results: list[tuple[Claimed, Outcome]] = []
+        results: list[tuple[ClaimedRecord, Outcome]] = []
         while self._ends and self._ends[0][0] <= self.now:
             _, _, record, run = heapq.heappop(self._ends)
             results.append(
@@ -96,7 +96,7 @@ class VirtualWorker:
             for record in self._world.claim(BACKUPS, free, self.now):
                 self._copy(record)
 
-    def _worth_asking(self, queue: str) -> list[Claimed]:
+    def _worth_asking(self, queue: str) -> list[ClaimedRecord]:
         room = PLACES - self._asked[queue]
         if room <= 0:
             return []
@@ -113,11 +113,11 @@ class VirtualWorker:
         begun = self._begun[queue] = [each for each in self._begun[queue] if each[0] > self.now - PATIENCE]
         return sum(record_id in self._under_way for _, record_id in begun)
 
-    def _begin(self, record: Claimed, ends_at: datetime, run: SimulatedRun | bool) -> None:
+    def _begin(self, record: ClaimedRecord, ends_at: datetime, run: SimulatedRun | bool) -> None:
         self.trace.append((self._seconds, self._number[record.subject], record.queue, record.attempt))
         heapq.heappush(self._ends, (ends_at, next(self._numbers), record, run))
 
-    def _ask(self, record: Claimed) -> None:
+    def _ask(self, record: ClaimedRecord) -> None:
         number = self._number[record.subject]
         answers = self._ledger.machines[number - 1].answers(self._seconds)
         self._asked[record.queue] += 1
@@ -130,7 +130,7 @@ class VirtualWorker:
             self._ledger.answered(number, self._seconds)
         self._begin(record, self.now + (ANSWER if answers else timedelta(seconds=patience)), answers)
 
-    def _asked_it(self, record: Claimed, answered: SimulatedRun | bool) -> Outcome:
+    def _asked_it(self, record: ClaimedRecord, answered: SimulatedRun | bool) -> Outcome:
         """The outcome of a question, as `sources.availability.check` ends it."""
         self._asked[record.queue] -= 1
         self._under_way.discard(record.id)
@@ -152,7 +152,7 @@ class VirtualWorker:
         self._world.note_packet(source, self.now)
         return wake.after_a_packet(policy, "silent")
 
-    def _copy(self, record: Claimed) -> None:
+    def _copy(self, record: ClaimedRecord) -> None:
         self._busy += 1
         number = self._number[record.subject]
         assignment = self._world.assignment(number)
@@ -165,7 +165,7 @@ class VirtualWorker:
         run = self._ledger.machines[number - 1].run(self._seconds, first=first, done=done)
         self._begin(record, self._start + timedelta(seconds=run.ends), run)
 
-    def _copied(self, record: Claimed, run: SimulatedRun | bool) -> Outcome:
+    def _copied(self, record: ClaimedRecord, run: SimulatedRun | bool) -> Outcome:
         """The outcome of a copy, as `backups.copying.handler` ends it."""
         self._busy -= 1
         assignment = self._world.assignment(self._number[record.subject])

@@ -17,7 +17,7 @@ from external.network import contact
 from jobs import decisions
 from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
+from jobs.outcomes import Cancelled, ClaimedRecord, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
 from jobs.worker.database_threads import ask_database
 from sources import planning
@@ -28,7 +28,7 @@ ARRIVAL_SECONDS = 5.0
 """Seconds to ask a source that has just checked in: it is there, and answers at once or not soon."""
 
 
-def assignment_of(record: Claimed) -> Assignment | None:
+def assignment_of(record: ClaimedRecord) -> Assignment | None:
     """The assignment of a backup record, with what a handler needs. None if it is gone.
 
     `open_breaker`: the id of its repository's breaker, if that is open.
@@ -36,7 +36,7 @@ def assignment_of(record: Claimed) -> Assignment | None:
     return _assignments_of([record]).get(planning.assignment_in(record.payload))
 
 
-def _assignments_of(records: list[Claimed]) -> dict[int, Assignment]:
+def _assignments_of(records: list[ClaimedRecord]) -> dict[int, Assignment]:
     close_old_connections()
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
     related = related.annotate(open_breaker=repository_breaker.OPEN_BREAKER)
@@ -46,7 +46,7 @@ def _assignments_of(records: list[Claimed]) -> dict[int, Assignment]:
 DATABASE_AWAY_SECONDS = 30.0
 
 
-def database_away(record: Claimed, error: Exception) -> Outcome:
+def database_away(record: ClaimedRecord, error: Exception) -> Outcome:
     """The database did not answer a handler: no failure of the source, and no reason to try again in a tight circle."""
     again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
     return Postponed(
@@ -67,7 +67,7 @@ async def ask_source(run: Run) -> Outcome:
         return Postponed(again_at, WaitingFor.RECHECK, f"this worker cannot ask ({error.strerror}); asked again at")
 
 
-async def _ask(record: Claimed) -> Outcome:
+async def _ask(record: ClaimedRecord) -> Outcome:
     assignment = await _assignment_or_outcome(record)
     if not isinstance(assignment, Assignment):
         return assignment
@@ -116,10 +116,10 @@ class _Lookups:
 
     def __init__(self, queue: str) -> None:
         self._queue = queue
-        self._wanted: dict[int, tuple[Claimed, asyncio.Future[Assignment | Outcome]]] = {}
+        self._wanted: dict[int, tuple[ClaimedRecord, asyncio.Future[Assignment | Outcome]]] = {}
         self._loading: asyncio.Task[None] | None = None
 
-    async def find(self, record: Claimed) -> Assignment | Outcome:
+    async def find(self, record: ClaimedRecord) -> Assignment | Outcome:
         """Find the assignment of a record, or its outcome. Raises: the errors of the database."""
         _, answer = self._wanted.setdefault(record.id, (record, asyncio.get_running_loop().create_future()))
         if self._loading is None:
@@ -144,7 +144,7 @@ class _Lookups:
 _lookups: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Lookups]]" = WeakKeyDictionary()
 
 
-async def _assignment_or_outcome(record: Claimed) -> Assignment | Outcome:
+async def _assignment_or_outcome(record: ClaimedRecord) -> Assignment | Outcome:
     """The assignment of a record, or the outcome to give instead of asking its source."""
     of_loop = _lookups.setdefault(asyncio.get_running_loop(), {})
     if record.queue not in of_loop:
@@ -152,7 +152,7 @@ async def _assignment_or_outcome(record: Claimed) -> Assignment | Outcome:
     return await of_loop[record.queue].find(record)
 
 
-def _look_up(records: list[Claimed]) -> dict[int, Assignment | Outcome]:
+def _look_up(records: list[ClaimedRecord]) -> dict[int, Assignment | Outcome]:
     assignments = _assignments_of(records)
     found: dict[int, Assignment | Outcome] = {}
     for record in records:
@@ -175,7 +175,7 @@ def not_wanted(assignment: Assignment, *, although_retired: bool = False) -> Can
     return None
 
 
-def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
+def _without_asking(assignment: Assignment, record: ClaimedRecord) -> Outcome | None:
     source, policy, now = assignment.source, assignment.policy, record.started_at
     if refused := not_wanted(assignment):
         return refused
@@ -188,7 +188,7 @@ def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
 FOLLOWED_AFTER_SECONDS = 10.0
 
 
-def _follow(record: Claimed, source: Source, address: str) -> bool:
+def _follow(record: ClaimedRecord, source: Source, address: str) -> bool:
     """Store the address from which its agent checked in, where its pinned host key answered. False if another
     transaction holds the source.
     """

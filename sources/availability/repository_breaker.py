@@ -11,7 +11,7 @@ from django.db.models.functions import Cast, Concat
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.models import Breaker
-from jobs.outcomes import Claimed, Guarded, Held
+from jobs.outcomes import BreakerTarget, ClaimedRecord, Held
 from sources.models import Assignment, Repository
 
 PREFIX = "repository:"
@@ -29,12 +29,12 @@ OPEN_BREAKER_OF_REPOSITORY = _open_breaker("pk")
 """The same for a query of repositories."""
 
 
-def guarded_by(repository: Repository) -> Guarded:
+def guarded_by(repository: Repository) -> BreakerTarget:
     """The guarded part of a repository, under a key that outlives a new name and a new location."""
-    return Guarded(f"{PREFIX}{repository.pk}", f"repository {repository}")
+    return BreakerTarget(f"{PREFIX}{repository.pk}", f"repository {repository}")
 
 
-def refusal(assignment: Assignment, record: Claimed) -> Held | None:
+def refusal(assignment: Assignment, record: ClaimedRecord) -> Held | None:
     """The outcome that a handler returns instead of working while the breaker of the repository is open. `assignment`
     as `sources.availability.check.assignment_of` returns it.
     """

@@ -16,7 +16,7 @@ from django.db.models import F
 from external.network import contact
 from jobs import decisions, priorities
 from jobs.clock import database_clock
-from jobs.outcomes import Claimed, Unavailable
+from jobs.outcomes import ClaimedRecord, Unavailable
 from jobs.prepared import execute
 from jobs.states import UNFINISHED
 from jobs.worker.claimer import shortage
@@ -62,13 +62,13 @@ SELECT count(*)
 """
 
 
-async def wake_or_wait(record: Claimed, assignment: Assignment, reason: str) -> Unavailable:
+async def wake_or_wait(record: ClaimedRecord, assignment: Assignment, reason: str) -> Unavailable:
     """The outcome for a record whose source is silent for `reason`: a magic packet is sent if that is allowed."""
     broadcast = await broadcast_address(assignment.source)  # here, where a slow look-up holds up nothing else
     return await ask_database(record.queue, _after_silence, record, assignment, reason, broadcast)
 
 
-def _after_silence(record: Claimed, assignment: Assignment, reason: str, broadcast: str | None) -> Unavailable:
+def _after_silence(record: ClaimedRecord, assignment: Assignment, reason: str, broadcast: str | None) -> Unavailable:
     source, policy = assignment.source, assignment.policy
     # another policy of the same source may have woken it while this question hung
     source.refresh_from_db(fields=["last_woken_at"])
@@ -86,7 +86,7 @@ def _after_silence(record: Claimed, assignment: Assignment, reason: str, broadca
     return after_a_packet(policy, reason)
 
 
-def without_a_packet(record: Claimed, assignment: Assignment, reason: str, now: datetime) -> Unavailable | None:
+def without_a_packet(record: ClaimedRecord, assignment: Assignment, reason: str, now: datetime) -> Unavailable | None:
     """The outcome of a silence at `now` if no packet may be sent. None if one may be, while a unit is
     foreseen. Pure.
     """

@@ -15,5 +15,5 @@ from sources.models.backup import (
 )
 from sources.models.foresight import Foresight
 from sources.models.policy import AtClose, DrillFrom, Policy
-from sources.models.repository import Format, Repository, Untried
+from sources.models.repository import Format, Repository, TrialKind
 from sources.models.source import AgentToken, EnrolmentCode, Source

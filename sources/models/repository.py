@@ -13,7 +13,7 @@ class Format(models.TextChoices):
     RESTIC = "restic", "restic: deduplicated and encrypted snapshots"
 
 
-class Untried(models.TextChoices):
+class TrialKind(models.TextChoices):
     """The way to try a repository that was saved over the web, where no edit waits for a server."""
 
     USUAL = "usual", "as usual"
@@ -67,7 +67,7 @@ class Repository(models.Model):
         help_text="Why it is not where it was; empty: it is, or that is not known yet.",
     )  # fmt: skip
     untried = models.CharField(
-        max_length=10, choices=Untried.choices, blank=True, default="", db_default="", editable=False,
+        max_length=10, choices=TrialKind.choices, blank=True, default="", db_default="", editable=False,
         help_text="How it is still to be tried since it was saved over the web; empty: it was.",
     )  # fmt: skip
     tried = models.TextField(

@@ -21,7 +21,7 @@ from jobs import priorities
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.order import place_after_an_answer
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.domain.losses import Loss
@@ -135,7 +135,7 @@ def place_after_a_check_in(
     }
 
 
-def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> datetime | None:
+def has_checked_in_since(record: ClaimedRecord, since: datetime, now: datetime) -> datetime | None:
     """Undo the wait if the source of `record`, which a settle found silent from `since` on, has checked in in the
     meantime.
 

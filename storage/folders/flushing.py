@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from external.processes.runner import POLL_SECONDS, StopSignal
-from storage.places.rclone import Stopped
+from storage.places.rclone import StorageStopped
 
 LEFT_BEHIND = re.compile(r"\..+\.[0-9a-f]{8}\.new")
 DAY = 86_400
@@ -31,7 +31,7 @@ def flush(folder: Path, stop: StopSignal, since: Collection[int] = ()) -> None:
     open by then, but only to the first one of those opened later: that may belong to another run, which ends at the
     same time.
 
-    Raises: OSError, also if the disk did not take earlier writes, unless `why_untold`; Stopped.
+    Raises: OSError, also if the disk did not take earlier writes, unless `why_untold`; StorageStopped.
     """
     failures: list[OSError] = []
 
@@ -45,7 +45,7 @@ def flush(folder: Path, stop: StopSignal, since: Collection[int] = ()) -> None:
     at_work.start()
     while at_work.is_alive():
         if stop.is_set():
-            raise Stopped
+            raise StorageStopped
         at_work.join(POLL_SECONDS)
     for failure in failures:
         raise failure

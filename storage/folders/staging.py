@@ -15,7 +15,7 @@ FILES, MAKING = b"files", b"making"
 STAGING = re.compile(r"\.restore-.*\.[0-9a-f]{16}\.unfinished")
 
 
-class Staging:
+class StagingFolder:
     """The staging folder of a restore in its target. `files`: the folder in it that a program may write to."""
 
     def __init__(self, target: Beneath, title: str) -> None:

@@ -55,7 +55,7 @@ def digest_of(key: str | None) -> str:
 def read(store: Files) -> Identity | None:
     """The identity of a repository; `store` reads its unencrypted part. None if it has none.
 
-    Raises: RepositoryRefused for another layout; UnreadableIdentity; StorageFailed, Stopped.
+    Raises: RepositoryRefused for another layout; UnreadableIdentity; StorageFailed, StorageStopped.
     """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / layout.REPOSITORY
@@ -101,7 +101,7 @@ def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
 
 
 def write(store: Files, ours: Identity) -> None:
-    """Raises: StorageFailed, Stopped."""
+    """Raises: StorageFailed, StorageStopped."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / layout.REPOSITORY
         file.write_text(json.dumps(asdict(ours), indent=2) + "\n")

@@ -15,7 +15,7 @@ from external.processes.advice import without_middle
 from external.processes.confinement import readable_by
 from external.processes.programs import find_rclone
 from external.processes.rows import number, row_of, text
-from external.processes.runner import Command, Ended, Ending, StopSignal
+from external.processes.runner import Command, EndReason, ProgramEnd, StopSignal
 from external.redaction import redacted
 from storage.places.location import Location
 from storage.places.servers import in_words, reached
@@ -56,13 +56,13 @@ class TargetFailed(StorageFailed):
     """A failure of the target of a restore, not of the repository. No other repository helps."""
 
 
-class Stopped(Exception):
+class StorageStopped(Exception):
     """It was stopped before it had ended. Any work that was begun can be begun again."""
 
 
 @dataclass(frozen=True)
 class Rclone:
-    """Calls of rclone: each one blocks, and may raise StorageFailed, Stopped, ProgramMissing and OSError.
+    """Calls of rclone: each one blocks, and may raise StorageFailed, StorageStopped, ProgramMissing and OSError.
 
     `stall_timeout` and `grace` in seconds, as in `Command`. `inherited`: descriptors that rclone keeps open. `beside`:
     another repository that it reaches as well, under separate names (`remotes.beside`).
@@ -119,14 +119,14 @@ class Rclone:
                 inherited=self.inherited,
             )
             ended = runner.run(command, stop=self.stop, on_line=line_by_line(take), sign_of_life=sign_of_life)
-        if problems and not errors and ended.ending is Ending.EXITED and ended.exit_code != TOO_MUCH:
+        if problems and not errors and ended.ending is EndReason.EXITED and ended.exit_code != TOO_MUCH:
             return True
         return _judge(ended, arguments[0], errors, missing_ok, most)
 
     def go_on(self) -> None:
-        """Called between two steps of work without a program. Raises: Stopped."""
+        """Called between two steps of work without a program. Raises: StorageStopped."""
         if self.stop.is_set():
-            raise Stopped
+            raise StorageStopped
 
     def size(self, path: str) -> int:
         """Bytes of all files below a folder; 0 if it is missing."""
@@ -217,10 +217,10 @@ def _tries(environment: Mapping[str, str]) -> Mapping[str, str]:
     return TRIES_OF_A_BUCKET if "s3" in kinds else {}
 
 
-def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool, most: int) -> bool:
-    if ended.ending is Ending.STOPPED:
-        raise Stopped
-    if ended.ending is Ending.STALLED:
+def _judge(ended: ProgramEnd, verb: str, errors: list[str], missing_ok: bool, most: int) -> bool:
+    if ended.ending is EndReason.STOPPED:
+        raise StorageStopped
+    if ended.ending is EndReason.STALLED:
         raise StorageFailed(f"rclone {verb} made no progress and was ended")
     if ended.exit_code in NOT_FOUND and missing_ok:
         return False

@@ -29,7 +29,7 @@ from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.naming import named_by_one_alone
 from storage.points.store import StorageFailed, Store
 
-__all__ = ["GONE", "MOST_DAMAGED", "Checked", "Damage", "check", "of_manifest"]
+__all__ = ["GONE", "MOST_DAMAGED", "CheckResult", "Damage", "check", "of_manifest"]
 
 NEWEST = "newest"
 RCLONE = "rclone"
@@ -42,7 +42,7 @@ MISSING = "it is missing"
 
 
 @dataclass
-class Checked:
+class CheckResult:
     """The result of a run and the position where the next one begins: `part` and `after` are both empty if it begins a
     new round. `total`: bytes of the round.
 
@@ -71,16 +71,16 @@ def check(
     share: float,
     known: Sequence[Damage] = (),
     on_progress: Callable[[int, int], None] = lambda files, size: None,
-) -> Checked:
+) -> CheckResult:
     """Read further, for `share` of the bytes of a round (nothing if it is 0). Files that are known to be damaged are
     read first.
 
-    Raises: StorageFailed, Stopped, ProgramMissing, OSError.
+    Raises: StorageFailed, StorageStopped, ProgramMissing, OSError.
     """
     if share and not part:
         total = store.size(folder)
     points = runs.points(store, folder)[::-1]
-    budget, done = max(LEAST_BYTES, int(total * share)), Checked(part, after, total)
+    budget, done = max(LEAST_BYTES, int(total * share)), CheckResult(part, after, total)
     with tempfile.TemporaryDirectory() as scratch:
         work = _Check(store, folder, points, budget, done, on_progress, Path(scratch))
         work.again(known)
@@ -98,7 +98,7 @@ class _Check:
     folder: str
     points: list[str]
     budget: int
-    done: Checked
+    done: CheckResult
     on_progress: Callable[[int, int], None]
     scratch: Path
 

@@ -11,7 +11,7 @@ SHOWN = 20
 
 
 @dataclass
-class Copied:
+class CopyResult:
     """The result of a copy. `points`: all points that the copy has now; `new`: the points that this run brought, with
     `files` and bytes (`size`), where a file is a `unit`.
 

@@ -31,7 +31,7 @@ from storage.places.rclone import expected
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points import known, manifests, runs, sorting
 from storage.points.batches import OF_A_LIST, batches
-from storage.points.copies import Copied, check_is_there, later_than, remove_pieces
+from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces
 from storage.points.digests import digests_of_copy
 from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.moving import check_inside
@@ -63,12 +63,12 @@ def copy(
     damaged: Mapping[str, Collection[str]] = {},
     options: tuple[str, ...] = (),
     on_progress: OnProgress = lambda files, size: None,
-) -> Copied:
+) -> CopyResult:
     """Bring the points of an assignment that are later than those of `target` there. Both stores reach both places.
 
     `newest`: a point that must be in the first repository: if it is not, something is wrong there, and nothing is done.
     `damaged`: point of the copy → the places of its files that a check found damaged there: they are copied once more.
-    `options`: of rclone, for the transfers. Raises: StorageFailed, Stopped, ProgramMissing, OSError.
+    `options`: of rclone, for the transfers. Raises: StorageFailed, StorageStopped, ProgramMissing, OSError.
     """
     check_inside(target.location, folder)
     with tempfile.TemporaryDirectory() as scratch:
@@ -87,7 +87,7 @@ class _Copying:
     options: tuple[str, ...]
     on_progress: OnProgress
     scratch: Path
-    done: Copied = field(default_factory=Copied)
+    done: CopyResult = field(default_factory=CopyResult)
     marks: list[str] = field(default_factory=list)
     there: set[str] = field(default_factory=set)
 

@@ -3,7 +3,7 @@
 SHOWN, KINDS = 3, 100
 
 
-class Counted:
+class CountedPaths:
     """Counts paths by kind, in at most `KINDS` sentences."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ class Deletion:
         return layout.files_path(self.assignment)
 
     def delete(self, sizes: Mapping[str, int]) -> None:
-        """Delete these files, by their places below `files`. Raises: StorageFailed, Stopped."""
+        """Delete these files, by their places below `files`. Raises: StorageFailed, StorageStopped."""
         for places in batches(sizes, BATCH):
             self.store.delete(self.top, places)
             self.files += len(places)

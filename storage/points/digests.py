@@ -8,7 +8,7 @@ from pathlib import Path
 
 from external.processes.runner import POLL_SECONDS, StopSignal
 from storage.points.files import digest_of, path_in
-from storage.points.store import Stopped
+from storage.points.store import StorageStopped
 
 THREADS = 2
 TOGETHER = 100
@@ -21,13 +21,13 @@ def digests_of_copy(
     """SHA-256 in hex, by path, of the files that exist in `folder`; and the files that cannot be read, with their
     errors.
 
-    Raises: Stopped.
+    Raises: StorageStopped.
     """
     ended = threading.Event()
 
     def check_it_goes_on() -> None:
         if ended.is_set():
-            raise Stopped
+            raise StorageStopped
 
     def read(some: Sequence[str]) -> dict[str, str]:
         digests = {}
@@ -46,7 +46,7 @@ def digests_of_copy(
         for part in parts:
             while True:
                 if stop.is_set():
-                    raise Stopped
+                    raise StorageStopped
                 with suppress(TimeoutError):
                     found |= part.result(POLL_SECONDS)
                     break

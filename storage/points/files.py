@@ -38,7 +38,7 @@ BYTES = 0xDC00
 """The start of the code points that Python uses for bytes of names that are not UTF-8."""
 
 
-class Kept(Enum):
+class FileMatch(Enum):
     """The result of a comparison: the file that is in the place of an entry."""
 
     MISSING = "nothing"
@@ -67,7 +67,9 @@ def is_inside(path: str, folder: str) -> bool:
     return path != folder and (not folder or path.startswith(folder + "/"))
 
 
-def differs(entry: Entry, folder: Beneath, *, thorough: bool = False, alive: Callable[[], None] = lambda: None) -> Kept:
+def differs(
+    entry: Entry, folder: Beneath, *, thorough: bool = False, alive: Callable[[], None] = lambda: None
+) -> FileMatch:
     """Compare a file or link with the one below `folder`. A file behind a link counts as missing.
 
     If its digest is known, a file is read where its time differs, or always if `thorough`. `alive` is called now and
@@ -77,16 +79,16 @@ def differs(entry: Entry, folder: Beneath, *, thorough: bool = False, alive: Cal
         name, above = folder.at(relative(entry.path))
         found = os.stat(name, dir_fd=above, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
-        return Kept.MISSING
+        return FileMatch.MISSING
     if entry.kind == "link":
         is_link = stat.S_ISLNK(found.st_mode)
-        return Kept.SAME if is_link and os.readlink(name, dir_fd=above) == target_of(entry) else Kept.OTHER
+        return FileMatch.SAME if is_link and os.readlink(name, dir_fd=above) == target_of(entry) else FileMatch.OTHER
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
-        return Kept.OTHER
+        return FileMatch.OTHER
     is_as_old = is_time_of(entry, found.st_mtime_ns)
     if entry.digest and (thorough or not is_as_old):
-        return Kept.SAME if digest_of(name, alive, above) == entry.digest else Kept.OTHER
-    return Kept.SAME if is_as_old else Kept.UNSURE
+        return FileMatch.SAME if digest_of(name, alive, above) == entry.digest else FileMatch.OTHER
+    return FileMatch.SAME if is_as_old else FileMatch.UNSURE
 
 
 def digest_of(path: bytes, alive: Callable[[], None] = lambda: None, folder: int | None = None) -> str:

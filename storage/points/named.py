@@ -26,7 +26,7 @@ class UnreadablePoint(Exception):
 
 
 @dataclass
-class Named:
+class NamedFiles:
     """The files that points name. `lost`: points whose manifests are known to be missing. `scratch`: a folder for
     fetched manifests.
     """
@@ -41,7 +41,7 @@ class Named:
 
     def by(self, point: str) -> Iterator[Entry]:
         """The entries of files of a known point, sorted by path. Raises: UnreadablePoint, at the latest after the last
-        one; StorageFailed, Stopped.
+        one; StorageFailed, StorageStopped.
         """
         file = self._fetched(point)
         try:
@@ -107,7 +107,7 @@ class Named:
         return self._bases[point]
 
     def is_readable(self, point: str) -> bool:
-        """Raises: StorageFailed, Stopped."""
+        """Raises: StorageFailed, StorageStopped."""
         try:
             return bool(self._fetched(point))
         except UnreadablePoint:

@@ -33,7 +33,7 @@ from storage import layout
 from storage.points import runs
 from storage.points.deleting import BATCH, Deletion, OnProgress
 from storage.points.moving import check_inside
-from storage.points.named import Named, UnreadablePoint
+from storage.points.named import NamedFiles, UnreadablePoint
 from storage.points.store import StorageFailed, Store
 from storage.points.sweeping import put_marks, remove_marks, sweep_left
 
@@ -41,7 +41,7 @@ NEIGHBOURS = 2
 
 
 @dataclass(frozen=True)
-class Removed:
+class RemovalResult:
     """The result of a removal: the `points` that were removed, those that are still there, and the bytes of deleted
     files. `damaged`: points whose manifests cannot be read, so that a point next to each stays.
     """
@@ -61,14 +61,14 @@ def remove(
     lost: Collection[str] = (),
     is_chained: bool = True,
     on_progress: OnProgress = lambda files, freed: None,
-) -> Removed:
+) -> RemovalResult:
     """Remove these points, as far as they exist, and finish the work that an earlier removal left. None of them goes if
     a point that must `stay` is missing: it was counted among the kept points, so fewer would remain than was meant.
     `lost`: points that must stay as well and are known to be missing. `is_chained`: False if a point may have come
     between others later.
 
     `on_progress` gets the number of deleted files, and their bytes. Raises: StorageFailed, also before any change if no
-    point would stay; Stopped; ProgramMissing; OSError.
+    point would stay; StorageStopped; ProgramMissing; OSError.
     """
     check_inside(store.location, assignment)
     there = runs.all_points(store, assignment)
@@ -79,7 +79,7 @@ def remove(
     missing = frozenset({*stay, *lost}.difference(found))
     deletion = Deletion(store, assignment, on_progress)
     with tempfile.TemporaryDirectory() as scratch:
-        named = Named(store, assignment, Path(scratch), missing)
+        named = NamedFiles(store, assignment, Path(scratch), missing)
         foreign = [each for each in there if each not in set(found)]
         work = _Removal(deletion, named, found, foreign, points, is_chained)
         work.remove()
@@ -87,14 +87,14 @@ def remove(
     put_marks(store, assignment, layout.by_time(set(points).difference(found)))
     sweep_left(store, assignment, lost=missing, and_removed=True, deletion=deletion)
     present = [name for name in found if name not in work.removed]
-    return Removed(tuple(work.removed), tuple(present), deletion.freed, tuple(work.damaged))
+    return RemovalResult(tuple(work.removed), tuple(present), deletion.freed, tuple(work.damaged))
 
 
-def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambda files, freed: None) -> Removed:
+def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambda files, freed: None) -> RemovalResult:
     """Remove all points of an assignment with everything in its folder: the manifests first, so that none names deleted
     files. The next removal finishes a killed one. A missing folder is fine.
 
-    `on_progress` as in `remove`. Raises: StorageFailed; Stopped; ProgramMissing; OSError.
+    `on_progress` as in `remove`. Raises: StorageFailed; StorageStopped; ProgramMissing; OSError.
     """
     check_inside(store.location, assignment)
     points = runs.points(store, assignment)
@@ -105,7 +105,7 @@ def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambd
         deletion.delete({f"{folder}/{path}": size for path, size in store.sizes(f"{deletion.top}/{folder}").items()})
     store.delete(assignment)
     store.remove_empty_folders(assignment.partition("/")[0], leave_root=False)
-    return Removed(tuple(points), (), deletion.freed)
+    return RemovalResult(tuple(points), (), deletion.freed)
 
 
 @dataclass
@@ -115,7 +115,7 @@ class _Removal:
     """
 
     deletion: Deletion
-    named: Named
+    named: NamedFiles
     found: Sequence[str]
     foreign: Sequence[str]
     points: Collection[str]

@@ -31,7 +31,7 @@ FLUSHED = ".flushed"
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunRun:
     """A run under way. `name`: of the run and of its point; `newest`: the point before it, None if it is the first.
     `lost`: a later point that has a row and is missing, empty if there is none. `left`: the runs since the later of
     these two that made no point, the last one first; `marks`: all that had a mark.
@@ -82,7 +82,7 @@ def runs_with_files(store: Store, folder: str) -> set[str]:
     return set(layout.by_time(found))
 
 
-def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -> Begun:
+def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -> BegunRun:
     """Name a run: later than all before it, whatever the clock shows. `recorded`: the newest point according to the
     database. If that point is lost, the run takes over nothing: the points that name a file follow one another, also
     once it is put back.
@@ -97,7 +97,7 @@ def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -
     since = lost or newest
     left = [each for each in marks if each not in there and (since is None or layout.is_later(each, since))]
     named = layout.name_of(started_at, [*before, *([recorded] if recorded else [])])
-    return Begun(named, newest, tuple(left[::-1]), frozenset(marks), lost)
+    return BegunRun(named, newest, tuple(left[::-1]), frozenset(marks), lost)
 
 
 def mark(store: Store, folder: str, run: str, header: Header, entries: Iterable[Entry] = ()) -> None:
@@ -143,7 +143,7 @@ def boot() -> str:
     return ""
 
 
-def check_base(store: Store, folder: str, begun: Begun) -> None:
+def check_base(store: Store, folder: str, begun: BegunRun) -> None:
     """Check the base of a run, right before it makes its point. Raises: BaseGone if the point that it took over from is
     gone; StorageFailed if another run has come in the meantime, while its machine was frozen.
     """

@@ -19,9 +19,9 @@ LENGTH = 8
 """The number of bytes before a piece that state its length."""
 
 
-class Sorted(Generic[Item]):
-    """Plain tuples of types that `marshal` takes, sorted by their first field: `with Sorted() as found`, then `add`
-    them all, and iterate, any number of times. Raises: OSError if the disk of temporary files is full.
+class SortedItems(Generic[Item]):
+    """Plain tuples of types that `marshal` takes, sorted by their first field: `with SortedItems() as found`, then
+    `add` them all, and iterate, any number of times. Raises: OSError if the disk of temporary files is full.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -31,7 +31,7 @@ class Sorted(Generic[Item]):
         self._opened = ExitStack()
         self.count = 0
 
-    def __enter__(self) -> "Sorted[Item]":
+    def __enter__(self) -> "SortedItems[Item]":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,14 +15,14 @@ from storage import layout
 from storage.folders.flushing import flush, remove_left_behind
 from storage.places.identity import Identity
 from storage.places.location import Location
-from storage.places.rclone import ANY, Stopped, StorageFailed, path_list
+from storage.places.rclone import ANY, StorageFailed, StorageStopped, path_list
 from storage.points import known
 from storage.points.known import Known
 from storage.points.manifests import Header, read_header
 from storage.points.moving import TransferProgress, files_of, stay_within
 from storage.points.reading import MANIFEST, ReadableStore, only_in
 
-__all__ = ["PARTIAL_SUFFIX", "Stopped", "StorageFailed", "Store", "path_list"]
+__all__ = ["PARTIAL_SUFFIX", "StorageFailed", "StorageStopped", "Store", "path_list"]
 
 PARTIAL_SUFFIX = ".rclone-partial"
 """The end of the name of a file that is being fetched. Not more than 16 characters."""
@@ -58,7 +58,7 @@ class Store(ReadableStore):
         return True
 
     def header(self, assignment: str, point: str) -> Header | None:
-        """The header of a point. None if it is missing. Raises: ManifestDamaged, StorageFailed, Stopped."""
+        """The header of a point. None if it is missing. Raises: ManifestDamaged, StorageFailed, StorageStopped."""
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch) / point
             return read_header(file) if self.manifest(assignment, point, file) else None

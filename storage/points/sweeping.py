@@ -22,7 +22,7 @@ from storage import layout
 from storage.points import runs
 from storage.points.batches import batches
 from storage.points.deleting import MANY, Deletion
-from storage.points.named import Named, UnreadablePoint, key_of
+from storage.points.named import NamedFiles, UnreadablePoint, key_of
 from storage.points.store import StorageFailed, Store
 
 MARKS = (layout.UNFINISHED, runs.FLUSHED, layout.REMOVING)
@@ -40,7 +40,7 @@ def sweep_left(
     removals: for that everything is listed, and all manifests are read. Then their marks go, and those of runs that
     made their point.
 
-    `lost`: points that must stay and are missing. `deletion` counts. Raises: StorageFailed, Stopped, OSError.
+    `lost`: points that must stay and are missing. `deletion` counts. Raises: StorageFailed, StorageStopped, OSError.
     """
     names = store.names(f"{assignment}/{layout.MANIFESTS}")
     there = runs.points_among(names)
@@ -55,7 +55,9 @@ def sweep_left(
         # marks are known, too
         absent = {*lost, *layout.by_time(set(store.known or ()) - marked[layout.REMOVING])}.difference(ours)
         with tempfile.TemporaryDirectory() as scratch:
-            sweep = _Sweep(deletion or Deletion(store, assignment), Named(store, assignment, Path(scratch)), ours[-1])
+            sweep = _Sweep(
+                deletion or Deletion(store, assignment), NamedFiles(store, assignment, Path(scratch)), ours[-1]
+            )
             sweep.look(ours, set(there).difference(ours), absent, None if removed else left)
             sweep.sweep()
         over = {each for each in left if sweep.may_go(each)}
@@ -92,7 +94,7 @@ class _Sweep:
     """
 
     deletion: Deletion
-    named: Named
+    named: NamedFiles
     newest: str
     blocked: str | None = field(default=None, init=False)
     wanted: set[str] | None = field(default=None, init=False)

@@ -40,7 +40,7 @@ class NotThere(ValueError):
 
 
 @dataclass(frozen=True)
-class Listed:
+class FolderRow:
     """A row of a folder. In the row of a folder, `files` and `size` count everything below it."""
 
     name: str
@@ -61,7 +61,7 @@ class Tree:
     def close(self) -> None:
         self._rows.close()
 
-    def folder(self, path: str = "", *, after: str = "", limit: int = 1000) -> list[Listed]:
+    def folder(self, path: str = "", *, after: str = "", limit: int = 1000) -> list[FolderRow]:
         """The rows directly in a folder, by name, beginning behind `after`."""
         found = self._rows.execute(
             f"SELECT entries.name, {VALUES}, below.files, below.size FROM entries LEFT JOIN folders below "
@@ -74,7 +74,7 @@ class Tree:
             entry = _entry(path, name, values)
             if entry.kind == "folder":
                 entry = entry._replace(size=size or 0)
-            rows.append(Listed(name, entry, files or 0 if entry.kind == "folder" else 1))
+            rows.append(FolderRow(name, entry, files or 0 if entry.kind == "folder" else 1))
         return rows
 
     def entry(self, path: str) -> Entry | None:

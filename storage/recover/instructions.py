@@ -29,7 +29,7 @@ def keep_true(
     there, is in the `folder` of its assignment: no mount point has that, and no repository of another installation.
 
     Raises: StorageFailed, also for a repository of another installation, layout version or key, or one that has lost
-    its identity, before anything is written; Stopped, OSError.
+    its identity, before anything is written; StorageStopped, OSError.
     """
     if not store.location.keeps_files:
         return

@@ -28,7 +28,7 @@ from storage.places.locks import Busy
 from storage.places.servers import servers_of
 from storage.points import runs
 from storage.points.manifests import ManifestDamaged
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.points.trees import NotThere, opened
 from storage.recover import showing
 from storage.restoring import into_folder, moments
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str], stop: StopSignal | None = None) -> int:
         )
     except OSError as error:
         return _complain(f"{error.filename}: {error.strerror}. The same command goes on where it was.", 1)
-    except Stopped:
+    except StorageStopped:
         return _complain("stopped; the same command goes on where it was", 1)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from storage import layout
-from storage.points.copies import Copied, check_is_there, later_than
+from storage.points.copies import CopyResult, check_is_there, later_than
 from storage.points.known import Known
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic, ResticFailed
@@ -39,11 +39,11 @@ def copy(
     known: Known | None = None,
     options: tuple[str, ...] = (),
     on_progress: Callable[[int], None] = lambda packs: None,
-) -> Copied:
+) -> CopyResult:
     """As `storage.points.copying.copy`, but `on_progress` gets the number of restic's files so far, and `source` is the
     second repository of `target`. `again`: points that were left out of the copy, as far as is known: those that are
-    missing there are tried again, after the new ones. `known`: those of `source`. Raises: StorageFailed, Busy, Stopped,
-    ProgramMissing, OSError.
+    missing there are tried again, after the new ones. `known`: those of `source`. Raises: StorageFailed, Busy,
+    StorageStopped, ProgramMissing, OSError.
     """
     with _naming("the first repository"):
         found = known_among(snapshots(source, folder), known)
@@ -51,7 +51,7 @@ def copy(
     check_is_there(newest, names, folder)
     with _naming("the second repository"):
         before = [each.point for each in snapshots(target, folder)]
-    work = _Copying(target, folder, options, Copied(before, unit="pack"), _Packs(on_progress))
+    work = _Copying(target, folder, options, CopyResult(before, unit="pack"), _Packs(on_progress))
     wanted = {*later_than(before, names)}
     work.bring_new([each for each in found if each.point in wanted])
     if not wanted or names[-1] in work.done.points:
@@ -66,7 +66,7 @@ class _Copying:
     target: Restic
     folder: str
     options: tuple[str, ...]
-    done: Copied
+    done: CopyResult
     packs: "_Packs"
 
     def bring_new(self, left: list[Snapshot]) -> None:

@@ -17,13 +17,13 @@ from external.processes import runner
 from external.processes.advice import without_middle
 from external.processes.programs import find_rclone, find_restic
 from external.processes.repeated import without_answers
-from external.processes.runner import Command, Ending, StopSignal
+from external.processes.runner import Command, EndReason, StopSignal
 from external.redaction import redacted
 from storage.places import remotes
 from storage.places.location import Location
 from storage.places.locks import Busy
 from storage.places.servers import in_words, reached
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 from storage.restic.verdicts import ResticTrouble, text_of, trouble_of
 
 LONGEST_LINE = 2**26
@@ -137,7 +137,7 @@ class Restic:
     ) -> int:
         """Run it; block until it is done. Returns the exit code: 0, or one of `fine`.
 
-        Raises: ResticFailed; Busy for a live lock; Stopped, ProgramMissing, OSError.
+        Raises: ResticFailed; Busy for a live lock; StorageStopped, ProgramMissing, OSError.
         """
         once = partial(self._once, on_line, sign_of_life, directory, fine)
         try:
@@ -175,11 +175,11 @@ class Restic:
         with reached(self.location, remotes.beside(self.second) if self.second else None) as found:
             command, take = self._command(arguments, found, directory), partial(stuck.take, on_line)
             ended = runner.run(command, stop=stuck, on_line=take, sign_of_life=sign_of_life)
-        if ended.ending is Ending.STOPPED:
+        if ended.ending is EndReason.STOPPED:
             if stuck.is_over:
                 raise ResticFailed(stuck.trouble, stuck.text)
-            raise Stopped
-        if ended.ending is Ending.STALLED:
+            raise StorageStopped
+        if ended.ending is EndReason.STALLED:
             raise ResticFailed(ResticTrouble.UNREACHABLE, f"restic {arguments[0]} made no progress and was ended")
         text = text_of(without_middle(redacted(each, self._secrets)) for each in ended.last_lines)
         if not ended.exit_code or (ended.exit_code in fine and not NO_LOCK.search(text)):

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from storage.places.location import RESTIC
-from storage.points.checking import Checked, Damage
-from storage.points.removal import Removed
+from storage.points.checking import CheckResult, Damage
+from storage.points.removal import RemovalResult
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import snapshots, with_marks
@@ -29,10 +29,10 @@ PACKS = re.compile(r"read group #\d+ of (\d+) data packs")
 DAMAGED = re.compile(r"pack [0-9a-f]+|blob [0-9a-f]+|tree [0-9a-f]+|does not match|not referenced|error", re.IGNORECASE)
 
 
-def remove_points(restic: Restic, assignment: str, points: Collection[str], stay: Collection[str]) -> Removed:
+def remove_points(restic: Restic, assignment: str, points: Collection[str], stay: Collection[str]) -> RemovalResult:
     """Remove points of an assignment, as `removal.remove` does; data that only they held stays until it is pruned.
 
-    Raises: StorageFailed, also before any change if no point would stay; Busy, Stopped.
+    Raises: StorageFailed, also before any change if no point would stay; Busy, StorageStopped.
     """
     found = snapshots(restic, assignment)
     names = {each.point for each in found}
@@ -42,21 +42,21 @@ def remove_points(restic: Restic, assignment: str, points: Collection[str], stay
     return _forget(restic, assignment, points)
 
 
-def remove_all(restic: Restic, assignment: str) -> Removed:
+def remove_all(restic: Restic, assignment: str) -> RemovalResult:
     """Remove all points of an assignment, and the data that only they held. Missing ones are fine. Raises:
-    StorageFailed, Busy, Stopped.
+    StorageFailed, Busy, StorageStopped.
     """
     return replace(_forget(restic, assignment, None), freed=pruned(restic))
 
 
-def _forget(restic: Restic, assignment: str, points: Collection[str] | None) -> Removed:
+def _forget(restic: Restic, assignment: str, points: Collection[str] | None) -> RemovalResult:
     found, alone = with_marks(restic, assignment)
     gone = [each for each in found if points is None or each.point in points]
     ids = [*alone, *(name for each in gone for name in each.ids[::-1])]
     for number in range(0, len(ids), BATCH):
         restic.run("forget", *ids[number : number + BATCH])
     names = {each.point for each in gone}
-    return Removed(tuple(sorted(names)), tuple(each.point for each in found if each.point not in names), 0)
+    return RemovalResult(tuple(sorted(names)), tuple(each.point for each in found if each.point not in names), 0)
 
 
 def pruned(restic: Restic) -> int:
@@ -79,14 +79,14 @@ def _patient(restic: Restic) -> Restic:
     return replace(restic, stall_timeout=math.inf)
 
 
-def check(restic: Restic, part: str, share: float, known: Collection[Damage]) -> Checked:
+def check(restic: Restic, part: str, share: float, known: Collection[Damage]) -> CheckResult:
     """Read further: `part` is the part to read, such as 3/21, or the first one of a new round if it is empty. The parts
     are of `share` of everything; nothing is read if `share` is 0. Files that are known to be damaged are read again
-    before that. Raises: StorageFailed if the repository is out of reach; Busy, Stopped.
+    before that. Raises: StorageFailed if the repository is out of reach; Busy, StorageStopped.
     """
     number, _, parts = part.partition("/")
     current, of = (int(number), int(parts)) if parts else (1, max(1, math.ceil(1 / share)) if share else 1)
-    done = Checked(f"{current + 1}/{of}" if current < of else "", "", 0)
+    done = CheckResult(f"{current + 1}/{of}" if current < of else "", "", 0)
     here = [f"{current}/{of}"] if share else []
     for each in dict.fromkeys([*(damage.path for damage in known), *here]):
         packs, problems = _read(restic, each)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from storage.points.counted import Counted
+from storage.points.counted import CountedPaths
 from storage.points.files import PERMISSIONS, nanoseconds
 from storage.points.manifests import Entry, Header
 
@@ -45,7 +45,7 @@ class Owners:
 
 
 def put_on(
-    entry: Entry, descriptor: int, owner: Owner | None, not_set: Counted, *, came_with_attributes: bool = False
+    entry: Entry, descriptor: int, owner: Owner | None, not_set: CountedPaths, *, came_with_attributes: bool = False
 ) -> None:
     """Set all of them on an open file or folder. `came_with_attributes`: True if it has its extended ones, which restic
     sets itself.
@@ -94,7 +94,7 @@ def of_owners(strerror: str | None = None) -> str:
     return f"owners and groups were not set, {why}"
 
 
-def _give(entry: Entry, descriptor: int, owner: Owner, not_set: Counted) -> bool:
+def _give(entry: Entry, descriptor: int, owner: Owner, not_set: CountedPaths) -> bool:
     found = os.fstat(descriptor)
     if (found.st_uid, found.st_gid) == owner:
         return True
@@ -106,7 +106,7 @@ def _give(entry: Entry, descriptor: int, owner: Owner, not_set: Counted) -> bool
     return True
 
 
-def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: Counted, *, is_owned: bool) -> None:
+def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: CountedPaths, *, is_owned: bool) -> None:
     wanted = mode & (PERMISSIONS | (stat.S_ISVTX if entry.kind == "folder" else 0))
     if ids := mode & (stat.S_ISGID if entry.kind == "folder" else IDS):
         if is_owned and os.geteuid() == 0 and not entry.doubtful:
@@ -120,7 +120,7 @@ def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: Counted, *, is_
         not_set.add(f"modes were not set: {error.strerror}", entry.path)
 
 
-def _put_attributes(entry: Entry, descriptor: int, not_set: Counted, *, is_trusted: bool) -> None:
+def _put_attributes(entry: Entry, descriptor: int, not_set: CountedPaths, *, is_trusted: bool) -> None:
     if not hasattr(os, "setxattr"):
         if entry.attributes:
             not_set.add("extended attributes were not set, which this system does not have", entry.path)

@@ -13,7 +13,16 @@ from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree
 
-__all__ = ["Report", "RestoreProgress", "RestoreRefused", "Restoring", "TargetFailed", "Wish", "check_point", "tops_of"]
+__all__ = [
+    "Report",
+    "RestoreProgress",
+    "RestoreRefused",
+    "RunningRestore",
+    "TargetFailed",
+    "Wish",
+    "check_point",
+    "tops_of",
+]
 
 KEPT_TEXTS = 100
 
@@ -92,7 +101,7 @@ class Report:
     missing: list[str] = field(default_factory=list)
 
 
-class Restoring:
+class RunningRestore:
     """A restore at work: the request, the progress and the report. `target`: the target, as text.
 
     Raises: RestoreRefused and NotThere for paths that cannot be requested.
@@ -110,11 +119,11 @@ class Restoring:
         self.files = self.size = self.done_files = self.done_size = 0
 
     def ask(self) -> None:
-        """Raises: Stopped."""
+        """Raises: StorageStopped."""
         self.store.go_on()
 
     def entries(self, *kinds: str) -> Iterator[Entry]:
-        """The requested entries that the point has, each once. Raises: Stopped."""
+        """The requested entries that the point has, each once. Raises: StorageStopped."""
         for top in self.tops:
             for number, entry in enumerate(self.tree.below(top)):
                 if number % 1000 == 0:

@@ -24,16 +24,16 @@ from pathlib import Path
 
 from storage.folders.beneath import Beneath
 from storage.folders.flushing import flush
-from storage.folders.staging import Staging
-from storage.points.counted import Counted
-from storage.points.files import Kept, differs, is_inside, relative
+from storage.folders.staging import StagingFolder
+from storage.points.counted import CountedPaths
+from storage.points.files import FileMatch, differs, is_inside, relative
 from storage.points.manifests import Entry
 from storage.points.store import Store
 from storage.points.trees import Tree, opened
 from storage.restoring import targets
 from storage.restoring.attributes import Owners, is_otherwise
-from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, Restoring, Wish
-from storage.restoring.placing import Placing
+from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, RunningRestore, Wish
+from storage.restoring.placing import FilePlacement
 
 BATCH_FILES = 50_000
 SAY_EVERY_SECONDS = 0.5
@@ -50,8 +50,8 @@ def restore(
 ) -> Report:
     """Restore into a folder of this host; block until it is done.
 
-    Raises: RestoreRefused and NotThere before anything is written; StorageFailed, Stopped, OSError, after which the
-    same restore continues.
+    Raises: RestoreRefused and NotThere before anything is written; StorageFailed, StorageStopped, OSError, after which
+    the same restore continues.
     """
     with opened(store, wish.assignment, wish.point, cache) as tree:
         return _Restore(wish, store, tree, on_step).run()
@@ -73,15 +73,15 @@ def restore_to_stay(
     return report
 
 
-class _Restore(Restoring):
+class _Restore(RunningRestore):
     target: Beneath
-    staging: Staging
-    placing: Placing
+    staging: StagingFolder
+    placing: FilePlacement
 
     def __init__(self, wish: Wish, store: Store, tree: Tree, on_step: Callable[[RestoreProgress], None]) -> None:
         self.path = Path(os.path.abspath(wish.target))
         super().__init__(wish, store, tree, str(self.path), on_step)
-        self.owners, self.left = Owners(tree.header), Counted()
+        self.owners, self.left = Owners(tree.header), CountedPaths()
         self._say_at = float("-inf")
 
     def run(self) -> Report:
@@ -96,9 +96,9 @@ class _Restore(Restoring):
         targets.check_room(self.path, self.size)
         self.report.files = self.report.size = self.report.replaced = 0
         with targets.opened(self.path, make=True) as self.target:
-            self.staging, is_done = Staging(self.target, f".restore-{self.wish.point}"), False
+            self.staging, is_done = StagingFolder(self.target, f".restore-{self.wish.point}"), False
             self.store = replace(self.store, inherited=(*self.store.inherited, *self.staging.inherited))
-            self.placing = Placing(self, self.target, self.staging)
+            self.placing = FilePlacement(self, self.target, self.staging)
             try:
                 self._restore()
                 is_done = True
@@ -107,11 +107,11 @@ class _Restore(Restoring):
         return self.report
 
     def _restore(self) -> None:
-        wanted = (entry for entry in self.entries("file") if self._state_of(entry) is not Kept.SAME)
+        wanted = (entry for entry in self.entries("file") if self._state_of(entry) is not FileMatch.SAME)
         while batch := list(islice(wanted, BATCH_FILES)):
             self.bring(batch, self._fetch, self._take)
         for entry in self.entries("link"):
-            if self._state_of(entry) is not Kept.SAME:
+            if self._state_of(entry) is not FileMatch.SAME:
                 self.placing.link(entry)
         self.placing.finish_folders()
         self.report.not_set += self.placing.not_set.sentences
@@ -123,14 +123,14 @@ class _Restore(Restoring):
         collisions, expected = 0, set()
         is_empty = target is None or not target.names()
         for entry in self.entries("file", "link"):
-            state = Kept.MISSING if is_empty else self._state_of(entry)
+            state = FileMatch.MISSING if is_empty else self._state_of(entry)
             if not is_empty and not self.wish.overwrite:
                 expected.add(relative(entry.path))
-            if state is Kept.SAME:
+            if state is FileMatch.SAME:
                 self.report.present += 1
                 self._note_otherwise(entry, target)
                 continue
-            if state is Kept.OTHER:
+            if state is FileMatch.OTHER:
                 collisions += 1
                 if len(self.report.collisions) < KEPT_TEXTS:
                     self.report.collisions.append(entry.path)
@@ -161,7 +161,7 @@ class _Restore(Restoring):
             if target and entry.kind == "file" and is_otherwise(entry, target.stat(relative(entry.path)), self.owners):
                 self.left.add(LEFT, entry.path)
 
-    def _state_of(self, entry: Entry) -> Kept:
+    def _state_of(self, entry: Entry) -> FileMatch:
         return differs(entry, self.target, alive=self.ask)
 
     def _size_of(self, entry: Entry) -> int:
@@ -171,20 +171,20 @@ class _Restore(Restoring):
 
     def _fetch(self, entries: list[Entry]) -> None:
         """Copy files into the staging folder, each place once."""
-        sizes = {each.place: each.size for each in entries if self._staged(each) is not Kept.SAME}
+        sizes = {each.place: each.size for each in entries if self._staged(each) is not FileMatch.SAME}
         self.fetch(list(sizes), self.staging.outside, size=sum(sizes.values()))
 
     def _take(self, entries: list[Entry]) -> list[Entry]:
         """Put the files in place that came out as in the manifest. Returns the rest."""
         uses, left = Counter(each.place for each in entries), list[Entry]()
-        known: dict[tuple[object, ...], Kept] = {}
+        known: dict[tuple[object, ...], FileMatch] = {}
         for entry in entries:
             self.ask()
             key = (entry.place, entry.size, entry.digest)
             state = known.get(key) or self._staged(entry)
             uses[entry.place] -= 1
             # without a matching digest or time, its size is enough: nothing else was ever put in this place
-            if state not in (Kept.SAME, Kept.UNSURE):
+            if state not in (FileMatch.SAME, FileMatch.UNSURE):
                 left.append(entry)
                 continue
             if uses[entry.place]:
@@ -195,11 +195,11 @@ class _Restore(Restoring):
             self.say(self.done_files, self.done_size)
         return left
 
-    def _staged(self, entry: Entry) -> Kept:
+    def _staged(self, entry: Entry) -> FileMatch:
         """Compare it with the file in the staging folder; a file that differs is removed there."""
         there = entry._replace(path=entry.place)
         state = differs(there, self.staging.files, thorough=True, alive=self.ask)
-        if state is Kept.OTHER:
+        if state is FileMatch.OTHER:
             self.staging.files.unlink(relative(entry.place))
         return state
 

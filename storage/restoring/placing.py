@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from storage.folders.beneath import LIST, Beneath
-from storage.folders.staging import Staging
-from storage.points.counted import Counted
+from storage.folders.staging import StagingFolder
+from storage.points.counted import CountedPaths
 from storage.points.files import PERMISSIONS, nanoseconds, relative, target_of
 from storage.points.manifests import Entry
 from storage.restoring.attributes import (
@@ -24,7 +24,7 @@ from storage.restoring.attributes import (
     put_attribute,
     put_on,
 )
-from storage.restoring.base import Restoring
+from storage.restoring.base import RunningRestore
 
 CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
 """Errors of the system for a place that has changed."""
@@ -32,13 +32,13 @@ CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsE
 NOT_BY_RESTIC = "ACLs and other extended attributes of folders and links were not set: `restic restore` brings them"
 
 
-class Placing:
+class FilePlacement:
     """The placing of files in an open target. `not_set`: everything that could not be set."""
 
-    def __init__(self, restoring: Restoring, target: Beneath, staging: Staging) -> None:
+    def __init__(self, restoring: RunningRestore, target: Beneath, staging: StagingFolder) -> None:
         self.restoring, self.target, self.staging = restoring, target, staging
         self.wish, self.tree, self.report = restoring.wish, restoring.tree, restoring.report
-        self.not_set = Counted()
+        self.not_set = CountedPaths()
         self._owners = Owners(self.tree.header)
         self._is_of_restic = restoring.store.location.is_restic
         self._made = {""}

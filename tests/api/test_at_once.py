@@ -7,7 +7,7 @@ from django.db import transaction
 
 from api import idempotency
 from api.models import IdempotencyKey
-from declarations.service import Finished
+from declarations.service import FinishResult
 from delivery import signing
 from jobs.models import Throttle
 from operations import throttles
@@ -78,9 +78,9 @@ def test_a_throttle_that_goes_while_a_schedule_names_it_is_told_as_a_problem(
     path = program.post("throttles", BODY).headers["Location"]
     schedule, throttle = make_events(), Throttle.objects.get()
 
-    def then_it_goes(service: Any, row: Any) -> Finished:
+    def then_it_goes(service: Any, row: Any) -> FinishResult:
         assert beside(lambda: program.delete(path)).result(PATIENCE).status_code == 204
-        return Finished()
+        return FinishResult()
 
     monkeypatch.setattr(Schedules, "finish", then_it_goes)
     assert list(fields_of(program.patch(f"schedules/{schedule.pk}", {"throttle": throttle.name}))) == ["throttle"]

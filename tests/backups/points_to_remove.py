@@ -12,7 +12,7 @@ from backups import locations
 from backups.upkeep import retention
 from jobs.handlers import Run, registry
 from jobs.models import Decision
-from jobs.outcomes import Claimed, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome
 from sources.models import Assignment, Backup, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from storage import layout
@@ -58,14 +58,14 @@ def add_backup(assignment: Assignment, point: str, number: int) -> Backup:
     )  # fmt: skip
 
 
-def at_work(now: datetime = NOW) -> Claimed:
+def at_work(now: datetime = NOW) -> ClaimedRecord:
     """Its record, handed on through the gate and claimed for an execution unit."""
     record = claim(AVAILABILITY, now)
     settle(record, asyncio.run(registry.find(record.kind, AVAILABILITY)(Run(record))), now)  # type: ignore[arg-type]
     return claim(BACKUPS, now)
 
 
-def run(record: Claimed, now: datetime = NOW) -> Outcome:
+def run(record: ClaimedRecord, now: datetime = NOW) -> Outcome:
     outcome = registry.find(record.kind, BACKUPS)(Run(record))
     assert not isinstance(outcome, Awaitable)
     settle(record, outcome, now)

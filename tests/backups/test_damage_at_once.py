@@ -8,9 +8,9 @@ from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from backups.upkeep import check_runs, retention
-from jobs.outcomes import Claimed, Succeeded
+from jobs.outcomes import ClaimedRecord, Succeeded
 from sources.models import Assignment, CheckRound, Format, Repository
-from storage.points.checking import Checked
+from storage.points.checking import CheckResult
 from tests.sources.factories import claimed_for, make_assignment
 from tests.threads import another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually
@@ -36,7 +36,7 @@ def test_what_is_noted_waits_for_what_another_one_notes_at_that_moment(both: lis
         beside.execute("SELECT FROM sources_checkround WHERE assignment_id = %s FOR UPDATE", [other.pk])
         with pytest.raises(OperationalError, match="lock timeout"), transaction.atomic():
             retention.note_manifests(other.pk, repository.pk, {}, [], NOW)
-        found = check_runs.Read(repository.pk, Checked("", "", 0), [], {}, None, ends=False, failed=[], left=[])
+        found = check_runs.Read(repository.pk, CheckResult("", "", 0), [], {}, None, ends=False, failed=[], left=[])
         with (
             CaptureQueriesContext(connection) as asked,
             pytest.raises(OperationalError, match="lock timeout"),
@@ -51,11 +51,11 @@ def test_two_that_read_one_restic_repository_for_all_may_end_at_the_same_moment(
     """Both wait for a round that they share: neither holds one by then that the other one wants."""
     first, *others = *both, make_assignment(both[0].policy)
     CheckRound.objects.create(assignment=others[-1], planned_at=NOW)
-    repository, nothing = Repository.objects.get().pk, Checked("", "", 0)
+    repository, nothing = Repository.objects.get().pk, CheckResult("", "", 0)
     read = check_runs.Read(repository, nothing, [], {}, None, ends=False, failed=[], left=[])
 
     @transaction.atomic
-    def end(record: Claimed) -> None:
+    def end(record: ClaimedRecord) -> None:
         check_runs.write_down(record, Succeeded(read), NOW)
 
     with another_connection() as other:

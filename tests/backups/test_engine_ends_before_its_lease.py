@@ -11,7 +11,7 @@ import pytest
 
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
-from jobs.outcomes import Claimed, Outcome, Released
+from jobs.outcomes import ClaimedRecord, Outcome, Released
 from jobs.worker.heartbeat import Guard
 from jobs.worker.units import Units
 from sources import planning
@@ -33,7 +33,7 @@ def ended() -> SimpleQueue[Outcome]:
 def units(ended: SimpleQueue[Outcome], settings: Any) -> Iterator[Units]:
     settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": LEASE_SECONDS}
 
-    def done(record: Claimed, outcome: Outcome) -> None:
+    def done(record: ClaimedRecord, outcome: Outcome) -> None:
         ended.put(outcome)
 
     units = Units([QueueRule(planning.BACKUPS, 1)], done, room_made=lambda: None, after_thread=close_connections)

@@ -15,7 +15,7 @@ from jobs import rescuing
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker, Decision
-from jobs.outcomes import Claimed, Failed, Postponed, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Backup, CheckRound, Policy, Repository, Restore, Source, To
@@ -185,7 +185,7 @@ def test_of_a_deletion_and_an_end_of_its_retirement_at_the_same_moment_the_delet
     assert Source.objects.get().retired
 
 
-def failure(record: Claimed) -> str:
+def failure(record: ClaimedRecord) -> str:
     outcome = removals.remove(Run(record))
     assert isinstance(outcome, Failed)
     return outcome.error

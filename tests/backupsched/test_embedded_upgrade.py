@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backupsched.embedded import Server
-from backupsched.embedded.upgrade import Staged, size_of
+from backupsched.embedded.upgrade import StagedLayout, size_of
 from tests.backupsched.managing import manage
 from tests.documents import ROOT
 from tests.programs import postgresql_programs
@@ -75,7 +75,7 @@ def test_the_data_are_moved_and_the_old_ones_kept_and_what_cannot_be_is_named(ol
     refused = upgrade(old)
     assert (refused.returncode, "the server has more: the database more" in refused.stderr) == (2, True)
     left = Server(old.layout.var_dir, programs=postgresql_programs(OLD))
-    left.layout = Staged(old.layout, old.layout.data)
+    left.layout = StagedLayout(old.layout, old.layout.data)
     left.start()  # as an upgrade leaves it that is ended while it dumps
     refused = manage("database", "start", BACKUPSCHED_VAR=str(old.layout.var_dir))
     assert (refused.returncode, "`database upgrade` moves the data" in refused.stderr) == (2, True), refused.stderr

@@ -34,7 +34,7 @@ def _nothing_kept(monkeypatch):
     for name in ("TOTALS", "BY_SOURCE", "READINESS"):
         kept = getattr(monitoring, name)
         monkeypatch.setattr(monitoring, name, monitoring.LatestResult(kept._compute, kept._fresh, PATIENCE))
-    monkeypatch.setattr(monitoring, "STEADIED", monitoring.Steadied(lambda: monitoring.READINESS.get(), 0))
+    monkeypatch.setattr(monitoring, "STEADIED", monitoring.SteadyProbe(lambda: monitoring.READINESS.get(), 0))
 
 
 def test_metrics_are_for_tokens_that_may_look_at_sources_and_for_named_networks(settings):
@@ -188,7 +188,7 @@ def test_a_short_outage_leaves_it_ready_and_one_that_comes_and_goes_keeps_it_awa
             raise monitoring.NotReady("the database lacks 1 migration")
         return b"ready\n"
 
-    monkeypatch.setattr(monitoring, "STEADIED", monitoring.Steadied(ask, 15, lambda: now[0]))
+    monkeypatch.setattr(monitoring, "STEADIED", monitoring.SteadyProbe(ask, 15, lambda: now[0]))
     client = Client(**ANOTHER_HOST)
 
     def asked(every: int, *answers: str) -> str:

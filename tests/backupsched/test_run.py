@@ -18,7 +18,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from external.processes import supervision
-from external.processes.supervision import Supervised
+from external.processes.supervision import SupervisedProcess
 from operations.listening import free_port
 from tests.documents import ROOT
 from tests.waiting import eventually
@@ -49,7 +49,7 @@ def test_a_port_that_is_taken_is_named_with_who_has_it() -> None:
 
 
 def test_a_command_with_odd_characters_is_one_argument_each(tmp_path: Path) -> None:
-    text = supervision.configuration([Supervised("web", ("web", "--listen", "a b%d'c"))], tmp_path)
+    text = supervision.configuration([SupervisedProcess("web", ("web", "--listen", "a b%d'c"))], tmp_path)
     assert re.search(r"^command = .* -m backupsched web --listen 'a b%%d'\"'\"'c'$", text, re.MULTILINE)
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from declarations.surfaces.printable import PrintableFormatter, printable
 from declarations.surfaces.terminal import text_of
-from operations.finding import Examined, Severity
+from operations.finding import ExaminedCondition, Severity
 from operations.management.commands.doctor import report
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee\x9b31m\x00"
@@ -44,6 +44,6 @@ def test_tables_steer_nothing_either(terminal: bool) -> None:
     shown = text_of(table, terminal=terminal)
     assert "\x1b]" not in shown
     assert "\x1b[2J" not in shown
-    found = text_of(report([Examined("disk", Severity.PROBLEM, HOSTILE, HOSTILE, {}, [])]), terminal=terminal)
+    found = text_of(report([ExaminedCondition("disk", Severity.PROBLEM, HOSTILE, HOSTILE, {}, [])]), terminal=terminal)
     assert "\x1b]" not in found
     assert "\x1b[2J" not in found

@@ -7,7 +7,7 @@ import pytest
 
 from delivery.models import Endpoint, EndpointKind
 from jobs import claiming, settling
-from jobs.outcomes import Claimed, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome
 from operations import endpoint_tests
 from sealing.encryption import seal
 from tests.factories import make_worker
@@ -28,9 +28,11 @@ def sealed(secret: str = "Bearer sesame") -> dict[str, str]:
     return {"sealed_authorization": seal(secret)}
 
 
-def a_worker_delivers(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[Claimed], Outcome]) -> list[Claimed]:
+def a_worker_delivers(
+    monkeypatch: pytest.MonkeyPatch, outcome: Callable[[ClaimedRecord], Outcome]
+) -> list[ClaimedRecord]:
     """While a test event is waited for, a worker takes what is ready, with that outcome. Returns what it took."""
-    taken: list[Claimed] = []
+    taken: list[ClaimedRecord] = []
     worker = make_worker()
 
     def work(_: float) -> None:

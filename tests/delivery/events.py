@@ -9,7 +9,7 @@ from asgiref.sync import async_to_sync
 from delivery import handlers
 from delivery.models import Endpoint
 from jobs.handlers import Run
-from jobs.outcomes import Claimed, Failed, Guarded, Outcome
+from jobs.outcomes import BreakerTarget, ClaimedRecord, Failed, Outcome
 from tests.delivery.receiver import Handle, Speak, receiving, speaking
 from tests.factories import make_claimed
 from tests.waiting import PATIENCE
@@ -23,7 +23,7 @@ def make_endpoint(url: str, **fields: Any) -> Endpoint:
     )
 
 
-def make_event(endpoint: Endpoint | None = None, url: str | None = None, **payload: Any) -> Claimed:
+def make_event(endpoint: Endpoint | None = None, url: str | None = None, **payload: Any) -> ClaimedRecord:
     """The third of ten events of a schedule, claimed."""
     return make_claimed(
         kind="http_callback",
@@ -44,7 +44,7 @@ def make_event(endpoint: Endpoint | None = None, url: str | None = None, **paylo
     )
 
 
-def deliver(*records: Claimed) -> list[Outcome]:
+def deliver(*records: ClaimedRecord) -> list[Outcome]:
     """Deliver them one after the other, as one event loop does."""
 
     async def one_after_the_other() -> list[Outcome]:
@@ -53,7 +53,7 @@ def deliver(*records: Claimed) -> list[Outcome]:
     return async_to_sync(one_after_the_other)()
 
 
-def deliver_at_once(*records: Claimed) -> list[Outcome]:
+def deliver_at_once(*records: ClaimedRecord) -> list[Outcome]:
     """Deliver them all at the same time."""
 
     async def at_once() -> list[Outcome]:
@@ -81,5 +81,5 @@ def fault_at(speak: Speak, **fields: Any) -> Failed:
         [outcome] = deliver(make_event(make_endpoint(receiver.url, **fields)))
         assert receiver.connections == 1
     assert isinstance(outcome, Failed)
-    assert outcome.fault_of == Guarded(f"host:{receiver.origin}", receiver.origin)
+    assert outcome.fault_of == BreakerTarget(f"host:{receiver.origin}", receiver.origin)
     return outcome

@@ -1,7 +1,7 @@
 import pytest
 
 from delivery.http.failures import HttpAnswer, failure_of, quoted, seconds_until
-from jobs.outcomes import Guarded
+from jobs.outcomes import BreakerTarget
 from tests.factories import NOON
 
 
@@ -26,7 +26,7 @@ def test_a_retry_after_is_seconds_or_a_date_within_a_day(text, seconds):
 
 def test_a_failure_of_a_redirect_says_where_it_leads_and_quotes_no_page():
     answer = HttpAnswer(302, b"<html>moved", leads_to="https://example.org:443")
-    error = failure_of(answer, Guarded("host:a", "a"), "https://a:443", (), answer.facts, NOON).error
+    error = failure_of(answer, BreakerTarget("host:a", "a"), "https://a:443", (), answer.facts, NOON).error
     assert "answered 302 Found, which leads to https://example.org:443" in error
     assert "html" not in error
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from jobs.outcomes import Failed, Guarded, Succeeded
+from jobs.outcomes import BreakerTarget, Failed, Succeeded
 from tests.delivery.events import deliver, fault_at, make_endpoint, make_event
 from tests.delivery.receiver import Receiver, drip, receiving, speaking
 
@@ -33,7 +33,7 @@ def too_slow_at(receiver: Receiver) -> Failed:
     [outcome] = deliver(make_event(make_endpoint(receiver.url, timeout=0.3)))
     assert isinstance(outcome, Failed)
     assert outcome.error == f"{receiver.origin} did not answer within 0.3 s"
-    assert outcome.fault_of == Guarded(f"host:{receiver.origin}", receiver.origin)
+    assert outcome.fault_of == BreakerTarget(f"host:{receiver.origin}", receiver.origin)
     return outcome
 
 

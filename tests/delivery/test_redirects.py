@@ -6,7 +6,7 @@ from delivery.addresses import read
 from delivery.http.callback import Exchange, NotFollowed
 from delivery.models import Endpoint
 from delivery.targets import Host, Target
-from jobs.outcomes import Failed, Guarded, Succeeded
+from jobs.outcomes import BreakerTarget, Failed, Succeeded
 from sealing.encryption import seal
 from tests.delivery.events import EVENT_ID, deliver, failure_at, make_endpoint, make_event
 from tests.delivery.receiver import answering, receiving
@@ -80,7 +80,7 @@ class TestARedirect:
 
     def test_from_https_to_http_is_refused(self):
         place = read("https://1.1.1.1/")
-        exchange = Exchange(Target(Endpoint(), place, Host(Guarded("host", "host"))), EVENT_ID, b"")
+        exchange = Exchange(Target(Endpoint(), place, Host(BreakerTarget("host", "host"))), EVENT_ID, b"")
         assert exchange.follow("//8.8.8.8/new").origin == "https://8.8.8.8:443"
         with pytest.raises(NotFollowed, match="can be read on the way"):
             exchange.follow("http://8.8.8.8/new")

@@ -17,7 +17,7 @@ from pytest_django import DjangoAssertNumQueries
 from delivery.models import Endpoint
 from delivery.sqs import signature
 from jobs.handlers import Run
-from jobs.outcomes import Failed, Guarded, Succeeded
+from jobs.outcomes import BreakerTarget, Failed, Succeeded
 from tests.delivery.queue_servers import (
     CREDENTIALS,
     QueueServer,
@@ -239,17 +239,17 @@ def test_what_a_server_does_wrong_is_proved_right_once_by_what_it_takes_after_th
     with receiving(answer) as receiver:
         endpoint = endpoint_at(f"{receiver.origin}/1/events")
         outcomes = deliver(*(run_for(endpoint, number) for number in range(len(answers))))
-        guarded = Guarded(f"host:{receiver.origin}", receiver.origin)
+        guarded = BreakerTarget(f"host:{receiver.origin}", receiver.origin)
     found = [each.fault_of if isinstance(each, Failed) else getattr(each, "proves", each) for each in outcomes]
     assert found == [guarded, guarded, None, guarded, None, guarded]
     assert [isinstance(each, Failed) for each in outcomes] == [True, False, False, True, True, False]
 
 
 @contextmanager
-def server_that(does: Speak) -> Iterator[tuple[str, Guarded]]:
+def server_that(does: Speak) -> Iterator[tuple[str, BreakerTarget]]:
     """One that does so with a message. Gives the URL of a queue there, and what its breaker is of."""
     with speaking(does) as receiver:
-        yield f"{receiver.origin}/1/events", Guarded(f"host:{receiver.origin}", receiver.origin)
+        yield f"{receiver.origin}/1/events", BreakerTarget(f"host:{receiver.origin}", receiver.origin)
 
 
 class TestAServerThatLies:

@@ -14,7 +14,7 @@ from delivery.targets import TargetKey, Targets, load
 from jobs import settling
 from jobs.handlers import Run
 from jobs.models import Breaker
-from jobs.outcomes import Claimed, Failed, Guarded, Held, Postponed, Succeeded
+from jobs.outcomes import BreakerTarget, ClaimedRecord, Failed, Held, Postponed, Succeeded
 from jobs.states import WaitingFor
 from tests.delivery.events import deliver, deliver_at_once, make_endpoint, make_event, on_a_loop
 from tests.delivery.receiver import Receiver, answering, answering_in_turn, receiving
@@ -24,8 +24,8 @@ from tests.jobs.breaking import open_it
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_loopback_allowed")]
 
 
-def guarded(receiver: Receiver) -> Guarded:
-    return Guarded(f"host:{receiver.origin}", receiver.origin)
+def guarded(receiver: Receiver) -> BreakerTarget:
+    return BreakerTarget(f"host:{receiver.origin}", receiver.origin)
 
 
 @pytest.mark.parametrize(("endpoints", "records"), [(1, 50), (20, 1)])
@@ -125,7 +125,7 @@ class TestAnOpenBreaker:
         assert isinstance(second, Succeeded)
 
 
-def a_claim(receiver: Receiver) -> Claimed:
+def a_claim(receiver: Receiver) -> ClaimedRecord:
     """An event for this receiver, claimed."""
     make_record(kind="http_callback", queue="callbacks", payload={"url": receiver.url})
     [record] = claim_ready(1, "callbacks", None)

@@ -265,7 +265,7 @@ class History:
         return brought
 
     def _checking(self, check: Callable[..., Any]) -> Callable[..., Any]:
-        def checked(store: Store, folder: str, begun: runs.Begun) -> None:
+        def checked(store: Store, folder: str, begun: runs.BegunRun) -> None:
             self._show()
             left, self.left = self.left, None
             if self.step.overtaken and begun.newest and len(runs.points(self.store, FOLDER)) > 1:

@@ -139,7 +139,7 @@ def test_what_is_larger_than_may_be_is_left_out_and_too_many_folders_are_refused
 
     def fetched() -> list[str]:
         with session_with(server.source(), PATIENCE, PATIENCE, lambda size: None) as session:
-            bring_up_to_date(session, server.source(), tmp_path, found := fetching.Fetched())
+            bring_up_to_date(session, server.source(), tmp_path, found := fetching.FetchProgress())
             return found.warnings
 
     lie = b'* 1 FETCH (UID %d RFC822.SIZE 9 INTERNALDATE "03-Feb-2020 04:05:06 +0000")\r\n'

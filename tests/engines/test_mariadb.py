@@ -22,7 +22,7 @@ from engines.mariadb import engine, lock_limit, reading, verdicts
 from engines.restores import drilling, mariadb
 from engines.restores.scratch import Scratch
 from external.processes.programs import find_mariadb_program
-from external.processes.runner import Ended, Ending
+from external.processes.runner import EndReason, ProgramEnd
 from sources.availability.probes import ask_now
 from sources.models import Source
 from storage.places.location import Location, of_directory
@@ -410,7 +410,7 @@ def test_a_server_that_is_killed_in_the_middle_is_unavailable(tmp_path: Path) ->
 
 def test_a_connection_that_is_lost_without_a_word_is_no_fault_of_the_source(tmp_path: Path) -> None:
     task = task_for(SourceSpec("shop", "mariadb", "127.0.0.1", None, "shop", {"user": "backup"}, None, ""), tmp_path)
-    ended = Ended(Ending.EXITED, 2, ("Warning: mariadb-dump: unknown variable 'loose-ssl-mode=PREFERRED'",))
+    ended = ProgramEnd(EndReason.EXITED, 2, ("Warning: mariadb-dump: unknown variable 'loose-ssl-mode=PREFERRED'",))
     with pytest.raises(RunEnded) as found:
         verdicts.judge_dump(ended, task)
     assert (found.value.verdict, "does not answer" in str(found.value)) == (Verdict.UNAVAILABLE, True)

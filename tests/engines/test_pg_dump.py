@@ -16,7 +16,7 @@ from engines.base import EngineProgress, RunEnded, SourceSpec, Verdict
 from engines.postgresql import engine
 from engines.postgresql.engine import judge_dump
 from external.processes.programs import find_postgresql_program
-from external.processes.runner import Ended, Ending
+from external.processes.runner import EndReason, ProgramEnd
 from storage.places.location import Location
 from storage.points import manifests, runs
 from storage.points.store import Store
@@ -224,7 +224,7 @@ def test_a_table_that_stays_locked_is_let_go_and_an_application_waits_no_longer_
 def test_a_server_whose_own_disk_is_full_is_not_the_repository(message: str, verdict: Verdict, tmp_path: Path) -> None:
     task = task_for(specification("postgresql", "127.0.0.1", path="shop"), tmp_path)
     with pytest.raises(RunEnded) as ended:
-        judge_dump(Ended(Ending.EXITED, 1, tuple(message.splitlines())), task)
+        judge_dump(ProgramEnd(EndReason.EXITED, 1, tuple(message.splitlines())), task)
     assert ended.value.verdict is verdict
 
 

@@ -18,7 +18,7 @@ from storage import layout
 from storage.places import identity, remotes
 from storage.places.identity import Identity
 from storage.places.location import RCLONE, RESTIC, Location
-from storage.points.store import Stopped, Store
+from storage.points.store import StorageStopped, Store
 from tests.engines.peers import PASSWORD, new_host_key
 from tests.engines.served import KEY, serving
 from tests.programs import needs_restic
@@ -67,7 +67,7 @@ def test_a_stop_is_not_an_answer(question: str, monkeypatch: pytest.MonkeyPatch)
         if question != "make_repository":  # it has no limit of time
             assert "has not answered" in str(asked[question]())
         monkeypatch.setattr(Stop, "_stopped", True)
-        with pytest.raises(Stopped):
+        with pytest.raises(StorageStopped):
             asked[question]()
 
 

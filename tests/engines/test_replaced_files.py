@@ -20,7 +20,7 @@ from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.run import RcloneRun
 from engines.rclone.transfer import Transfer
 from storage.points.entries import Entry
-from storage.points.runs import Begun
+from storage.points.runs import BegunRun
 from tests.engines.peers import back_up, held, local_folder, task_for, write_files
 
 RUN = "20261128T100000Z"
@@ -76,7 +76,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bring:
         held, doubtful = dict[str, str | None](), list[str]()
         with ExitStack() as opened:
             run: Any = RcloneRun(task, Event(), way={})
-            moved = Transfer(run, Begun(RUN, None), opened)
+            moved = Transfer(run, BegunRun(RUN, None), opened)
             moved.plan(Item(path, PathDecision.WANTED, Entry(path, size=9, modified=LISTED)) for path in sorted(paths))
             moved.bring()
             for item, found in moved.brought:

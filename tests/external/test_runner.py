@@ -9,14 +9,14 @@ from threading import Event
 import pytest
 
 from external.processes import runner
-from external.processes.runner import Command, Ended, Ending, LineSplitter
+from external.processes.runner import Command, EndReason, LineSplitter, ProgramEnd
 from tests.engines.peers import is_gone
 from tests.waiting import PATIENCE, eventually
 
 
 def python(
     code: str, stop: Event | None = None, sign_of_life: object = None, **fields: object
-) -> tuple[Ended, list[str]]:
+) -> tuple[ProgramEnd, list[str]]:
     """How it ended, and its lines. A `stop` is set at the first of them."""
     lines: list[str] = []
 
@@ -32,7 +32,7 @@ def python(
 
 def test_lines_of_both_streams_come_in_bounded_and_the_exit_code_is_kept() -> None:
     ended, lines = python("import os; os.write(1, b'one\\ntwo\\r\\n'); os.write(2, b'\\xff three'); os._exit(7)")
-    assert (ended.ending, ended.exit_code) == (Ending.EXITED, 7)
+    assert (ended.ending, ended.exit_code) == (EndReason.EXITED, 7)
     assert lines == ["one", "two", "\ufffd three"] == list(ended.last_lines)
     code = "import sys; sys.stdout.write('x' * 20_000_000 + '\\n'); [print(n) for n in range(100_000)]"
     ended, lines = python(code)
@@ -59,15 +59,15 @@ def test_a_stop_is_polite_first_and_a_program_that_ignores_it_is_killed_after_th
     tidy = "lambda *_: (print('tidied up'), sys.exit(3))"
     code = "import signal, sys, time; signal.signal(signal.SIGTERM, {}); print('ready', flush=True); time.sleep(60)"
     ended, lines = python(code.format(tidy), stop := Event(), grace=PATIENCE)
-    assert (ended.ending, ended.exit_code, lines) == (Ending.STOPPED, 3, ["ready", "tidied up"])
+    assert (ended.ending, ended.exit_code, lines) == (EndReason.STOPPED, 3, ["ready", "tidied up"])
     ended, _ = python(code.format("signal.SIG_IGN"), Event(), grace=0.3)
-    assert (ended.ending, ended.exit_code) == (Ending.STOPPED, -signal.SIGKILL)
+    assert (ended.ending, ended.exit_code) == (EndReason.STOPPED, -signal.SIGKILL)
     assert python("print()", stop)[1] == [], "one that is stopped before is not even started"
 
 
 def test_a_program_that_shows_no_sign_of_life_has_stalled() -> None:
     code = "import time\nwhile True: print('chatter', flush=True); time.sleep(0.05)"
-    assert python(code, sign_of_life="always the same", stall_timeout=0.5)[0].ending is Ending.STALLED
+    assert python(code, sign_of_life="always the same", stall_timeout=0.5)[0].ending is EndReason.STALLED
 
 
 def test_nothing_is_left_running_by_a_program_that_ends_or_a_callback_that_raises() -> None:

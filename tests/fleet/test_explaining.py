@@ -12,7 +12,7 @@ from django.utils import timezone
 from fleet.explaining import explain_source
 from fleet.explaining.groups import explain_all
 from fleet.explaining.history import history_of, kept_since, totals
-from fleet.explaining.timeline import Life, Span, Tried, stretches
+from fleet.explaining.timeline import Life, PastAttempt, Span, stretches
 from jobs import claiming, settling
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Failed, Handoff, Outcome, Postponed, Unavailable
@@ -203,9 +203,9 @@ def test_a_timeline_has_no_gaps_and_puts_pauses_above_windows_above_waits() -> N
     begins, life = MONDAY, []
     life.append(
         Life(begins + HOUR, begins + 9 * HOUR, Status.FAILED, [
-            Tried(begins + 2 * HOUR, begins + 2.1 * HOUR, AttemptOutcome.UNAVAILABLE, copied=False, why="silent"),
-            Tried(begins + 5 * HOUR, begins + 6 * HOUR, AttemptOutcome.RELEASED, copied=False, decided="held"),
-            Tried(begins + 8 * HOUR, begins + 9 * HOUR, AttemptOutcome.FAILED, copied=True, why="broken"),
+            PastAttempt(begins + 2 * HOUR, begins + 2.1 * HOUR, AttemptOutcome.UNAVAILABLE, copied=False, why="silent"),
+            PastAttempt(begins + 5 * HOUR, begins + 6 * HOUR, AttemptOutcome.RELEASED, copied=False, decided="held"),
+            PastAttempt(begins + 8 * HOUR, begins + 9 * HOUR, AttemptOutcome.FAILED, copied=True, why="broken"),
         ])
     )  # fmt: skip
     closed = [Span(begins + 3 * HOUR, begins + 4 * HOUR), Span(begins + 8.5 * HOUR, None)]
@@ -227,7 +227,7 @@ def test_a_window_of_many_openings_costs_a_timeline_no_more_than_their_number() 
     minute = timedelta(minutes=1)
     closed = [Span(MONDAY + each * 2 * minute, MONDAY + (each * 2 + 1) * minute) for each in range(8_000)]
     attempts = [
-        Tried(MONDAY + each * 8 * minute, MONDAY + (each * 8 + 0.5) * minute, AttemptOutcome.FAILED, copied=True)
+        PastAttempt(MONDAY + each * 8 * minute, MONDAY + (each * 8 + 0.5) * minute, AttemptOutcome.FAILED, copied=True)
         for each in range(2_000)
     ]
     began = time.process_time()

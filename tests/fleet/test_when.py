@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from fleet.explaining.when import LEAST_KNOWN, RUNS, Expected, snapshot
+from fleet.explaining.when import LEAST_KNOWN, RUNS, ExpectedStart, snapshot
 from fleet.foreseeing.intervals import WIDER, ForecastGroup, error, interval
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -59,14 +59,14 @@ def asked(record: BacklogRecord, outcomes: list[AttemptOutcome]) -> None:
     )  # fmt: skip
 
 
-def expected(record: BacklogRecord) -> Expected:
+def expected(record: BacklogRecord) -> ExpectedStart:
     return snapshot(NOW).expect(BacklogRecord.objects.get(pk=record.pk), random.Random(1))
 
 
 def test_next_in_line_with_a_free_unit_starts_now_whatever_is_known() -> None:
     of(Status.RUNNING, started_at=NOW - HOUR)
     first, second = of(Status.READY), of(Status.READY)
-    assert expected(first) == Expected(first.pk, NOW, NOW, NOW)
+    assert expected(first) == ExpectedStart(first.pk, NOW, NOW, NOW)
     assert expected(second).because.startswith("history is too short: 0 backups with an earlier one of the same source")
 
 

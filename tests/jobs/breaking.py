@@ -5,26 +5,26 @@ from datetime import datetime, timedelta
 import jobs.tick
 from jobs import breakers, settling
 from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import Claimed, Failed, Guarded, Succeeded
+from jobs.outcomes import BreakerTarget, ClaimedRecord, Failed, Succeeded
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, claim_new, claim_ready
 
-OFFICE = Guarded("repository:3", "repository office")
-CELLAR = Guarded("repository:4", "repository cellar")
+OFFICE = BreakerTarget("repository:3", "repository office")
+CELLAR = BreakerTarget("repository:4", "repository cellar")
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 FULL = "no space left on device"
 
 
-def fail(records: list[Claimed], now: datetime = NOON, guarded: Guarded = OFFICE) -> None:
+def fail(records: list[ClaimedRecord], now: datetime = NOON, guarded: BreakerTarget = OFFICE) -> None:
     """They fail for what is guarded."""
     settling.settle([(record, Failed(FULL, fault_of=guarded)) for record in records], now=now)
 
 
-def succeed(records: list[Claimed], now: datetime = NOON, guarded: Guarded = OFFICE) -> None:
+def succeed(records: list[ClaimedRecord], now: datetime = NOON, guarded: BreakerTarget = OFFICE) -> None:
     settling.settle([(record, Succeeded(proves=guarded)) for record in records], now=now)
 
 
-def open_it(now: datetime = NOON, guarded: Guarded = OFFICE) -> Breaker:
+def open_it(now: datetime = NOON, guarded: BreakerTarget = OFFICE) -> Breaker:
     """Three failures in a row, the last one at `now`. The records that failed are gone again."""
     openers = claim_new(3, now)
     fail(openers, now, guarded)
@@ -32,11 +32,11 @@ def open_it(now: datetime = NOON, guarded: Guarded = OFFICE) -> Breaker:
     return breaker(guarded)
 
 
-def breaker(guarded: Guarded = OFFICE) -> Breaker:
+def breaker(guarded: BreakerTarget = OFFICE) -> Breaker:
     return Breaker.objects.get(key=guarded.key)
 
 
-def hold(count: int = 1, now: datetime = NOON, guarded: Guarded = OFFICE, **fields) -> list[int]:
+def hold(count: int = 1, now: datetime = NOON, guarded: BreakerTarget = OFFICE, **fields) -> list[int]:
     """So many new records that ask, are refused and wait for the breaker. Returns their ids."""
     records = claim_new(count, now, **fields)
     refused = [(record, breakers.refusal(guarded, record)) for record in records]
@@ -58,7 +58,7 @@ def tick(now: datetime) -> None:
     jobs.tick.tick(now, rescue=False)
 
 
-def trial(now: datetime) -> Claimed:
+def trial(now: datetime) -> ClaimedRecord:
     """Let a trial through at `now` and claim it: the only record that is ready."""
     tick(now)
     [record] = claim_ready(now=now)

@@ -5,7 +5,7 @@ from queue import SimpleQueue
 
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
-from jobs.outcomes import Claimed, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome
 from jobs.worker.units import Units
 from tests.waiting import PATIENCE
 
@@ -16,7 +16,7 @@ class Listening(Units):
     """Two places of the queue `default`; keeps what came of its runs."""
 
     def __init__(self, **rule: str) -> None:
-        self.ended: SimpleQueue[tuple[Claimed, Outcome]] = SimpleQueue()
+        self.ended: SimpleQueue[tuple[ClaimedRecord, Outcome]] = SimpleQueue()
         self.room_was_made = threading.Event()
         super().__init__(
             [QueueRule("default", PLACES, **rule)],
@@ -25,7 +25,7 @@ class Listening(Units):
             after_thread=lambda: None,
         )
 
-    def run(self, *records: Claimed) -> None:
+    def run(self, *records: ClaimedRecord) -> None:
         self.start(list(records), boot_seconds())
 
     def outcome(self) -> Outcome:

@@ -9,7 +9,7 @@ from jobs import breakers, periodic, settling
 from jobs.backlog import cancel, retry
 from jobs.breakers import verbs
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
-from jobs.outcomes import Failed, Guarded, Held, Succeeded, Unavailable
+from jobs.outcomes import BreakerTarget, Failed, Held, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, claim_new, claim_ready, make_record, make_retry_policy
 from tests.jobs.breaking import (
@@ -70,7 +70,7 @@ class TestOpening:
         assert breakers.refusal(CELLAR, elsewhere) is None
         fail([elsewhere], guarded=CELLAR)
         assert not breaker(CELLAR).is_open
-        renamed = Guarded(OFFICE.key, "repository headquarters")
+        renamed = BreakerTarget(OFFICE.key, "repository headquarters")
         settling.settle([(claim_new()[0], Failed("x" * 10_000, fault_of=renamed))], now=NOON)
         assert (str(breaker()), len(breaker().last_error)) == ("repository headquarters", 4000)
 
@@ -90,7 +90,7 @@ class TestOpening:
         assert breaker().is_open
 
     def test_a_key_longer_than_its_column_is_cut_and_found_again(self):
-        host = Guarded(f"host:{'a' * 250}\0", f"host {'a' * 250}\0")
+        host = BreakerTarget(f"host:{'a' * 250}\0", f"host {'a' * 250}\0")
         fail(claim_new(3), guarded=host)
         [record] = claim_new()
         assert isinstance(breakers.refusal(host, record), Held)

@@ -10,7 +10,7 @@ from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Worker
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from jobs.states import Status
 from jobs.worker import process
 from tests.factories import claim_new, claim_ready, make_record
@@ -71,12 +71,12 @@ def look_for_a_lease(worker: process.WorkerProcess, elapse: Callable[[float], ob
         elapse(conf.lease_seconds() / 3)
 
 
-def claim(now: datetime | None = None) -> Claimed:
+def claim(now: datetime | None = None) -> ClaimedRecord:
     [claimed] = claim_new(now=now)
     return claimed
 
 
-def is_running(record: Claimed) -> bool:
+def is_running(record: ClaimedRecord) -> bool:
     return BacklogRecord.objects.get(pk=record.id).status == Status.RUNNING
 
 

@@ -8,7 +8,7 @@ from django.db import IntegrityError
 
 from jobs import claiming, closing, exclusivity, rescuing, settling, tick
 from jobs.models import Attempt, BacklogRecord
-from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Released, Succeeded, Unavailable
+from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Handoff, Released, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, claim_ready, make_record, make_worker
 from tests.threads import a_lock_is_waited_for, another_connection, at_once, beside
@@ -21,14 +21,14 @@ LATER = NOON + timedelta(seconds=1)
 TO_BACKUPS = Handoff("backups", KEY)
 
 
-def claim_new(count: int = 1, queue: str = "availability") -> list[Claimed]:
+def claim_new(count: int = 1, queue: str = "availability") -> list[ClaimedRecord]:
     """`count` records of the same source, each of another assignment, claimed by a worker of their own."""
     for _ in range(count):
         make_record(queue=queue)
     return claim_ready(count, queue, LATER)
 
 
-def running_under_the_key() -> Claimed:
+def running_under_the_key() -> ClaimedRecord:
     [record] = claim_new()
     settling.settle([(record, TO_BACKUPS)], now=NOON)
     [running] = claim_ready(9, "backups", LATER)

@@ -10,7 +10,7 @@ from jobs import claiming, rescuing, settling
 from jobs.clock import database_clock
 from jobs.handlers import Kind, Run, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
-from jobs.outcomes import Claimed, Released, Succeeded
+from jobs.outcomes import ClaimedRecord, Released, Succeeded
 from jobs.states import Status
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.settler import Settler
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @contextmanager
-def being_edited(record: Claimed) -> Iterator:
+def being_edited(record: ClaimedRecord) -> Iterator:
     """Another transaction has updated the record. Yields its connection; it commits when it says so."""
     with another_connection() as other:
         other.execute("UPDATE jobs_backlogrecord SET priority = priority + 1 WHERE id = %s", [record.id])

@@ -6,7 +6,7 @@ import pytest
 
 from jobs import breakers, settling
 from jobs.breakers import verbs
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from tests.factories import NOON, claim_ready
 from tests.jobs.breaking import MINUTE, OFFICE, SECOND, breaker, fail, hold, open_it, succeed, tick
 
@@ -16,7 +16,7 @@ STEP = 2 * MINUTE
 TEN_MINUTES = 10 * MINUTE
 
 
-def let_through(now: datetime) -> list[Claimed]:
+def let_through(now: datetime) -> list[ClaimedRecord]:
     """What a worker begins to work on at `now`, after handlers have asked the breaker."""
     tick(now)
     begun = []
@@ -33,7 +33,7 @@ def let_through(now: datetime) -> list[Claimed]:
 def test_trials_that_take_ten_minutes_to_fail_come_less_and_less(waiting: int, at_most: int) -> None:
     open_it()
     hold(waiting)
-    running: list[tuple[datetime, Claimed]] = []
+    running: list[tuple[datetime, ClaimedRecord]] = []
     begun, now = 0, NOON
     while now < NOON + timedelta(hours=6):
         started = let_through(now)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jobs.clock import database_clock
 from jobs.conf import QueueRule
 from jobs.models import Worker
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from jobs.priorities import FIRST_IN_LINE, MAX_PRIORITY, WOKEN
 from jobs.states import Status
 from jobs.worker.claimer import ASKED_PER_PLACE, Claimer, Shortage, shortage, to_ask
@@ -58,12 +58,12 @@ class Kept:
     """Units that keep what they are given."""
 
     def __init__(self) -> None:
-        self.records: list[Claimed] = []
+        self.records: list[ClaimedRecord] = []
 
     def room(self, queue: str) -> int:
         return 50 - len(self.records)
 
-    def start(self, records: list[Claimed], sent_at: float) -> None:
+    def start(self, records: list[ClaimedRecord], sent_at: float) -> None:
         self.records += records
 
     def begun_lately(self, queue: str, seconds: float) -> int:

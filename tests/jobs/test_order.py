@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.order import KEYS, REASONS, deciding_key, demoted, demoted_by_failure, in_claim_order
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from tests.factories import NOON, make_claimed
 
 TODAY = date(2026, 3, 2)
@@ -21,7 +21,7 @@ RECORDS = st.builds(
 
 
 @given(RECORDS, RECORDS)
-def test_the_deciding_key_is_the_first_at_which_two_records_differ(one: Claimed, other: Claimed) -> None:
+def test_the_deciding_key_is_the_first_at_which_two_records_differ(one: ClaimedRecord, other: ClaimedRecord) -> None:
     decided = deciding_key(one, other)
     before = KEYS[: KEYS.index(decided)]
     assert all(getattr(one, name) == getattr(other, name) for name in before)
@@ -34,7 +34,7 @@ def test_every_key_has_a_reason_for_people() -> None:
 
 @given(st.lists(RECORDS, min_size=2, max_size=20, unique_by=lambda record: record.id), st.data(), st.integers(0, 30))
 def test_what_is_due_by_then_never_stands_behind_what_was_silent_or_failed(
-    records: list[Claimed], data: st.DataObject, failures: int
+    records: list[ClaimedRecord], data: st.DataObject, failures: int
 ) -> None:
     """The promise that nothing starves. 0 failures: it was silent."""
     tried = data.draw(st.sampled_from(records))

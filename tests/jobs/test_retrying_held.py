@@ -9,7 +9,7 @@ from django.db import transaction
 
 from jobs import backlog, breakers, claiming, settling, sweeps
 from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import Failed, Guarded, Held
+from jobs.outcomes import BreakerTarget, Failed, Held
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.backlog.changes import fresh
@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE, eventually
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("kind_of_tests")]
 
 LATER = NOON + timedelta(minutes=10)
-NAS = Guarded("repository:1", "nas")
+NAS = BreakerTarget("repository:1", "nas")
 
 
 def make_breaker(**fields: Any) -> Breaker:

@@ -11,7 +11,7 @@ from django.db.utils import OperationalError
 from jobs import rescuing, settling
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
-from jobs.outcomes import Claimed, Succeeded
+from jobs.outcomes import ClaimedRecord, Succeeded
 from jobs.states import Status
 from jobs.worker import settler as settler_module
 from jobs.worker.settler import Settler
@@ -26,7 +26,7 @@ class Listening(Settler):
     """Keeps what it has settled."""
 
     def __init__(self) -> None:
-        self.batches: SimpleQueue[list[Claimed]] = SimpleQueue()
+        self.batches: SimpleQueue[list[ClaimedRecord]] = SimpleQueue()
         super().__init__(self.batches.put)
 
 

@@ -9,7 +9,7 @@ from jobs import claiming, rescuing, settling
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
-from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Released, Succeeded, Unavailable
 from jobs.set_aside import SetAside
 from jobs.settling import LeaseLost
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -23,28 +23,28 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LATER = NOON + timedelta(seconds=30)
 
 
-def claim_one(now: datetime = NOON, **fields) -> Claimed:
+def claim_one(now: datetime = NOON, **fields) -> ClaimedRecord:
     [claimed] = claim_new(1, now, **fields)
     return claimed
 
 
-def claim_again(now: datetime = NOON) -> Claimed:
+def claim_again(now: datetime = NOON) -> ClaimedRecord:
     [claimed] = claim_ready(1, now=now)
     return claimed
 
 
-def stored(record: Claimed) -> BacklogRecord:
+def stored(record: ClaimedRecord) -> BacklogRecord:
     return BacklogRecord.objects.get(pk=record.id)
 
 
-def row(record: Claimed) -> dict:
+def row(record: ClaimedRecord) -> dict:
     return BacklogRecord.objects.filter(pk=record.id).values().get()
 
 
 @pytest.fixture
 def hooked(monkeypatch):
     """Kind `test` with a settle hook; what it was called with."""
-    calls: list[tuple[Claimed, Outcome]] = []
+    calls: list[tuple[ClaimedRecord, Outcome]] = []
     kinds = dict(registry.kinds)
     monkeypatch.setattr(registry, "kinds", kinds)
     registry.add(Kind("test", after_settle=lambda record, outcome, now: calls.append((record, outcome))))
@@ -152,7 +152,7 @@ class TestRescue:
         assert rescuing.rescue(now=started_at + timedelta(seconds=61)) == 1
 
     def test_one_that_cannot_be_settled_is_set_aside_for_a_minute_and_named_once(self, monkeypatch, caplog):
-        def refuse(record: Claimed, outcome: Outcome, now: datetime) -> None:
+        def refuse(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
             if record.id == bad.id:
                 raise ValueError("an odd subject")
 

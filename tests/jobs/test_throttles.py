@@ -33,7 +33,7 @@ class TestCap:
             return Counter(shared=len(running), own=running.count(lanes[1]))
 
         def work(worker_id: int) -> None:
-            held: list[claiming.Claimed] = []
+            held: list[claiming.ClaimedRecord] = []
             while BacklogRecord.objects.unfinished().exists():
                 held += claiming.claim("default", worker_id=worker_id, limit=3, now=NOON)
                 now_running = in_flight()

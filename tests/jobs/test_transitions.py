@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobs.outcomes import (
     Cancelled,
-    Claimed,
+    ClaimedRecord,
     Failed,
     Handoff,
     Held,
@@ -35,12 +35,12 @@ FIVE_MINUTES = Rule("constant", {"base": 300})
 
 
 def after(
-    record: Claimed, outcome: Outcome, *, rule: Rule = FIVE_MINUTES, now: datetime = NOON, **more: Any
+    record: ClaimedRecord, outcome: Outcome, *, rule: Rule = FIVE_MINUTES, now: datetime = NOON, **more: Any
 ) -> Transition:
     return transition(record, outcome, home_queue="home", rule=rule, now=now, **{"zone": "UTC", **more})
 
 
-def then(record: Claimed, change: Transition, **more: Any) -> Claimed:
+def then(record: ClaimedRecord, change: Transition, **more: Any) -> ClaimedRecord:
     """The record as its next claim returns it."""
     kept = ("queue", "priority", "rank_day", "tried_at", "failures", "first_failure_at", "last_failure_at")
     values = {name: getattr(change, name) for name in kept} | {"exclusive_key": change.exclusive_key}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jobs.models import Breaker, Decision
-from jobs.outcomes import Guarded
+from jobs.outcomes import BreakerTarget
 from tests.commands import command
 from tests.factories import NOON, claim_new
 from tests.jobs.breaking import CELLAR, MINUTE, OFFICE, breaker, fail, hold, open_it, tick
@@ -30,7 +30,7 @@ class TestList:
         assert lines[1] == ["repository:4", "repository", "cellar", "closed", "1", "0", *error]
 
     def test_what_people_and_engines_wrote_cannot_steer_the_terminal(self):
-        open_it(guarded=Guarded("repository:5", "evil \x1b[31mred"))
+        open_it(guarded=BreakerTarget("repository:5", "evil \x1b[31mred"))
         Breaker.objects.update(last_error="\x1b[2Jwiped\x1b]0;pwn\x07")
         shown = run()
         assert "wiped" in shown

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from jobs import settling
 from jobs.models import BacklogRecord
-from jobs.outcomes import Claimed, Handoff, Outcome
+from jobs.outcomes import ClaimedRecord, Handoff, Outcome
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
 from sources import planning
@@ -75,7 +75,7 @@ def failed_before(assignment: Assignment) -> Assignment:
     return assignment
 
 
-def claimed_for(assignment: Assignment, **fields: Any) -> Claimed:
+def claimed_for(assignment: Assignment, **fields: Any) -> ClaimedRecord:
     """A claimed backup record of an assignment as a value, as a handler gets it. No row stands behind it."""
     values = {
         "kind": KIND,
@@ -87,18 +87,18 @@ def claimed_for(assignment: Assignment, **fields: Any) -> Claimed:
     return make_claimed(**(values | fields))
 
 
-def claim(queue: str, now: datetime) -> Claimed:
+def claim(queue: str, now: datetime) -> ClaimedRecord:
     """The one record that is ready in `queue`, claimed at `now` by a worker of its own."""
     [claimed] = claim_ready(1, queue, now)
     return claimed
 
 
-def settle(claimed: Claimed, outcome: Outcome, now: datetime) -> None:
+def settle(claimed: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Raises: LeaseLost."""
     settling.settle([(claimed, outcome)], now=now).raise_if_lost()
 
 
-def handed_on(assignment: Assignment, now: datetime) -> Claimed:
+def handed_on(assignment: Assignment, now: datetime) -> ClaimedRecord:
     """Its record, claimed by an execution unit at `now`."""
     settle(claim("availability", now), Handoff("backups", assignment.source.exclusive_key), now)
     return claim("backups", now)

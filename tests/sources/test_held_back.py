@@ -10,7 +10,7 @@ from django.test import Client
 
 from engines.base import EngineResult, Verdict
 from jobs.outcomes import Succeeded
-from operations.finding import Examined, Severity
+from operations.finding import ExaminedCondition, Severity
 from sources import planning
 from sources.models import Assignment
 from sources.planning import held_back
@@ -54,7 +54,7 @@ def test_a_shrink_is_held_back_until_a_person_accepts_it_and_then_it_is_the_meas
 
 
 def test_the_command_the_log_and_the_doctor_say_so(shrunk: Assignment, capsys: pytest.CaptureFixture[str]) -> None:
-    def look() -> Examined:
+    def look() -> ExaminedCondition:
         return finding("held_back", NINE)
 
     name = shrunk.source.name

@@ -19,7 +19,7 @@ from storage import layout
 from storage.places import remotes
 from storage.places.location import Location, of_directory
 from storage.points import checking, manifests, removal
-from storage.points.checking import GONE, Checked, Damage
+from storage.points.checking import GONE, CheckResult, Damage
 from storage.points.known import digest_of
 from storage.points.store import StorageFailed, Store
 from tests.engines.peers import STARTED_AT, local_folder, task_for
@@ -59,7 +59,7 @@ class Backed:
         assert result.verdict is Verdict.SUCCEEDED, (result.error, result.warnings)
         return result.snapshot
 
-    def check(self, known: list[Damage] | None = None) -> Checked:
+    def check(self, known: list[Damage] | None = None) -> CheckResult:
         return checking.check(self.store, FOLDER, **KNOWN, share=1.0, known=known or [])
 
     def flip(self, size: int) -> None:
@@ -125,13 +125,13 @@ def played(tmp_path: Path) -> WithDigests:
     return made
 
 
-def check(played: Played, known: list[Damage] | None = None, **facts: Any) -> Checked:
+def check(played: Played, known: list[Damage] | None = None, **facts: Any) -> CheckResult:
     ours = {each: [digest_of(played.manifest(each))] for each in played.points()}
     store = Store(of_directory(played.root), threading.Event(), known=ours)
     return checking.check(store, ASSIGNMENT, **{**KNOWN, "share": 1.0, "known": known or [], **facts})
 
 
-def in_parts(played: Played, monkeypatch: pytest.MonkeyPatch, between: Any = lambda done: None) -> list[Checked]:
+def in_parts(played: Played, monkeypatch: pytest.MonkeyPatch, between: Any = lambda done: None) -> list[CheckResult]:
     """A whole round, two files at a time."""
     monkeypatch.setattr(checking, "LEAST_BYTES", 1)
     monkeypatch.setattr(checking, "BATCH_FILES", 2)
@@ -164,7 +164,7 @@ def test_what_a_backup_brings_in_the_middle_of_a_round_keeps_nothing_else_from_b
 ) -> None:
     there = files_below(played.files)
 
-    def back_up(done: Checked) -> None:
+    def back_up(done: CheckResult) -> None:
         if len(played.points()) < 5:
             played.back_up({**played.expected[played.points()[-1]], "a": f"as of {done.after}"})
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.points import copying, removal, runs
-from storage.points.copies import Copied
+from storage.points.copies import CopyResult
 from storage.points.store import StorageFailed
 from tests.storage.played_history import PATHS, points_of
 from tests.storage.played_runs import ASSIGNMENT, files_below
@@ -87,7 +87,7 @@ class Pair:
 
     def copy(
         self, kill_after: int | None = None, *, may_overwrite: bool = True, **facts: Any
-    ) -> tuple[Copied, list[str]]:
+    ) -> tuple[CopyResult, list[str]]:
         """Returns also the places that were copied."""
         target, source = stepped(self.second.root, kill_after), stepped(self.first.root)
         kinds = {"plain": self.second.root, "sealed": self.second.root.parent, "remote": None}
@@ -336,7 +336,7 @@ def test_it_stays_as_it_is_where_the_first_one_has_lost_it_or_has_other_content(
     [places] = damaged.values()
     for each in pair.first.files.rglob("[ac]"):
         each.unlink() if text is None else each.write_text(text)
-    assert pair.copy(damaged=damaged) == (Copied(points=pair.second.points()), [])
+    assert pair.copy(damaged=damaged) == (CopyResult(points=pair.second.points()), [])
     assert {(pair.second.files / each).read_text() for each in places} == {"t?"}
 
 

@@ -20,7 +20,7 @@ from storage.places.rclone import ANY, command_line, expected
 from storage.points import manifests, moving
 from storage.points.manifests import Entry, Header, ManifestDamaged
 from storage.points.moving import FOR_A_FILE, LEAST_RATE, WINDOW_SECONDS, TransferProgress
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.points.trees import opened
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
@@ -62,7 +62,7 @@ def test_a_file_that_is_announced_as_huge_takes_no_room_before_it_comes(tmp_path
             return stop.is_set() or bool(allocated) or time.monotonic() > until
 
     until = time.monotonic() + 60
-    with hostile_share(HUGE, b"x", pause=0.01) as share, pytest.raises(Stopped):
+    with hostile_share(HUGE, b"x", pause=0.01) as share, pytest.raises(StorageStopped):
         share_of(share.address, Watched()).fetch(FILE, tmp_path / FILE, 2 * HUGE)
     assert allocated
     assert max(allocated) < 2**26

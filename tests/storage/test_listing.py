@@ -15,7 +15,7 @@ from storage.places.location import Location, of_directory
 from storage.points import files
 from storage.points.digests import TOGETHER, digests_of_copy
 from storage.points.files import path_in
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.restic import listing
 
 NAMES = [
@@ -68,7 +68,7 @@ def test_digests_of_a_copy_are_those_of_its_files(tmp_path: Path) -> None:
     assert found == {path: hashlib.sha256(b"%d" % number).hexdigest() for number, path in enumerate(paths)}
     assert [path for path, _ in unread] == ["link", "folder"]
     (stop := Event()).set()
-    with pytest.raises(Stopped):
+    with pytest.raises(StorageStopped):
         digests_of_copy(tmp_path, paths, stop)
 
 

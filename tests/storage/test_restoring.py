@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage import layout
-from storage.points.store import Stopped, Store
+from storage.points.store import StorageStopped, Store
 from storage.points.trees import NotThere
 from storage.restoring import into_folder
 from storage.restoring.base import RestoreProgress, RestoreRefused, Wish
@@ -93,7 +93,7 @@ def test_a_restore_that_was_stopped_goes_on(built: Built, tmp_path: Path) -> Non
     point, stop = built.back_up(), threading.Event()
     wish, cache = Wish(ASSIGNMENT, point, tmp_path / "to"), built.folder / "cache"
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StorageStopped):
         into_folder.restore(wish, Store(built.location, stop), cache, lambda step: stop.set())
     report = into_folder.restore(wish, built.store, cache)
 

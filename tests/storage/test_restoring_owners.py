@@ -231,18 +231,18 @@ def test_hard_links_come_in_any_batch_and_after_a_restore_that_was_killed(
 ) -> None:
     monkeypatch.setattr(into_folder, "BATCH_FILES", 1)
     point, put = built.back_up(), list[str]()
-    file = placing.Placing.file
+    file = placing.FilePlacement.file
 
-    def killed_after_two(self: placing.Placing, entry: Entry, *, is_last: bool) -> bool:
+    def killed_after_two(self: placing.FilePlacement, entry: Entry, *, is_last: bool) -> bool:
         if len(put) == 2:
             raise KeyboardInterrupt
         put.append(entry.path)
         return file(self, entry, is_last=is_last)
 
-    monkeypatch.setattr(placing.Placing, "file", killed_after_two)
+    monkeypatch.setattr(placing.FilePlacement, "file", killed_after_two)
     with pytest.raises(KeyboardInterrupt):
         restore(built, point, home / "to", "srv")
-    monkeypatch.setattr(placing.Placing, "file", file)
+    monkeypatch.setattr(placing.FilePlacement, "file", file)
     report = restore(built, point, home / "to", "srv")
 
     assert (report.present, report.files, report.failed) == (2, 3, [])

@@ -21,7 +21,7 @@ from storage.places.identity import Identity, digest_of
 from storage.places.location import Location
 from storage.places.locks import locked
 from storage.points import manifests, runs
-from storage.points.store import Stopped, StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
 from tests.engines.peers import back_up, local_folder, run, small_disk, task_for, write_files
@@ -173,7 +173,7 @@ def test_a_flush_ends_when_the_disk_has_it_or_the_run_is_stopped(
     stopped, done = Event(), Event()
     stopped.set()
     monkeypatch.setattr(flushing, "_flush", lambda folder, since: done.wait(PATIENCE))
-    with pytest.raises(Stopped):
+    with pytest.raises(StorageStopped):
         flushing.flush(tmp_path, stopped)
     done.set()
 

@@ -12,7 +12,7 @@ from declarations.surfaces.commands.nouns import NounCommand
 from declarations.surfaces.terminal import columns, one_line
 from external.formatting import moment
 from jobs.conf import PROGRAM
-from sealing.key_rotation import Resealing, reseal_all
+from sealing.key_rotation import ResealProgress, reseal_all
 from sealing.models import StoredSecret
 from sealing.references import LONGEST_SECRET
 from sealing.stored_secrets import StoredSecrets, users_of
@@ -92,7 +92,7 @@ class Command(NounCommand):
         if not self.json:
             self.stdout.write("Once every process runs with this SECRET_KEY, SECRET_KEY_FALLBACKS may be emptied.")
 
-    def _show_progress(self, found: Resealing) -> None:
+    def _show_progress(self, found: ResealProgress) -> None:
         if found.done % SHOWN_EVERY == 0:
             self.stderr.write(f"{found.done:,} of {found.total:,}")
 

@@ -13,7 +13,7 @@ from backupsched.places import own_command
 from declarations.surfaces.commands.base import unanswered
 from external.durations import duration
 from external.processes import supervision
-from external.processes.supervision import Supervised
+from external.processes.supervision import SupervisedProcess
 from jobs.management.commands.worker import is_migrated
 
 
@@ -49,9 +49,9 @@ class Command(BaseCommand):
         units = () if concurrency is None else ("--concurrency", str(concurrency))
         worker = ("worker", *units, "--grace", f"{options['grace']:g}s")
         processes = [
-            Supervised("web", ("web", "--listen", options["listen"])),
-            Supervised("qcluster", ("qcluster",)),
-            *(Supervised(f"worker{number}", worker, options["grace"]) for number in range(1, workers + 1)),
+            SupervisedProcess("web", ("web", "--listen", options["listen"])),
+            SupervisedProcess("qcluster", ("qcluster",)),
+            *(SupervisedProcess(f"worker{number}", worker, options["grace"]) for number in range(1, workers + 1)),
         ]
         try:
             supervision.become(supervision.command(processes, settings.VAR_DIR / "run", own_command()), os.environ)

@@ -111,7 +111,7 @@ class OfManyRows(ModelAdmin):
         return answer
 
 
-class Completing(ModelAdmin):
+class CompletingAdmin(ModelAdmin):
     """A model admin whose lists have such pages."""
 
     adds: str

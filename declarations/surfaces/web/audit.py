@@ -9,10 +9,10 @@ from audit.actors import Actor, acting
 from audit.entries import note as write
 from jobs.models import BacklogRecord
 
-__all__ = ["Acting", "actor_of", "note", "write"]
+__all__ = ["ActorMiddleware", "actor_of", "note", "write"]
 
 
-class Acting:
+class ActorMiddleware:
     """Middleware, after the one that knows accounts: what a request changes is done by who signed in, or by whose token
     it has."""
 

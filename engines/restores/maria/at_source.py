@@ -26,8 +26,8 @@ from engines.restores.maria.renamed import moved
 from engines.restores.maria.statements import DumpedStatement
 from engines.restores.scratch import ran
 from external.processes.programs import find_mariadb_program
-from external.processes.runner import Ended
-from storage.points.store import Stopped, Store
+from external.processes.runner import ProgramEnd
+from storage.points.store import StorageStopped, Store
 from storage.restoring.base import RestoreRefused, TargetFailed
 
 ERROR = re.compile(r"ERROR (\d+) \([0-9A-Z]{5}\)(?: at line (\d+))?: (.*)")
@@ -49,7 +49,7 @@ class LoadError:
 
 class AtSource:
     """The server of a source. The methods raise RestoreRefused for an error that the server answered, TargetFailed if
-    it is away, Stopped, OSError.
+    it is away, StorageStopped, OSError.
     """
 
     def __init__(self, source: SourceSpec, store: Store) -> None:
@@ -88,7 +88,7 @@ class AtSource:
     def drop_loader(self, token: str) -> None:
         """Drop the account of `make_loader`, if there is one."""
         if re.fullmatch(r"[0-9a-f]+", token):
-            with suppress(RestoreRefused, TargetFailed, Stopped):
+            with suppress(RestoreRefused, TargetFailed, StorageStopped):
                 self.ask(f"DROP USER IF EXISTS {quoted(LOADER.format(token))}@{quoted(self.account[1])};")
 
     def load(self, database: str, files: Path, account: SourceSpec, *, goes_on: bool) -> list[LoadError]:
@@ -144,14 +144,14 @@ class AtSource:
         self._check(errors, self._start(self.source, take, "--force", "--", database, given=given))
         return found
 
-    def _check(self, errors: list[LoadError], ended: Ended) -> None:
+    def _check(self, errors: list[LoadError], ended: ProgramEnd) -> None:
         # at a statement, the numbers of refused connections mean other rights, such as to write a file
         away = [each for each in errors if each.number in GOES_AWAY and not (each.line and each.number in NOT_LET_IN)]
         if away or (ended.exit_code and not errors):
             text = f"error {away[0].number}: {away[0].text}" if away else message_of(ended) or f"code {ended.exit_code}"
             raise TargetFailed(f"{self.source.name}: {text}")
 
-    def _start(self, account: SourceSpec, on_line: Callable[[str], None], *arguments: str, **given: Any) -> Ended:
+    def _start(self, account: SourceSpec, on_line: Callable[[str], None], *arguments: str, **given: Any) -> ProgramEnd:
         with option_file(account) as (option, descriptor):
             argv = (self.program, option, *CLIENT, *arguments)
             return ran(self.store, argv, NO_HOME, on_line, inherited=(descriptor,), **given)

@@ -21,7 +21,7 @@ LOCK = re.compile(rb"LOCK TABLES `(?:[^`]|``)+` WRITE;\n")
 VIEW = b"/*!50001 VIEW "
 
 
-class Renaming:
+class NameRemoval:
     """The removal of a database's name. `database`: its name in the dump; if it is empty, it is not known, and nothing
     is changed.
     """
@@ -45,13 +45,13 @@ class Renaming:
 
 def lines_of(dump: IO[bytes]) -> Iterator[bytes]:
     """The lines of a dump, in pieces, as they are loaded into a database of any name."""
-    renaming, number, is_new, in_table = Renaming(b""), 0, True, False
+    renaming, number, is_new, in_table = NameRemoval(b""), 0, True, False
     while line := dump.readline(PIECE):
         began, is_new = is_new, line.endswith(b"\n")
         if began:
             number += 1
             if number <= HEADER_LINES and (found := HEADER.fullmatch(line)):
-                renaming = Renaming(found[1])
+                renaming = NameRemoval(found[1])
             elif LOCK.fullmatch(line):
                 line = b"\n"
             elif line.startswith(VIEW):

@@ -20,7 +20,7 @@ from engines.restores import loading
 from engines.restores.maria.at_source import AtSource, LoadError
 from engines.restores.maria.statements import DumpedStatement, statements_at
 from engines.restores.pg.failures import StatementFailure, first_words
-from engines.restores.pg.steps import Loaded
+from engines.restores.pg.steps import LoadResult
 
 HARMLESS = frozenset({1193})
 """The error of a setting that programs of another version make for themselves."""
@@ -42,14 +42,16 @@ class NotLoaded(StatementFailure):
         return ": ".join(each for each in (self.what, f"error {self.state}" if self.state else "", self.words) if each)
 
 
-def load(server: AtSource, database: str, files: Path, contents: DumpContents, account: SourceSpec | None) -> Loaded:
+def load(
+    server: AtSource, database: str, files: Path, contents: DumpContents, account: SourceSpec | None
+) -> LoadResult:
     """Load everything that can be loaded; block until done. `account`: the one with rights to the database alone; if it
     is None, the source's account is used, and loading ends at the first error. Raises: what `AtSource` raises.
     """
     errors = server.load(database, files, account or server.source, goes_on=account is not None)
     failed = failures_of(files, errors, server.store.go_on)
     _define(server, database, failed)
-    done = Loaded(failures=not_loaded(failed.values()), tables=server.count(database, contents))
+    done = LoadResult(failures=not_loaded(failed.values()), tables=server.count(database, contents))
     done.lacking = lacking(contents, done.tables)
     return done
 

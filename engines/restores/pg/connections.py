@@ -10,7 +10,7 @@ from engines.postgresql.engine import connection_environment, hosts_of
 from engines.restores import loading
 from engines.restores.pg.loader import Loader
 from engines.restores.scratch import Scratch, ran
-from external.processes.runner import Ended
+from external.processes.runner import ProgramEnd
 from storage.points.store import Store
 
 CONNECT_SECONDS = 30
@@ -32,7 +32,7 @@ def loader_into(database: str, store: Store, source: SourceSpec, apart: Scratch 
             on_line: Callable[[str], None] = lambda line: None,
             more: tuple[int, ...] = (),
             **how: Any,
-        ) -> Ended:
+        ) -> ProgramEnd:
             return ran(store, argv, environment, on_line, inherited=(*inherited, *more), **how)
 
         def program(name: str) -> str:

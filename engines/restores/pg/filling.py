@@ -21,7 +21,7 @@ from engines.restores.pg import databases, logins, owners
 from engines.restores.pg.connections import connected, loader_into
 from engines.restores.pg.contents import DatabaseContents, read
 from engines.restores.pg.databases import Properties
-from engines.restores.pg.steps import Loaded, load
+from engines.restores.pg.steps import LoadResult, load
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
 from storage.points.store import Store
@@ -33,7 +33,7 @@ FIRST_WITH_FORCE = 130000
 
 
 @dataclass
-class Filling:
+class DumpRestore:
     """A restore of one dump into a new database. `server`: a connection of the source's account; `like`: the properties
     of the new database, as far as they are known; `apart`: the account and the programs that load the dump.
     """
@@ -46,7 +46,7 @@ class Filling:
     apart: Scratch | None
     terms: Terms
 
-    def make(self, name: str) -> Loaded:
+    def make(self, name: str) -> LoadResult:
         """Make the database and fill it. Raises: RestoreRefused for an error that the server answered, and if the dump
         has to be trusted; TargetFailed when the server went away; psycopg.Error; what the loader raises.
         """
@@ -82,7 +82,7 @@ class Filling:
         if role:
             logins.drop(self.server, role)
 
-    def _filled(self, database: str) -> tuple[Loaded, Properties]:
+    def _filled(self, database: str) -> tuple[LoadResult, Properties]:
         with loader_into(database, self.store, self.source, self.apart) as loader:
             contents = read(loader, self.dump)
         like = self.like or databases.of_source(self.server, self.source.path, contents.encoding)
@@ -98,11 +98,11 @@ class Filling:
             databases.furnish(inside, database, like)
         return loaded, like
 
-    def _loaded(self, database: str, contents: DatabaseContents, account: SourceSpec, **how: Any) -> Loaded:
+    def _loaded(self, database: str, contents: DatabaseContents, account: SourceSpec, **how: Any) -> LoadResult:
         with loader_into(database, self.store, account, self.apart, **how) as loader:
             return load(loader, self.dump, contents)
 
-    def _loaded_by_a_login(self, database: str, contents: DatabaseContents) -> Loaded:
+    def _loaded_by_a_login(self, database: str, contents: DatabaseContents) -> LoadResult:
         login = logins.let_in(self.server, logins.make(self.server, self.source, database), database)
 
         def make_ahead(script: IO[bytes]) -> set[str]:

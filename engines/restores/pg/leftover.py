@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from engines.restores.pg.failures import StatementFailure
-from engines.restores.pg.steps import Loaded
+from engines.restores.pg.steps import LoadResult
 from storage.restoring.base import KEPT_TEXTS, Report
 
 FOLDER = "restore-errors"
@@ -40,7 +40,7 @@ def write(parent: Path, name: str, failures: Iterable[StatementFailure], heading
     return file
 
 
-def note(report: Report, loaded: Loaded, parent: Path, name: str, run: str) -> None:
+def note(report: Report, loaded: LoadResult, parent: Path, name: str, run: str) -> None:
     """Note the things that are not as in the dump: in the report of its restore, and in the file. `run`: how its
     statements are run.
     """

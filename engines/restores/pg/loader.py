@@ -9,13 +9,13 @@ from typing import IO, Any
 
 from engines.restores import loading, playing
 from engines.restores.pg.failures import StatementFailure
-from external.processes.runner import Ended
+from external.processes.runner import ProgramEnd
 
 FORMAT = "--format=custom"
 """The only format that pg_restore is allowed to read: a folder as a dump names files that it would open."""
 AS_THEY_ARE = "surrogateescape"
 """A dump is in the encoding of its database: text that is read from it and given back to a server loses no byte."""
-Run = Callable[..., Ended]
+Run = Callable[..., ProgramEnd]
 """Runs a program: its argv, a function that takes each line of its output, `more` file descriptors that stay open in
 it, and other fields of `runner.Command`.
 """
@@ -54,14 +54,16 @@ class Loader:
 
     def read(
         self, dump: int, options: tuple[str, ...], on_line: Callable[[str], None] = lambda line: None, *more: int
-    ) -> Ended:
+    ) -> ProgramEnd:
         """Let pg_restore read a dump from its beginning."""
         os.lseek(dump, 0, os.SEEK_SET)
         program = self.program("pg_restore")
         apart = loading.apart_from(program, self.account)
         return self.run((program, FORMAT, *options), on_line, more=more, reads=dump, odd_bytes=AS_THEY_ARE, **apart)
 
-    def play(self, dump: int, options: tuple[str, ...], more: tuple[int, ...], on_line: Callable[[str], None]) -> Ended:
+    def play(
+        self, dump: int, options: tuple[str, ...], more: tuple[int, ...], on_line: Callable[[str], None]
+    ) -> ProgramEnd:
         """Let psql run the SQL that pg_restore reads from the dump, in one transaction (`engines.restores.playing`)."""
         os.lseek(dump, 0, os.SEEK_SET)
         read, psql = self.program("pg_restore"), self.program("psql")
@@ -73,7 +75,7 @@ class Loader:
 
     def ask(
         self, statements: Iterable[str] | int, on_line: Callable[[str], None] = lambda line: None, *options: str
-    ) -> Ended:
+    ) -> ProgramEnd:
         """Let psql run statements, or those of an open file, each by itself."""
         program = self.program("psql")
         usual = ("--no-psqlrc", "--no-align", "--tuples-only", "--quiet", "--no-password", "--file=-")

@@ -21,9 +21,9 @@ from engines.restores.pg.contents import IDENTIFIER, DatabaseContents, read
 from engines.restores.pg.failures import StatementFailure, readable
 from engines.restores.pg.loader import Loader
 from engines.restores.pg.roles import own_lines
-from engines.restores.pg.steps import Loaded, load
+from engines.restores.pg.steps import LoadResult, load
 from engines.restores.scratch import KEPT, NAME, Database, Scratch, ScratchServer
-from external.processes.runner import Ended
+from external.processes.runner import ProgramEnd
 from storage.points.store import Store
 from storage.restoring.base import TargetFailed
 
@@ -53,7 +53,7 @@ UNDEFINED = frozenset({"42704", "42883", "42P01", "3F000"})
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
-    """Restore the dump that is in `files`, with a server in `folder`. Raises: TargetFailed, Stopped, OSError."""
+    """Restore the dump that is in `files`, with a server in `folder`. Raises: TargetFailed, StorageStopped, OSError."""
     server = _Scratch(folder / "data", scratch, space, store)
     lines = own_lines(loading.lines_of(files, GLOBALS))
     names = [found[1] for line in lines if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
@@ -124,7 +124,7 @@ class _Scratch(ScratchServer):
             made += [] if ended.exit_code else [MADE_AS_C.format(name)]
         return made
 
-    def judged(self, loaded: Loaded, contents: DatabaseContents) -> Database:
+    def judged(self, loaded: LoadResult, contents: DatabaseContents) -> Database:
         """The result of a drill. Failures that a scratch server makes even of a sound dump are notes, and so are those
         of objects that needed the failed ones.
         """
@@ -151,10 +151,10 @@ class _Scratch(ScratchServer):
             )
         return done
 
-    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+    def ask(self, statements: list[str], on_line: Callable[[str], None] = lambda line: None) -> ProgramEnd:
         return self.psql(NAME, statements, on_line)
 
-    def psql(self, user: str, lines: list[str], on_line: Callable[[str], None] = lambda line: None) -> Ended:
+    def psql(self, user: str, lines: list[str], on_line: Callable[[str], None] = lambda line: None) -> ProgramEnd:
         options = ("--no-psqlrc", "--no-align", "--tuples-only", "--quiet", f"--username={user}", f"--dbname={user}")
         return self.run((self.program("psql"), *options), on_line, given="\n".join(lines).encode())
 

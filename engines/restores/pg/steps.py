@@ -28,7 +28,7 @@ AGAIN = 200
 
 
 @dataclass
-class Loaded:
+class LoadResult:
     """The result of loading: rows by table as they were counted, failures, tables that are not as in the dump, things
     that were made as a substitute, and things to know about it, in sentences.
     """
@@ -40,7 +40,7 @@ class Loaded:
     notes: list[str] = field(default_factory=list)
 
 
-def load(loader: Loader, dump: int, contents: DatabaseContents) -> Loaded:
+def load(loader: Loader, dump: int, contents: DatabaseContents) -> LoadResult:
     """Load everything that can be loaded; block until done. Raises: TargetFailed when the server went away; what `run`
     raises.
     """
@@ -56,7 +56,7 @@ def load(loader: Loader, dump: int, contents: DatabaseContents) -> Loaded:
         each.state = _load_again(loader, dump, each)
     rows = [each for number, each in enumerate(rows) if number >= AGAIN or each.state]
     failures = scripts.each_space_once([*before, *rows, *scripts.play_again(loader, after, contents.encoding)])
-    done = Loaded(failures=failures, made_up=made_up)
+    done = LoadResult(failures=failures, made_up=made_up)
     _count(loader, contents, done)
     return done
 
@@ -91,7 +91,7 @@ def _load_again(loader: Loader, dump: int, failure: StatementFailure) -> str:
     return "" if ended.exit_code == 0 else next(iter(found), failure.state or "?")
 
 
-def _count(loader: Loader, contents: DatabaseContents, done: Loaded) -> None:
+def _count(loader: Loader, contents: DatabaseContents, done: LoadResult) -> None:
     tables = list(contents.rows)
 
     def take(line: str) -> None:

@@ -57,7 +57,7 @@ def _passphrase(file: Path | None) -> str:
     return getpass.getpass("Passphrase: ") if sys.stdin.isatty() else sys.stdin.readline()
 
 
-def _in_words(restored: restoring.Restored) -> str:
+def _in_words(restored: restoring.RestoredArchive) -> str:
     """The restored files, the missing ones, and the next steps, as text."""
     lines = [f"The scheduler is back as it was at {restored.made_at}, in {settings.VAR_DIR}."]
     lines += [f"  {path}" for path in restored.files]

@@ -22,7 +22,7 @@ from jobs.clock import database_clock
 from sources.declarations import resources, validation
 from sources.models import Assignment, Restore, Source, To
 from storage import layout
-from storage.points.store import Stopped, StorageFailed
+from storage.points.store import StorageFailed, StorageStopped
 from storage.recover import showing
 from storage.restoring import moments
 from storage.restoring.base import Report, Wish
@@ -68,7 +68,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     try:
         with _interrupted_by_sigterm():
             _restore(command, options)
-    except (Stopped, KeyboardInterrupt) as error:
+    except (StorageStopped, KeyboardInterrupt) as error:
         raise CommandError("stopped; the same command continues where it was", returncode=1) from error
 
 

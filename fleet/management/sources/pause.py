@@ -30,7 +30,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     do_each(command, sources_named(options["names"]), pause)
 
 
-def paused(changed: int, asked: pausing.Pausing) -> str:
+def paused(changed: int, asked: pausing.PauseArguments) -> str:
     """The effect of a pause as text. Raises: ValueError when nothing was changed."""
     if not changed:
         raise ValueError("it was paused before")

@@ -13,7 +13,7 @@ from declarations.surfaces.terminal import text_of
 from external.formatting import several
 from jobs import database_errors
 from operations.conditions import examine, names
-from operations.finding import Examined, Finding, Severity
+from operations.finding import ExaminedCondition, Finding, Severity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -71,7 +71,7 @@ def _facts(finding: Finding) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def report(findings: Sequence[Examined]) -> "RenderableType":
+def report(findings: Sequence[ExaminedCondition]) -> "RenderableType":
     """A table, the worst first, and one line such as “1 problem, 2 warnings, 15 ok”."""
     from rich.console import Group  # late: only what prints needs them
     from rich.table import Table

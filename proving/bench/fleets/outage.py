@@ -12,14 +12,14 @@ from jobs import breakers
 from jobs.backlog import NewRecord, enqueue
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, RetryPolicy
-from jobs.outcomes import Claimed, Failed, Guarded, Outcome, Succeeded
+from jobs.outcomes import BreakerTarget, ClaimedRecord, Failed, Outcome, Succeeded
 from jobs.states import Status
 from proving.bench.virtual import DAY, HOUR, Backlog
 
 KIND = QUEUE = "bench"
 UNITS = 200
 CALL = 5.0
-SERVICE = Guarded("service:bench", "the service")
+SERVICE = BreakerTarget("service:bench", "the service")
 PATIENCE = 14 * DAY
 """Seconds after the outage for which the last jobs are waited for. A cap of 1,000,000 s is 11.6 days."""
 
@@ -52,7 +52,7 @@ def run(outage: Outage, policy: RetryPolicy) -> Told:
     registry.add(Kind(KIND, home_queue=QUEUE))
     unfinished = BacklogRecord.objects.exclude(status__in=[Status.SUCCEEDED, Status.FAILED])
 
-    def handle(record: Claimed, at: float) -> tuple[float, Outcome]:
+    def handle(record: ClaimedRecord, at: float) -> tuple[float, Outcome]:
         if outage.guarded and (held := breakers.refusal(SERVICE, record)):
             return 0.0, held
         if at < outage.lasts:

@@ -17,7 +17,7 @@ from django.db import connection
 
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Decision, Origin, RetryPolicy, Sweep, Worker
-from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded
 from jobs.states import Status
 from proving.bench.results import percentile
 from proving.bench.virtual import DAY, HOUR, MINUTE, Backlog, instant, seconds
@@ -129,7 +129,7 @@ class Stream:
             at = self.load.stream_begins + (number + 0.5) * self.load.trickle
             backlog.put(at, partial(self._insert, [f"single {number}"]))
 
-    def handle(self, record: Claimed, at: float) -> tuple[float, Outcome]:
+    def handle(self, record: ClaimedRecord, at: float) -> tuple[float, Outcome]:
         if record.payload.get("poison"):
             return ATTEMPT, Failed("wrong for ever")
         if record.failures < record.payload.get("fails", 0):

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db import connection
 
 from jobs.handlers import Kind, registry
-from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from proving.chaos.protocol.actor import actor_here
 from proving.chaos.protocol.violation import Violation
 
@@ -15,7 +15,7 @@ early: list[Violation] = []
 """Settle hooks that were given an instant from before a wait for a lock, in the seed that runs."""
 
 
-def book(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def book(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """A settle hook, as that of backups, which emits the next period by the instant it is given. A booking must be
     there if and only if its success is."""
     actor = actor_here()
@@ -48,7 +48,7 @@ OUTCOMES: dict[str, Outcome] = {
 }
 
 
-def endings(record: Claimed) -> list[tuple[str, float]]:
+def endings(record: ClaimedRecord) -> list[tuple[str, float]]:
     """How a handler of this record may end, each with its weight."""
     if record.kind == "relay" and record.queue == "ask":
         return [("hands-on", 8), ("is-silent", 0.5)]

@@ -35,7 +35,7 @@ FENCE = """       AND b.attempt IS NOT DISTINCT FROM r.attempt
 INSERTED = """       facts::jsonb
   FROM settled
 """
-SETTLE_OTHERS = "def _settle_others(results: Results, now: datetime | None, skip_locked: bool) -> Settled:\n"
+SETTLE_OTHERS = "def _settle_others(results: Results, now: datetime | None, skip_locked: bool) -> SettleResult:\n"
 NO_TRANSACTION = '    with __import__("contextlib").nullcontext():\n'
 IGNORED = "    ON CONFLICT DO NOTHING\n"
 INTEND = '            execute(INTEND, {**columns, "now": now})\n'
@@ -60,11 +60,11 @@ MUTANTS = [
          "       FOR UPDATE"),
         (CLAIMING, " WHERE b.id = held.id\nRETURNING", " WHERE b.ctid = held.place\nRETURNING"),
     )),
-    _one("what a renewal skips is lost", CLAIMING, "return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
-         "return Renewed(frozenset(owned), frozenset(), frozenset(cancelled))"),
+    _one("what a renewal skips is lost", CLAIMING, "return RenewalResult(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
+         "return RenewalResult(frozenset(owned), frozenset(), frozenset(cancelled))"),
     _one("what a renewal skips is renewed", CLAIMING,
-         "return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
-         "return Renewed(frozenset(owned | unknown), frozenset(), frozenset(cancelled))"),
+         "return RenewalResult(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
+         "return RenewalResult(frozenset(owned | unknown), frozenset(), frozenset(cancelled))"),
     _one("a heartbeat renews nothing", HEARTBEAT, "self._renew(runs)", "self._renew([])"),
     # settle
     _one("a settle locks in the opposite order", SETTLING, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",

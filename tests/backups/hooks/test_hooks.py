@@ -23,7 +23,7 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status
-from operations.finding import Examined, Look, Severity
+from operations.finding import ExaminedCondition, Look, Severity
 from sources import planning
 from sources.declarations import hook_file
 from sources.declarations.hook_file import HookUnusable, hook_of
@@ -324,7 +324,7 @@ def test_around_a_real_copy_a_cancel_and_a_worker_that_is_killed(
 def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
     write: Write, laptop: Assignment, tmp_path: Path, settings: Any
 ) -> None:
-    def found() -> Examined:
+    def found() -> ExaminedCondition:
         return owed_hooks.examined(Look(timezone.now()))
 
     settings.VAR_DIR = tmp_path / "var"

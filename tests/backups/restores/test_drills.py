@@ -124,7 +124,7 @@ def test_what_this_host_cannot_prove_is_neither_proved_nor_doubtful(built: Built
     record = claim(AVAILABILITY, NOW)
     lacks = "this host lacks EXTENSION uuid-ossp, which public.things need"
     for error, expected in (("table public.things has 0 rows", "not restorable"), ("", "not proved here")):
-        done = drilling.Drilled(layout.name_of(NOW), 2, 2, tables={"a": 1}, error=error, not_here=lacks)
+        done = drilling.DrillResult(layout.name_of(NOW), 2, 2, tables={"a": 1}, error=error, not_here=lacks)
         drills.write_down(record, Succeeded(done), NOW)
         row.refresh_from_db()
         assert (row.proved_at, bool(row.drill_error)) == (None, bool(error))

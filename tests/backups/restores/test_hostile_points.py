@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engines.restores import drilling, loading
-from engines.restores.drilling import DATABASES, Drilled
+from engines.restores.drilling import DATABASES, DrillResult
 from engines.restores.scratch import Scratch
 from external.processes import runner
 from external.processes.confinement import SYSTEM
@@ -43,7 +43,7 @@ def secret(tmp_path: Path) -> Path:
     return file
 
 
-def drilled(built: Built, tmp_path: Path, kind: str) -> Drilled:
+def drilled(built: Built, tmp_path: Path, kind: str) -> DrillResult:
     scratch = Scratch(str(tmp_path / "drills"), 0)
     return drilling.drill(built.store, ASSIGNMENT, scratch, source_kind=kind)
 

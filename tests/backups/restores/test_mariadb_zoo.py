@@ -15,7 +15,7 @@ import pytest
 from engines.base import EngineResult, SourceSpec
 from engines.mariadb.catalogue import MariadbCatalogue
 from engines.restores import drilling, mariadb
-from engines.restores.drilling import Drilled
+from engines.restores.drilling import DrillResult
 from engines.restores.maria.at_source import AtSource
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
@@ -81,7 +81,7 @@ class MariadbAnimal:
     def store(self) -> Store:
         return Store(of_directory(self.folder / "repository"), threading.Event())
 
-    def drill(self, scratch: Scratch) -> Drilled:
+    def drill(self, scratch: Scratch) -> DrillResult:
         return drilling.drill(self.store, "copy", scratch, source_kind="mariadb")
 
     def restore(

@@ -11,7 +11,7 @@ import pytest
 
 from backupsched.embedded.binaries import scratch_server
 from engines.restores import drilling, postgresql
-from engines.restores.drilling import Drilled
+from engines.restores.drilling import DrillResult
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
 from storage.restoring.base import Report, Wish
@@ -40,8 +40,8 @@ class BackedUp:
     database: str
     built: Built
     point: str
-    drilled: Drilled
-    drilled_by_host: Drilled
+    drilled: DrillResult
+    drilled_by_host: DrillResult
     """With the servers that the host has, too."""
 
 

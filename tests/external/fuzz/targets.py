@@ -20,7 +20,7 @@ from engines.restores.maria import statements
 from engines.restores.pg import databases, roles
 from external.processes.orders import NoAnswer, Order
 from external.processes.rows import rows_in, texts
-from external.processes.runner import Ended, Ending
+from external.processes.runner import EndReason, ProgramEnd
 from external.processes.serving import Program
 from storage import layout
 from storage.places import identity
@@ -28,7 +28,7 @@ from storage.places.identity import Identity, RepositoryRefused
 from storage.places.rclone import rows_to
 from storage.points import indexing, manifests
 from storage.points.manifests import Entry, Header, ManifestDamaged
-from storage.points.sorting import Sorted
+from storage.points.sorting import SortedItems
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree
 from storage.restic import listing, snapshots
@@ -228,7 +228,7 @@ def read_share(data: bytes, folder: Path) -> None:
             on_line(line)
         return judge(0, RcloneLog(), "/srv/backups")
 
-    with Sorted[Any]() as found:
+    with SortedItems[Any]() as found:
         listing = Listing(found)
         try:
             list_remote(listing, specification("webdav", "share"), {}, ask)
@@ -278,7 +278,7 @@ def read_answers(data: bytes, folder: Path) -> None:
     for line in data.decode(errors="replace").split("\n"):
         order.on_line(line)
     try:
-        order.answer(Ended(Ending.EXITED, 0, ("x",)))
+        order.answer(ProgramEnd(EndReason.EXITED, 0, ("x",)))
     except (NoAnswer, StorageFailed):
         return
 

@@ -105,7 +105,7 @@ def test_a_mailbox_is_read_or_refused_whatever_its_server_answers(tmp_path: Path
                 return change(server.answer(command) + b"TAG OK done\r\n")
 
             server.fault = fault
-            source, found = server.source(), fetching.Fetched()
+            source, found = server.source(), fetching.FetchProgress()
             try:
                 with session_with(source, 5, 0.2, found.receive) as session:
                     fetching.bring_up_to_date(session, source, tmp_path / "mail", found)

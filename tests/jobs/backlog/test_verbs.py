@@ -55,7 +55,7 @@ class TestAnyOrderOfVerbs:
     def test_keeps_attempts_growing_and_one_unfinished_record_a_subject(self, steps):
         BacklogRecord.objects.all().delete()
         ids = [make_record(Status.FAILED, subject=f"s{n % 2}", attempt=n).pk for n in range(4)]
-        running: dict[int, claiming.Claimed] = {}
+        running: dict[int, claiming.ClaimedRecord] = {}
         attempts = dict(BacklogRecord.objects.values_list("pk", "attempt"))
         for number, (step, index) in enumerate(steps):
             now = NOON + timedelta(minutes=number)

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection, transaction
 
 from jobs.models import BacklogRecord
-from jobs.outcomes import Claimed
+from jobs.outcomes import ClaimedRecord
 from jobs.states import Status
 from jobs.worker.claimer import shortage
 from tests.factories import NOON, build_record, claim_ready, make_lane, make_record, make_throttle, make_worker
@@ -62,7 +62,7 @@ def test_what_is_claimed_is_not_lost_when_the_throttle_of_another_lane_is_not_ha
     second = make_record(lane=make_lane(make_throttle(1)), priority=5)
     make_record(lane=make_lane(held))
 
-    def hurried() -> list[Claimed]:
+    def hurried() -> list[ClaimedRecord]:
         with impatience(5):
             return claim_ready(limit=2)
 

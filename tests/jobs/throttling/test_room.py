@@ -44,7 +44,7 @@ class Idle:
         self.hints = Heard(self.heard)
         self.listener = Listener({"default", LAST_WORD}, self.hints, Held())
 
-    def claim(self) -> list[claiming.Claimed]:
+    def claim(self) -> list[claiming.ClaimedRecord]:
         """As its main loop does."""
         sent_at = boot_seconds()
         claimed = claim_ready(9)

@@ -10,7 +10,7 @@ from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.outcomes import Outcome, Succeeded
 from operations import conditions
-from operations.finding import Examined, Severity
+from operations.finding import ExaminedCondition, Severity
 from tests.factories import make_worker
 
 OK, WARNING, PROBLEM = Severity.OK, Severity.WARNING, Severity.PROBLEM
@@ -26,7 +26,7 @@ async def succeed_async(run: Run) -> Outcome:
     return Succeeded()
 
 
-def finding(name: str, now: datetime | None = None) -> Examined:
+def finding(name: str, now: datetime | None = None) -> ExaminedCondition:
     """What the doctor finds under that name."""
     [found] = conditions.examine(skip=set(conditions.names()) - {name}, now=now)
     assert found.name == name

@@ -14,7 +14,7 @@ from django.db import connection
 from alerting import watching
 from declarations.surfaces.terminal import text_of
 from operations import conditions
-from operations.finding import CONDITIONS, Condition, Examined, Finding, Look, ok, rows
+from operations.finding import CONDITIONS, Condition, ExaminedCondition, Finding, Look, ok, rows
 from operations.management.commands.doctor import report
 from tests.factories import make_record
 from tests.operations.conditions.examining import OK, PROBLEM, WARNING
@@ -104,9 +104,9 @@ def test_a_real_pooler_is_noticed(pooled_url):
 
 def test_the_worst_comes_first_and_what_to_do_below_it():
     findings = [
-        Examined("a", OK, "fine", "", {}, []),
-        Examined("b", WARNING, "so so", "look " * 40, {}, []),
-        Examined("c", PROBLEM, "", "act", {}, []),
+        ExaminedCondition("a", OK, "fine", "", {}, []),
+        ExaminedCondition("b", WARNING, "so so", "look " * 40, {}, []),
+        ExaminedCondition("c", PROBLEM, "", "act", {}, []),
     ]
     lines = text_of(report(findings)).splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["problem", "warning", "ok", "1"]

@@ -13,7 +13,7 @@ from jobs import conf
 from jobs.backlog import NewRecord, enqueue
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, Breaker, Decision, RetryPolicy
-from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded
 from proving.bench.fleets import outage, poison
 from proving.bench.fleets.outage import Outage
 from proving.bench.fleets.poison import Load
@@ -44,11 +44,11 @@ def preset(name: str) -> RetryPolicy:
     return RetryPolicy.objects.get(name=name)
 
 
-def succeed(record: Claimed, at: float) -> tuple[float, Outcome]:
+def succeed(record: ClaimedRecord, at: float) -> tuple[float, Outcome]:
     return TEN, Succeeded()
 
 
-def fail_once(record: Claimed, at: float) -> tuple[float, Outcome]:
+def fail_once(record: ClaimedRecord, at: float) -> tuple[float, Outcome]:
     return TEN, Succeeded() if record.failures else Failed("a passing fault")
 
 

@@ -27,7 +27,7 @@ from jobs import claiming, settling, throttles  # noqa: E402
 from jobs.conf import QueueRule  # noqa: E402
 from jobs.handlers import Kind, Run, registry  # noqa: E402
 from jobs.models import RetryPolicy  # noqa: E402
-from jobs.outcomes import Claimed, Outcome, Succeeded  # noqa: E402
+from jobs.outcomes import ClaimedRecord, Outcome, Succeeded  # noqa: E402
 from jobs.worker.process import WorkerProcess  # noqa: E402
 from proving.chaos.facts import EXIT_CODE_OF_POISON  # noqa: E402
 
@@ -79,7 +79,7 @@ def poison(run: Run) -> None:
     os._exit(EXIT_CODE_OF_POISON)
 
 
-def book(record: Claimed, outcome: Outcome, now: datetime) -> None:
+def book(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """A row that goes with the settle or not at all."""
     if isinstance(outcome, Succeeded):
         RetryPolicy.objects.create(name=f"booked {record.id}", algorithm="constant")
@@ -114,7 +114,7 @@ def capped_until_doom(sql: str, values: dict[str, Any]) -> Any:
     return in_a_transaction(sql, values) if DOOM == "holding the throttle's lock" else real_execute(sql, values)
 
 
-def settle_until_doom(results: settling.Results, **options: Any) -> settling.Settled:
+def settle_until_doom(results: settling.Results, **options: Any) -> settling.SettleResult:
     if DOOM == "before the settle":
         die()
     settled = real_settle(results, **options)

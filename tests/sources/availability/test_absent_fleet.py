@@ -17,7 +17,7 @@ import pytest
 from jobs import claiming, conf
 from jobs.clock import boot_seconds
 from jobs.models import Attempt
-from jobs.outcomes import Claimed, Handoff, Outcome, Unavailable
+from jobs.outcomes import ClaimedRecord, Handoff, Outcome, Unavailable
 from jobs.states import AttemptOutcome
 from jobs.worker.units import Units
 from sources import planning
@@ -158,7 +158,7 @@ def first_and_again(asked: list[Asked]) -> tuple[list[Asked], list[Asked]]:
 
 MANY = 100
 
-Ended = SimpleQueue[tuple[Claimed, Outcome]]
+Ended = SimpleQueue[tuple[ClaimedRecord, Outcome]]
 
 
 @pytest.fixture

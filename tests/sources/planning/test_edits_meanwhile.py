@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobs import claiming, settling, tick
 from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import Claimed, Failed, Handoff, Held, Outcome, Postponed, Released, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Handoff, Held, Outcome, Postponed, Released, Unavailable
 from jobs.priorities import usual
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
@@ -75,7 +75,7 @@ def edit(policy: Policy, names: list[str], now: datetime) -> None:
     planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), now)
 
 
-def ask(now: datetime) -> list[Claimed]:
+def ask(now: datetime) -> list[ClaimedRecord]:
     return claiming.claim(AVAILABILITY, worker_id=make_worker().pk, limit=10, now=now)
 
 

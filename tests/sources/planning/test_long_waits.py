@@ -13,7 +13,7 @@ from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Breaker
 from jobs.order import LONGEST_DEMOTION_DAYS
-from jobs.outcomes import Claimed, Failed, Handoff, Held, Outcome, Postponed, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Handoff, Held, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
 from sources import planning
 from sources.models import Assignment, Policy, Source
@@ -52,11 +52,11 @@ def outcome_of(name: str, breaker: Breaker, now: datetime) -> Outcome:
     }[name]
 
 
-def take(number: int, now: datetime) -> list[Claimed]:
+def take(number: int, now: datetime) -> list[ClaimedRecord]:
     return claiming.claim(planning.AVAILABILITY, worker_id=make_worker().pk, limit=number, now=now)
 
 
-def settle(claimed: list[Claimed], names: list[str], breaker: Breaker, now: datetime) -> None:
+def settle(claimed: list[ClaimedRecord], names: list[str], breaker: Breaker, now: datetime) -> None:
     results = [(record, outcome_of(name, breaker, now)) for record, name in zip(claimed, names, strict=False)]
     settling.settle(results, now=now)
 

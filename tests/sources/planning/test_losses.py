@@ -13,7 +13,7 @@ from engines.base import EngineResult, Verdict
 from fleet.conditions.upkeep import broken_off
 from fleet.status import reasons_of
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import Claimed, Succeeded, Unavailable
+from jobs.outcomes import ClaimedRecord, Succeeded, Unavailable
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status
 from operations.finding import Look
@@ -50,7 +50,7 @@ def test_six_that_are_lost_after_three_seconds_leave_a_unit_to_three_that_are_th
     assert max(Counter(fleet.ran).values()) <= 2
 
 
-def answered(assignment: Assignment, queue: str, now: datetime) -> Claimed:
+def answered(assignment: Assignment, queue: str, now: datetime) -> ClaimedRecord:
     """Its record, claimed by an execution unit after its source was asked in `queue`."""
     asked = claim(queue, now)
     assignment.refresh_from_db()
@@ -58,7 +58,9 @@ def answered(assignment: Assignment, queue: str, now: datetime) -> Claimed:
     return claim("backups", now)
 
 
-def lose(assignment: Assignment, copied: Claimed, now: datetime, outcome: Unavailable | None = None) -> BacklogRecord:
+def lose(
+    assignment: Assignment, copied: ClaimedRecord, now: datetime, outcome: Unavailable | None = None
+) -> BacklogRecord:
     assignment.refresh_from_db()
     lost = losses.counted(outcome or losses.lost(assignment.policy, "it was reset"), assignment)
     settle(copied, lost, now)
