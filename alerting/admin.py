@@ -16,9 +16,9 @@ from unfold.widgets import (
 from alerting import sending, urls
 from alerting.declarations import Route, Routes
 from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
-from declarations.surfaces.admin.asking import AsksFirst, is_confirmed, question
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, ago, column, link, moment, shortened
-from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
+from declarations.surfaces.admin.confirmations import AsksFirst, is_confirmed, question
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin, DeclaredForm
 from jobs.models import Breaker
 from sources.models import Assignment
 

@@ -13,9 +13,9 @@ from django.db import connection
 from django.db.models import Count, QuerySet
 
 from alerting import messages
+from alerting.alert_rows import ALL
 from alerting.messages import MOST_NAMED
 from alerting.models import Alert, AlertKind, AlertMessage
-from alerting.raised import ALL
 from jobs import conf
 from jobs.conf import PROGRAM
 

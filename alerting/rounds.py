@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from alerting import announcing, raising, sending, watching
+from alerting import announcements, raising, sending, watching
 from alerting.models import Watch
 from jobs.clock import database_clock
 
@@ -50,7 +50,7 @@ def round_of_the_minute(now: datetime | None = None, boot: float | None = None) 
         sending.in_background()
         return 0
     found = watching.look(watch, instant, boot)
-    changed = raising.look(instant, found) + announcing.announce(instant)
+    changed = raising.look(instant, found) + announcements.announce(instant)
     is_broken = any(each.kind in watching.BROKEN for each in found)
     # while nothing counts as late, a round that finds nothing proves nothing
     if settings.PING_URL and not is_broken and instant - watch.resumed_at >= watching.GRACE:

@@ -2,9 +2,9 @@
 documents.
 
 resources, operations           one way to make a resource: start at the docstring of `resources`
-declared, edits                 resources that users edit: what they declare; saved, deleted, refused
+declared_resources, edits       resources that users edit: what they declare; saved, deleted, refused
 fields, pages                   types of requests and answers; pages
-idempotency, history, pruning   creates that may be sent twice; who did what; deletion of old rows
+idempotency, history, old_rows  creates that may be sent twice; who did what; deletion of old rows
 application, document, errors   rules for every operation; the OpenAPI document; problem documents
 bodies                          the bodies that are accepted
 auth, agent_auth, tokens        the caller: a user, a program, an agent; and rate limits

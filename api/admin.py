@@ -17,8 +17,8 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminI
 
 from api import tokens
 from api.models import ApiToken, Scope
-from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.admin.base import ReadOnlyAdmin, ago, column, moment
+from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question
 from external.formatting import several
 from jobs.clock import database_clock
 

@@ -9,7 +9,7 @@ from ninja import Router
 
 from alerting.declarations import Route, Routes
 from alerting.models import Alert, AlertKind, AlertRoute
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.fields import Name, RowAnswer
 from api.resources import Resource
 from declarations.types import Choice

@@ -17,7 +17,7 @@ from api.auth import Staff
 from api.bodies import ObjectParser, checked
 from api.document import Document
 from api.errors import MOST_ERRORS, ApiError, add_handlers, database_away, not_valid, shown
-from declarations.surfaces.web.answers import DATABASE_AWAY
+from declarations.surfaces.web.error_pages import DATABASE_AWAY
 
 
 class ApiDocumentPage(Swagger):

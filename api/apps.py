@@ -15,7 +15,7 @@ class ApiConfig(AppConfig):
         from jobs.handlers import later, registry
 
         follow(ApiToken, also=("revoked_at",), hidden=("digest",), without=("used_at", "created_at"))
-        registry.add_periodic(later("api.pruning:prune"), rare=True)
+        registry.add_periodic(later("api.old_rows:prune"), rare=True)
 
 
 class FilesOfNinja(AppConfig):

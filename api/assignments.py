@@ -12,7 +12,7 @@ from ninja import Field, Schema
 from pydantic import BaseModel
 
 from api.auth import Staff, name_of, operating, viewing
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.errors import ApiError
 from api.fields import MovedAnswer, RowAnswer, RowId
 from api.models import Scope

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Field, Schema, Status
 
 from api.auth import writing
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.errors import ApiError
 from api.fields import DURATION, Body, Name, RowAnswer
 from api.resources import etag_of

@@ -24,7 +24,7 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
 from declarations.problems import field_of, message_of
-from declarations.surfaces.web.answers import DATABASE_AWAY, DATABASE_AWAY_SECONDS
+from declarations.surfaces.web.error_pages import DATABASE_AWAY, DATABASE_AWAY_SECONDS
 from jobs.database_errors import DatabaseTrouble, code_of, trouble_of
 from operations.limits import TooMany
 

@@ -17,7 +17,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from api.auth import token_of
 from api.errors import ApiError, not_valid
 from api.models import IdempotencyKey
-from api.pruning import KEYS_KEPT_FOR
+from api.old_rows import KEYS_KEPT_FOR
 from jobs.clock import database_clock
 
 HEADER = "Idempotency-Key"

@@ -21,7 +21,7 @@ from pydantic import WithJsonSchema
 
 from api.errors import ApiError
 from declarations.surfaces.patience import PAGE_SECONDS, TookTooLong, at_most
-from declarations.surfaces.web.answers import DATABASE_AWAY_SECONDS
+from declarations.surfaces.web.error_pages import DATABASE_AWAY_SECONDS
 from operations.backlog.arguments import LARGEST_ID
 
 LARGEST_PAGE = 500

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from django.db.models import BooleanField, Case, CharField, ExpressionWrapper, F, Q, QuerySet, Value, When
 from ninja import Field
 
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.fields import Name
 from fleet.repository_edits import Repositories
 from sources import models

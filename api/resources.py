@@ -1,4 +1,5 @@
-"""One way to make a resource: rows that are listed and read over the API. For those that users edit: `api/declared.py`.
+"""One way to make a resource: rows that are listed and read over the API. For those that users edit, see
+`api/declared_resources.py`.
 
     class Breakers(Resource[Breaker]):
         model, tag, answer = Breaker, "rules", BreakerAnswer

@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from ninja import Field
 
 from api.auth import Staff
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.fields import RowAnswer, RowId
 from api.models import Scope
 from backups.restores.requests import MAY_RESTORE, Restores

@@ -1,6 +1,6 @@
 """Retry policies, with the waits after the first failures."""
 
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.fields import Name
 from jobs import models, retries
 from operations.declarations import AlgorithmName, RetryPolicies, RetryPolicyDeclaration

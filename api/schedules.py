@@ -11,7 +11,7 @@ from ninja import Field, Query, Schema
 
 from api import edits, history
 from api.auth import Staff, operating, user_of, viewing
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.errors import ApiError, not_valid
 from api.fields import Instant, Name, RowAnswer
 from api.idempotency import once

@@ -11,7 +11,7 @@ from django.utils import timezone
 from ninja import Field, Query, Schema, Status
 
 from api.auth import Staff, name_of, viewing
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.errors import ApiError, not_valid
 from api.explanations import AtRiskAnswer, ExplainQuery, GroupsAnswer, SourceExplanationAnswer, StartsAnswer
 from api.fields import MovedAnswer, Name, RowAnswer

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from api.auth import Staff
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.fields import Name
 from api.models import Scope
 from sealing import declarations, models

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Field, Query, Schema
 
 from api.auth import Staff
-from api.declared import DeclaredResource
+from api.declared_resources import DeclaredResource
 from api.errors import ApiError
 from api.fields import Name, RowAnswer
 from api.models import Scope

@@ -11,7 +11,7 @@ from api.fields import Name, RowAnswer
 from jobs.clock import database_clock
 from simulation.changes import MOST_ADDED, Changes, ranges
 from simulation.on_own_fleet import ASKED, what_if
-from simulation.recorded import LONGEST_DAYS, HistoryTooShort
+from simulation.own_history import LONGEST_DAYS, HistoryTooShort
 from simulation.what_if import NotComputed, Outlook
 
 router = Router(tags=["what if"])

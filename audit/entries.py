@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from audit.actors import Actor, actor, system_user
 from audit.models import AuditEntry, Verb
-from jobs.prepared import storable
+from jobs.prepared_statements import storable
 
 KEPT_FOR = timedelta(days=730)
 LONGEST_NAME = 200

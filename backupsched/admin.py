@@ -12,8 +12,8 @@ from django_q.admin import QueueAdmin as DjangoQueueAdmin
 from django_q.models import Failure, OrmQ, Schedule, Success
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import ReadOnlyAdmin
+from declarations.surfaces.admin.row_history import ModelAdmin
 
 for replaced in (User, Group, Schedule, Success, Failure, OrmQ):
     admin.site.unregister(replaced)

@@ -23,7 +23,7 @@ from api.errors import ApiError
 from api.models import Scope
 from dashboard import metrics
 from declarations.surfaces.patience import TookTooLong, at_most
-from jobs import migrated
+from jobs import schema_check
 from jobs.database_errors import is_away
 from operations.limits import TooMany
 
@@ -123,7 +123,7 @@ class SteadyProbe:
 
 def _readiness() -> bytes:
     with at_most(READY_SECONDS):
-        if differences := migrated.differences().what:
+        if differences := schema_check.differences().what:
             raise NotReady(differences)
     return b"ready\n"
 

@@ -73,7 +73,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "api.errors.JsonErrors",
-    "declarations.surfaces.web.answers.Answers",
+    "declarations.surfaces.web.error_pages.Answers",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -84,7 +84,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
     "declarations.surfaces.web.shown_text.ShownText",
-    "declarations.surfaces.web.answers.PageTimeLimit",
+    "declarations.surfaces.web.error_pages.PageTimeLimit",
 ]
 ROOT_URLCONF = "backupsched.urls"
 WSGI_APPLICATION = "backupsched.wsgi.application"

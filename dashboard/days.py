@@ -12,7 +12,7 @@ from typing import Any
 
 from dashboard.models import DayTotal
 from jobs.clock import database_clock
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import AttemptOutcome
 from sources.models import Repository
 from sources.planning import BACKUPS, KIND

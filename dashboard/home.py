@@ -29,7 +29,7 @@ from fleet.foreseeing import at_risk
 from jobs import backlog
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Worker
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from operations.backlog.summary import workers_of
 from operations.backlog.summary_statements import RUNNING
 from operations.hold import held, sentence

@@ -16,7 +16,7 @@ from declarations.surfaces.web.permissions import may_look, may_operate
 from external.formatting import moment, several
 from fleet import status
 from fleet.admin.protection import mends
-from fleet.status import alike
+from fleet.status import common_errors
 from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.states import Status
 from operations.backlog.attention import attention, findings
@@ -97,14 +97,14 @@ def _groups(found: status.FleetSummary) -> Iterator[tuple[str, int, list[tuple[P
 
 def _once(in_need: list[Any]) -> tuple[list[Any], dict[int, tuple[int, str]]]:
     """The first SHOWN, of those that fail alike the first one; and, by its id, how many more, and where they are."""
-    errors = alike.lines_of([each for each in in_need if each.status == ProtectionStatus.FAILING])
+    errors = common_errors.lines_of([each for each in in_need if each.status == ProtectionStatus.FAILING])
     groups: dict[str | int, list[Any]] = {}
     for each in in_need:
         groups.setdefault(errors.get(each.pk) or each.pk, []).append(each)
     shown = dict(islice(groups.items(), SHOWN))
     page = reverse("admin:sources_source_changelist")
     several_by = {str(error): first for error, (first, *others) in shown.items() if others}
-    numbers = alike.numbers(several_by) if several_by else {}
+    numbers = common_errors.numbers(several_by) if several_by else {}
     return [first for first, *_ in shown.values()], {
         first.pk: (numbers[error] - 1, f"{page}?{urlencode({'error': error})}")
         for error, first in several_by.items()

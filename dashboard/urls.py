@@ -3,7 +3,7 @@ bring, and the documentation."""
 
 from django.urls import path
 
-from dashboard import expected, home, matrix, pages, what_if
+from dashboard import home, matrix, pages, start_estimates, what_if
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -11,8 +11,8 @@ urlpatterns = [
     path("home/act/", home.act, name="home-act"),
     path("matrix/", matrix.matrix_page, name="matrix"),
     path("matrix/<int:source>/<str:day>", matrix.matrix_day, name="matrix-day"),
-    path("expected/source/<int:source>/", expected.of_source, name="expected-of-source"),
-    path("expected/record/<int:record>/", expected.of_record, name="expected-of-record"),
+    path("expected/source/<int:source>/", start_estimates.of_source, name="expected-of-source"),
+    path("expected/record/<int:record>/", start_estimates.of_record, name="expected-of-record"),
     path("what-if/", what_if.what_if_page, name="what-if"),
     path("docs/", pages.document, name="docs"),
     path("docs/<path:name>", pages.document, name="docs-of"),

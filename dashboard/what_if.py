@@ -15,7 +15,7 @@ from simulation import gains
 from simulation.changes import MOST_ADDED, Changes, ranges
 from simulation.chart import chart_of
 from simulation.on_own_fleet import ASKED, OwnFleetComparison, what_if
-from simulation.recorded import LONGEST_DAYS
+from simulation.own_history import LONGEST_DAYS
 from simulation.what_if import in_words
 from sources.models import Policy
 

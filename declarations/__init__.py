@@ -12,7 +12,7 @@ Retry policies and throttles are declared in operations/declarations.py: `jobs` 
 
 The API takes a declaration as its body and returns it; a fleet file is lists of them; commands take options from it
 (declarations/surfaces/commands/options.py), forms of the admin their help texts and checks
-(declarations/surfaces/admin/declared.py).
+(declarations/surfaces/admin/declared_admin.py).
 """
 
 from collections.abc import Callable

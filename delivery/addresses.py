@@ -4,7 +4,7 @@ service of a cloud, a database, an admin page on loopback (server-side request f
 1. A URL is read once, by the library that connects as well, so no two readers can understand it differently.
 2. Only http and https; no user name in it; an IP address only in its ordinary form.
 3. An address must be public, or in the setting CALLBACKS_ALLOWED: as a network, or by the exact name of its host. One
-   of `external.guarded` only as a network that holds nothing else: no wide network and no name includes it.
+   of `external.special_addresses` only as a network that holds nothing else: no wide network and no name includes it.
 4. We look up a name ourselves (`delivery/http/resolving.py`), check every address that it has, and connect to one of
    those. One address that is not allowed refuses the name: half a public host is an attack or a mistake.
 5. Each redirect starts again at 1.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from external import guarded
+from external import special_addresses
 from external.public import Address, is_public, unmapped
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:
     for address in map(ip_address, addresses):
         plain = unmapped(address)
         networks = [each for each in allowed().networks if plain in each]
-        if guarded.is_never_public(plain):
-            may = any(guarded.is_of_guarded(each) for each in networks)
+        if special_addresses.is_never_public(plain):
+            may = any(special_addresses.is_of_guarded(each) for each in networks)
         else:
             may = by_name or is_public(plain) or bool(networks)
         if not may:

@@ -20,7 +20,7 @@ from django.conf import settings
 
 from demo import processes, sleeper
 from external.processes import programs
-from operations.listening import free_port
+from operations.ports import free_port
 
 USER = "backup"
 VANISHER_BYTES = 9_000_000

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from engines import engine_for
-from engines.at_repositories.confining import confine, explained
+from engines.at_repositories.confinement import confine, explained
 from engines.at_repositories.work import FAILURES, Stop, say_progress
 from engines.base import BackupTask, EngineResult, SourceSpec, Verdict
 from engines.limits import room_of
@@ -52,7 +52,7 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
     return asdict(result) | {"room": room_of(location.directory)}
 
 
-_KEEPING, _QUESTIONS = "engines.at_repositories.keeping", "engines.at_repositories.questions"
+_KEEPING, _QUESTIONS = "engines.at_repositories.point_upkeep", "engines.at_repositories.questions"
 PROGRAM = Program(
     __name__,
     {

@@ -1,8 +1,8 @@
 """Findings of assignments, by one statement in which each condition is written once.
 
-Alerts embed it, so that a hundred thousand do not pass through Python (`alerting/raised.py`); the doctor reads those of
-one kind, pages and the reasons of a source those of some assignments. `fleet/status/of_all.py` determines the status of
-a source by the same predicates.
+Alerts embed it, so that a hundred thousand do not pass through Python (`alerting/alert_rows.py`); the doctor reads
+those of one kind, pages and the reasons of a source those of some assignments. `fleet/status/of_all.py` determines the
+status of a source by the same predicates.
 
 * overdue, never: two chances were missed. A period in which its window was open has ended since it was overdue, which
   is one missed chance and has a separate hysteresis (`sources/domain/overdue.py`); if a policy names `alert_after`,

@@ -13,7 +13,7 @@ It needs Django and psycopg, and knows no app that uses it. By itself, in any pr
 The life of a record, module by module (docs/lifecycle.md has its states):
 
 backlog/         put on the backlog, cancelled, retried; queues paused
-tick, readying   ready when its time has come; `closing`: put off when its window closes
+tick, promotion  ready when its time has come; `window_ends`: put off when its window closes
 claiming         claimed with a lease, in the order of `order`; `throttles` cap that
 worker/          run by its handler (`handlers`), which returns an outcome (`outcomes`)
 settling         written, fenced by its lease: what it becomes say `transitions`, `retries/`, `exclusivity`, `breakers/`

@@ -29,10 +29,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from jobs import conf, order, priorities, throttles
+from jobs.claimed_rows import UNREADABLE, all_claimed, claimed
 from jobs.clock import ARRIVAL, CLOCK
 from jobs.outcomes import RECORD_COLUMNS, ClaimedRecord
-from jobs.prepared import execute
-from jobs.reading import UNREADABLE, all_claimed, claimed
+from jobs.prepared_statements import execute
 from jobs.states import Status
 
 # Served by `backlog_claim_order`: one queue and one lane, so the index yields the order and nothing is sorted.

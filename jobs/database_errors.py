@@ -15,7 +15,7 @@ from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.db.utils import Error, InterfaceError, OperationalError
 
 from external.formatting import first_line
-from jobs import migrated
+from jobs import schema_check
 from jobs.conf import PROGRAM
 
 
@@ -147,7 +147,7 @@ def describe(error: Error) -> str:
 def _newer_tables() -> str:
     """The reason where the tables are of a newer version; empty if they are not, or if nothing can be asked now."""
     try:
-        return migrated.newer_tables()
+        return schema_check.newer_tables()
     except Error:
         return ""
 

@@ -17,7 +17,7 @@ from jobs.clock import database_clock
 from jobs.log_fields import OF_PAYLOAD
 from jobs.models import Decision, Level
 from jobs.outcomes import MAX_ERROR_LENGTH, ClaimedRecord
-from jobs.prepared import storable, until_done
+from jobs.prepared_statements import storable, until_done
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 

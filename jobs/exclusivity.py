@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from jobs.outcomes import ClaimedRecord, Handoff, Outcome
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status, WaitingFor
 from jobs.transitions import Changes, waiting
 

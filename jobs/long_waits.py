@@ -15,9 +15,9 @@ from typing import Any
 
 from django.db import connection
 
-from jobs import order, readying
+from jobs import order, promotion
 from jobs.clock import database_clock
-from jobs.prepared import until_done
+from jobs.prepared_statements import until_done
 from jobs.states import Status, WaitingFor
 
 BATCH = 1000
@@ -29,7 +29,7 @@ A_MOMENT = timedelta(seconds=5)
 
 # Attempts by `attempt_ended`, as good as none in good times; their records by the primary key. Of the latest attempt
 # only: what is let through is claimed under the next number, and an old attempt says nothing about a later wait.
-AFTER_ATTEMPTS = readying.statement(
+AFTER_ATTEMPTS = promotion.statement(
     f"""waiting_for IN ({WaitingFor.RECHECK}, {WaitingFor.BACKOFF}, {WaitingFor.THROTTLE}, {WaitingFor.BREAKER})
           AND run_after > %(now)s::timestamptz
           AND (id, attempt) IN (
@@ -66,7 +66,7 @@ def correct(now: datetime | None = None) -> int:
     """
     instant = now or database_clock()
     values = {"now": instant, "soon": instant + A_MOMENT, "today": instant.date(), "limit": BATCH}
-    changed = until_done(lambda: len(readying.make_ready(AFTER_ATTEMPTS, values)), BATCH, SECONDS)
+    changed = until_done(lambda: len(promotion.make_ready(AFTER_ATTEMPTS, values)), BATCH, SECONDS)
     for ranked in (TRIED_LATER, RANKED_LATER):
         changed += until_done(lambda sql=ranked: _planned_for_these(sql, values), BATCH, SECONDS)  # type: ignore[misc]
     return changed

@@ -11,7 +11,7 @@ from jobs.clock import clock_asked_once, database_clock
 from jobs.database_errors import log_unless_away
 from jobs.handlers import registry
 from jobs.models import Attempt, BacklogRecord, Worker
-from jobs.prepared import execute_in_batches
+from jobs.prepared_statements import execute_in_batches
 from jobs.tick import tick as tick_once
 
 log = logging.getLogger(__name__)

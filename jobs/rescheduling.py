@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from jobs import rollouts
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Origin, RetryPolicy
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.retries import DEFAULT, RNG, Failure, Rng, Rule
 from jobs.states import Status, WaitingFor
 from jobs.transitions import RETRY_AFTER, honoured, wait_after

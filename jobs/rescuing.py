@@ -15,10 +15,10 @@ from typing import Any
 from django.db import transaction
 
 from jobs import conf
+from jobs.claimed_rows import all_claimed
 from jobs.clock import CLOCK, boot_seconds, database_clock
 from jobs.outcomes import RECORD_COLUMNS, ClaimedRecord, Failed, Released
-from jobs.prepared import execute
-from jobs.reading import all_claimed
+from jobs.prepared_statements import execute
 from jobs.set_aside import SetAside
 from jobs.settling import SettleResult, settle_in_parts
 from jobs.states import Status

@@ -24,7 +24,7 @@ from jobs.database_errors import is_busy
 from jobs.handlers import Kind, Run, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import ClaimedRecord, Outcome, Released, Succeeded
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import UNFINISHED, Status
 
 KIND = "edit"

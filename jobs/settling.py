@@ -14,7 +14,7 @@ from jobs.database_errors import is_away, is_busy
 from jobs.handlers import registry
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Outcome, Succeeded
-from jobs.prepared import array, execute, facts_as_json
+from jobs.prepared_statements import array, execute, facts_as_json
 from jobs.set_aside import name_once
 from jobs.states import AttemptOutcome, Status
 from jobs.transitions import changes_of, columns_of

@@ -24,10 +24,10 @@ from typing import Any
 
 from django.db import transaction
 
-from jobs import conf, decisions, readying
+from jobs import conf, decisions, promotion
 from jobs.clock import database_clock
 from jobs.models import Sweep
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
 
@@ -47,7 +47,7 @@ WANTED = f"""waiting_for = {WaitingFor.SWEEP}
                AND last_failure_at < %(now)s::timestamptz + interval '1 minute') IS NOT TRUE"""
 
 # Served by `backlog_swept`.
-SWEEP = readying.statement(WANTED, "inserted_at DESC", key="ctid")
+SWEEP = promotion.statement(WANTED, "inserted_at DESC", key="ctid")
 
 # Served by `backlog_swept`. In order, since with EXISTS the planner may read the whole table for what is not there.
 ANOTHER = f"""
@@ -165,7 +165,7 @@ def _limit(max_records: int | None) -> int:
 
 
 def _sweep(max_age_days: int, limit: int, values: Mapping[str, Any]) -> Swept:
-    ready = len(readying.make_ready(SWEEP, {**values, "limit": limit}))
+    ready = len(promotion.make_ready(SWEEP, {**values, "limit": limit}))
     more = bool(execute(ANOTHER, dict(values)).fetchall())
     full = ready >= limit
     return Swept(max_age_days, ready, left_some=more and full, skipped=more and not full)

@@ -49,7 +49,7 @@ from jobs import conf, order
 from jobs.clock import CLOCK
 from jobs.models import Lane
 from jobs.outcomes import RECORD_COLUMNS
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status
 
 # One row at least: whether any throttle has a rate comes with what was claimed, so no claim has to ask for it.

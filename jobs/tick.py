@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from django.utils import timezone
 
-from jobs import breakers, readying, rescuing
-from jobs.closing import close_windows
+from jobs import breakers, promotion, rescuing
 from jobs.database_errors import log_unless_away
 from jobs.handlers import StepDue, registry
-from jobs.prepared import execute, until_done
+from jobs.prepared_statements import execute, until_done
 from jobs.states import Status
+from jobs.window_ends import close_windows
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ takes ten seconds.
 """
 
 # Served by `backlog_waiting_until`.
-PROMOTE = readying.statement("run_after <= %(now)s::timestamptz", "run_after", key="ctid", run_after="run_after")
+PROMOTE = promotion.statement("run_after <= %(now)s::timestamptz", "run_after", key="ctid", run_after="run_after")
 
 # The heads of the partial indexes that the steps are served by, and one probe of `backlog_claim_order` a queue. In
 # order, since with EXISTS the planner may read the whole table for a row that is not there.
@@ -162,4 +162,4 @@ def _done(what: str, step: Callable[[], int], if_due: object) -> int:
 
 def promote(now: datetime, seconds: float = MOVE_SECONDS) -> int:
     """Move waiting records whose time has come to ready, for some `seconds`. Returns how many."""
-    return until_done(lambda: len(readying.make_ready(PROMOTE, {"now": now, "limit": BATCH})), BATCH, seconds)
+    return until_done(lambda: len(promotion.make_ready(PROMOTE, {"now": now, "limit": BATCH})), BATCH, seconds)

@@ -27,7 +27,7 @@ from jobs.outcomes import (
     Succeeded,
     Unavailable,
 )
-from jobs.prepared import facts_as_json, storable
+from jobs.prepared_statements import facts_as_json, storable
 from jobs.retries import tiers
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.zones import zone_of

@@ -12,7 +12,7 @@ from threading import Lock
 from django.db import transaction
 
 from jobs.models import Lane
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 
 CHANNEL = "jobs_ready"
 ROOM_CHANNEL = "jobs_room"

@@ -14,11 +14,11 @@ class OperationsConfig(AppConfig):
         from jobs.models import Hold, Origin, PausedQueue, RetryPolicy, Throttle
         from operations import (
             checks,  # noqa: F401 - registers the system checks
-            considering,
+            considerations,
             totals,
         )
 
-        registry.at_claim.append(considering.log_claim)
+        registry.at_claim.append(considerations.log_claim)
         registry.at_end.append(totals.count)
         registry.at_heartbeat.append(totals.write)
         for model in (RetryPolicy, PausedQueue, Origin):

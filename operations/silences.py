@@ -16,7 +16,7 @@ from jobs import conf
 from jobs.clock import database_clock
 from jobs.decisions import SILENT
 from jobs.periodic import claimed_more_often_than
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import AttemptOutcome
 
 SILENCES = "silences"

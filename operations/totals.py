@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jobs import clock
 from jobs.outcomes import ClaimedRecord
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import AttemptOutcome
 
 SORT = "sort"

@@ -1,19 +1,19 @@
 """Schedules: from a trigger of the clock to a batch of records on the backlog.
 
-declarations the values of a schedule; editing: how it is edited; obstacles: the reasons why it is not
-cron         when a period begins
-capacity     the records of its triggers in the next days, and whether they can be done in time
-watermarks   which triggers are due, after a second or after three days
-triggers     first step of an emission: due triggers are written down
-emitter      both steps of an emission, as the tick's; the second puts their batches on the backlog
-unemitted    the triggers of the second step, locked, brought further or skipped
-chunks       a few thousand of their events at a time
-providers    code of other apps that makes the batches of triggers, such as the assignments of a policy
-events       the content of an event, and the configuration that a batch was begun with, until it is complete
-templates    its payload
-stagger      when it starts
-batches      how far a batch is, and records that are late
-finishing    the end of a batch, and how a retry takes that back
-verbs        trigger now, pause, resume, cancel
-statements   the SQL of all these
+declarations        the values of a schedule; editing: how it is edited; obstacles: the reasons why it is not
+cron                when a period begins
+capacity            the records of its triggers in the next days, and whether they can be done in time
+watermarks          which triggers are due, after a second or after three days
+triggers            first step of an emission: due triggers are written down
+emitter             both steps of an emission, as the tick's; the second puts their batches on the backlog
+unemitted_triggers  the triggers of the second step, locked, brought further or skipped
+chunks              a few thousand of their events at a time
+providers           code of other apps that makes the batches of triggers, such as the assignments of a policy
+events              the content of an event, and the configuration that a batch was begun with, until it is complete
+templates           its payload
+stagger             when it starts
+batches             how far a batch is, and records that are late
+batch_ends          the end of a batch, and how a retry takes that back
+verbs               trigger now, pause, resume, cancel
+statements          the SQL of all these
 """

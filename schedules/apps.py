@@ -13,12 +13,12 @@ class SchedulesConfig(AppConfig):
             rollouts,
         )
         from jobs.handlers import later, registry
-        from schedules import batches, emitter, finishing, verbs
+        from schedules import batch_ends, batches, emitter, verbs
         from schedules.models import Schedule
 
         registry.step = emitter.EMIT
         registry.prunes[:] = [*(each for each in registry.prunes if each is not batches.prune), batches.prune]
-        registry.before_retry[:], registry.at_retry[:] = [finishing.hold], [finishing.take_back]
+        registry.before_retry[:], registry.at_retry[:] = [batch_ends.hold], [batch_ends.take_back]
         uses.append(later("schedules.obstacles:use_of"))
         registry.add_periodic(batches.keep)
         registry.add_periodic(emitter.correct_watermarks, rare=True)

@@ -15,10 +15,10 @@ from django.db import transaction
 
 from jobs import decisions
 from jobs.clock import database_clock
-from jobs.closing import WINDOW_CLOSED, drop
 from jobs.handlers import registry
-from jobs.prepared import execute, execute_in_batches
-from schedules import finishing
+from jobs.prepared_statements import execute, execute_in_batches
+from jobs.window_ends import WINDOW_CLOSED, drop
+from schedules import batch_ends
 from schedules.models import Late, Schedule, Trigger
 from schedules.statements import FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
 
@@ -57,7 +57,7 @@ def progress(triggers: Iterable[Trigger]) -> dict[int, BatchCounts]:
 def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:
     """Finish the batches of which every record has ended, of all schedules or of these. Returns how many.
 
-    A batch of which a user retries a record in this moment is left out (`finishing`).
+    A batch of which a user retries a record in this moment is left out (`batch_ends`).
     """
     under_way = Trigger.objects.filter(finished_at=None, emitted_at__isnull=False)
     if schedule_ids is not None:
@@ -67,7 +67,7 @@ def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> in
         for gone in set(_witnesses) - set(ids):
             _witnesses.pop(gone, None)
     ended = _without_witness(ids)
-    return finishing.finish(ended, now) if ended else 0
+    return batch_ends.finish(ended, now) if ended else 0
 
 
 def schedules_under_way(schedule_ids: Sequence[int], now: datetime) -> set[int]:
@@ -81,7 +81,7 @@ def schedules_under_way(schedule_ids: Sequence[int], now: datetime) -> set[int]:
     rows = list(unfinished.values_list("pk", "schedule_id", "emitted_at"))
     ended = set(_without_witness([pk for pk, _, emitted_at in rows if emitted_at is not None]))
     if ended:
-        finishing.finish(sorted(ended), now)
+        batch_ends.finish(sorted(ended), now)
     return {schedule_id for pk, schedule_id, _ in rows if pk not in ended}
 
 

@@ -8,12 +8,12 @@ from django.db import transaction
 
 from jobs import throttles
 from jobs.database_errors import DatabaseTrouble, trouble_of
-from jobs.prepared import array, execute
+from jobs.prepared_statements import array, execute
 from jobs.set_aside import name_once
 from schedules.events import BatchPart, part_of
 from schedules.models import Schedule
 from schedules.statements import INSERT_EVENTS
-from schedules.unemitted import Emission, UnemittedTrigger
+from schedules.unemitted_triggers import Emission, UnemittedTrigger
 
 log = logging.getLogger(__name__)
 

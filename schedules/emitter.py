@@ -28,7 +28,7 @@ from django.db.models import Max, QuerySet
 from jobs.clock import database_clock
 from jobs.database_errors import DatabaseTrouble, trouble_of
 from jobs.handlers import StepDue, TickStep
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.set_aside import name_once
 from jobs.wakeups import notify
 from schedules import batches, chunks, providers
@@ -36,7 +36,7 @@ from schedules.cron import Period
 from schedules.models import Schedule
 from schedules.statements import EXPIRED_IN_QUEUE, WHAT_IS_UNEMITTED
 from schedules.triggers import record_due_triggers, unreadable
-from schedules.unemitted import Emission, UnemittedTrigger, locked, schedules_of, skip, store
+from schedules.unemitted_triggers import Emission, UnemittedTrigger, locked, schedules_of, skip, store
 from schedules.watermarks import ON_TIME_FOR
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from jobs.handlers import registry
 from schedules import templates
 from schedules.models import Late, Overlap, Schedule, Stagger
 from schedules.stagger import offsets
-from schedules.unemitted import TriggerStep, UnemittedTrigger
+from schedules.unemitted_triggers import TriggerStep, UnemittedTrigger
 from schedules.watermarks import ON_TIME_FOR
 
 FORMAT = "%Y%m%dT%H%M%SZ"

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from jobs.handlers import registry
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.set_aside import isolate
 from schedules.events import beginning
 from schedules.models import Schedule, Stagger
 from schedules.statements import COUNT_RECORDS
-from schedules.unemitted import Emission, TriggerStep, UnemittedTrigger, set_aside
+from schedules.unemitted_triggers import Emission, TriggerStep, UnemittedTrigger, set_aside
 
 Provide = Callable[[Sequence[tuple[Schedule, datetime]], datetime], int]
 

@@ -187,7 +187,7 @@ STILL_UNFINISHED = f"""
 SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[]) AND status IN ({_UNFINISHED})
 """
 
-# Records that wait beyond their close, such as in a backoff. Ready ones are found by their own index (`jobs.closing`).
+# Records that wait beyond their close, such as in a backoff. Ready ones have their own index (`jobs.window_ends`).
 LATE = f"""
 SELECT b.id, t.id
   FROM schedules_trigger t

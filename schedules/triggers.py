@@ -13,12 +13,12 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from jobs import decisions
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.set_aside import SetAside, name_once
 from schedules import batches, providers
 from schedules.models import Overlap, Schedule
 from schedules.statements import INTEND, MOVE_WATERMARKS, TOO_LONG_QUEUED
-from schedules.unemitted import UnemittedTrigger, skip
+from schedules.unemitted_triggers import UnemittedTrigger, skip
 from schedules.watermarks import DueTriggers, due
 
 SCHEDULES_A_TRANSACTION = 100

@@ -17,7 +17,7 @@ from schedules.models import Schedule
 from simulation.changes import SECONDS as SETTINGS
 from simulation.changes import Changes, thinned
 from simulation.chart import chart_of
-from simulation.recorded import RecordedFleet, recorded_fleet
+from simulation.own_history import RecordedFleet, recorded_fleet
 from simulation.what_if import NotComputed, OutlookComparison, compare, in_words
 from sources.models import Policy
 

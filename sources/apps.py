@@ -18,7 +18,7 @@ class SourcesConfig(AppConfig):
         from django.db.models.signals import post_delete
 
         from audit.tables import follow, named
-        from external import guarded
+        from external import special_addresses
         from jobs.handlers import later, later_async, registry
         from schedules.capacity import batches_provided
         from schedules.providers import add_provider
@@ -26,7 +26,7 @@ class SourcesConfig(AppConfig):
         from sources import planning
         from sources.models import AgentToken, Assignment, Policy, RecoveryKey, Repository, Restore, Source
 
-        guarded.loopback_is_open = settings.LOOPBACK
+        special_addresses.loopback_is_open = settings.LOOPBACK
         follow(Source, also=("paused_at", "paused_until", "paused_why", "paused_by_user", "retired_at"))
         follow(Repository)
         follow(Policy, title=named("jobs_origin", "schedule_id"), also=PAUSE, hidden=("ping_url",))

@@ -134,9 +134,9 @@ def _pages_take_their_time() -> None:
     tests that limit sets its own."""
     from api import pages
     from declarations.surfaces.patience import FORM_SECONDS
-    from declarations.surfaces.web import answers
+    from declarations.surfaces.web import error_pages
 
-    answers.PAGE_SECONDS = pages.PAGE_SECONDS = int(FORM_SECONDS)
+    error_pages.PAGE_SECONDS = pages.PAGE_SECONDS = int(FORM_SECONDS)
 
 
 def is_rolled_back(request: pytest.FixtureRequest) -> bool:

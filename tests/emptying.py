@@ -11,7 +11,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
 
 from audit.models import AuditEntry
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from tests.waiting import PATIENCE, eventually
 
 KEPT = {ContentType._meta.db_table, Permission._meta.db_table}

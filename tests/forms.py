@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from declarations.parts import parts_of
-from declarations.surfaces.admin.declared import DeclaredForm
+from declarations.surfaces.admin.declared_admin import DeclaredForm
 from declarations.surfaces.admin.part_fields import Cells, PartsField
 
 

@@ -20,8 +20,8 @@ PRODUCT = tuple(f"{ROOT / each}/" for each in PACKAGES)
 ASIDE = ("audit.actors", "declarations.surfaces.patience", "declarations.surfaces.printable", "jobs.log_fields")
 """They watch every statement, or write every line of a log, and are on no way."""
 GROUND = (
-    "external.durations", "external.formatting", "jobs.clock", "jobs.conf", "jobs.decisions", "jobs.prepared",
-    "jobs.priorities", "jobs.zones", "sources.planning.names",
+    "external.durations", "external.formatting", "jobs.clock", "jobs.conf", "jobs.decisions",
+    "jobs.prepared_statements", "jobs.priorities", "jobs.zones", "sources.planning.names",
 )  # fmt: skip
 """They give words, values and settings, or run a statement; rows (`models`) do so too. They decide nothing."""
 MOST_DOORS = 3

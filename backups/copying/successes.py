@@ -13,7 +13,7 @@ from engines.base import EngineResult
 from external.durations import span
 from external.formatting import several
 from jobs.outcomes import ClaimedRecord
-from jobs.prepared import storable
+from jobs.prepared_statements import storable
 from sources import planning
 from sources.domain import wake_hours
 from sources.domain.due import next_backup_at

@@ -38,7 +38,7 @@ from external.redaction import redacted
 from jobs import conf, decisions
 from jobs.handlers import Run
 from jobs.outcomes import Failed, Outcome, Released, Unavailable
-from jobs.prepared import storable
+from jobs.prepared_statements import storable
 from jobs.set_aside import name_once
 from sources.declarations.hook_file import UNAVAILABLE, Hook, HookUnusable, hook_of
 from sources.models import Assignment

@@ -18,7 +18,7 @@ from django.conf import settings
 from backups.restores import process
 from sources.models import Repository
 from storage.points.batches import batches
-from storage.points.excepted import exceptions_of
+from storage.points.exception_texts import exceptions_of
 from storage.points.files import PERMISSIONS, nanoseconds, path_in, raw
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed

@@ -6,7 +6,7 @@ import socket
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from delivery.addresses import AddressRefused, refuse_addresses
-from delivery.aside import aside
+from delivery.blocking_calls import aside
 
 MOST_LOOK_UPS = 64
 """The most look-ups at once. A silent resolver takes half a minute over each name."""

@@ -16,7 +16,7 @@ from typing import Any
 from yarl import URL
 
 from delivery.addresses import AddressRefused
-from delivery.aside import aside
+from delivery.blocking_calls import aside
 from delivery.http import client
 from delivery.sqs import signature
 from delivery.sqs.errors import accepted, meaning_of, too_large

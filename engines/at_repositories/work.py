@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engines.at_repositories.confining import explained
+from engines.at_repositories.confinement import explained
 from engines.base import EngineProgress
 from external.processes.programs import ProgramMissing
 from external.processes.serving import say

@@ -22,11 +22,11 @@ from engines.rclone.transfer import Transfer
 from engines.results import failure
 from external.processes.programs import rclone_version
 from storage import layout
-from storage.points import arrived, runs, sorting, sweeping
+from storage.points import arrived_files, runs, sorted_items, sweeping
 from storage.points.entries import Entry
 from storage.points.manifests import Line
 from storage.points.runs import BaseGone, BegunRun
-from storage.points.sorting import SortedItems
+from storage.points.sorted_items import SortedItems
 from storage.points.store import StorageFailed, StorageStopped
 
 TRIES = 3
@@ -45,7 +45,7 @@ def back_up(run: RcloneRun) -> EngineResult:
             begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
             if begun.left and run.space.lack():  # the files that they left may be what fills the disk
                 with suppress(StorageFailed):
-                    arrived.of_runs(store, folder, begun.left)
+                    arrived_files.of_runs(store, folder, begun.left)
             run.space.check_before()
             with ExitStack() as opened:
                 result = _Backup(run, begun, opened).make()
@@ -120,8 +120,8 @@ class _Backup:
         entries = making.entries(self.transfer.brought)
         if self.wanted.files or self.wanted.asked or listing.exceptions:
             # the header, which comes first, says whether there are exceptions among them
-            made = self.opened.enter_context(sorting.written(map(_packed, entries)))
-            entries = map(_unpacked, sorting.read(made))
+            made = self.opened.enter_context(sorted_items.written(map(_packed, entries)))
+            entries = map(_unpacked, sorted_items.read(made))
         if making.failed > making.files / 2:
             raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
         runs.check_base(self.store, task.folder, self.begun)
@@ -180,7 +180,7 @@ class _Backup:
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)
         with suppress(StorageStopped, StorageFailed, OSError):
-            arrived.of_runs(store, self.task.folder, [self.begun.name])
+            arrived_files.of_runs(store, self.task.folder, [self.begun.name])
             if self.task.location.directory:
                 runs.note_flushed(store, self.task.folder, self.begun.name)
 

@@ -18,13 +18,13 @@ from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
 from storage import layout
-from storage.points import arrived
-from storage.points.arrived import Arrived
+from storage.points import arrived_files
+from storage.points.arrived_files import Arrived
 from storage.points.batches import OF_A_LIST
 from storage.points.entries import Entry
 from storage.points.files import is_time_of, nanoseconds
 from storage.points.manifests import Line
-from storage.points.sorting import SortedItems
+from storage.points.sorted_items import SortedItems
 from storage.points.store import Store
 
 ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
@@ -182,7 +182,7 @@ def look(store: Store, folder: str, run: str, folders: Iterable[str], came: Brou
         else:
             came.others[place] = found
 
-    arrived.look(store, folder, folders, take)
+    arrived_files.look(store, folder, folders, take)
 
 
 def is_as_wanted(found: Arrived, entry: Entry) -> bool:

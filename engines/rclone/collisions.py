@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from storage import layout
-from storage.points.named import key_of
+from storage.points.named_files import key_of
 from storage.points.store import PARTIAL_SUFFIX
 
 LONGEST_NAME = 143

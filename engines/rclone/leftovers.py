@@ -17,8 +17,8 @@ from engines.rclone.bringing import is_as_wanted
 from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.misplaced import UnexplainedFiles
 from storage import layout
-from storage.points import arrived, runs
-from storage.points.arrived import Arrived
+from storage.points import arrived_files, runs
+from storage.points.arrived_files import Arrived
 from storage.points.entries import Entry
 from storage.points.manifests import Line
 from storage.points.store import Store
@@ -42,7 +42,7 @@ class Leftovers:
             for run in self.left:
                 found = opened.enter_context(runs.marked(self.store, self.folder, run))
                 if found and self._is_on_disk(run, found[0].boot):
-                    items = self._from(found[1], items, arrived.of_runs(self.store, self.folder, [run]))
+                    items = self._from(found[1], items, arrived_files.of_runs(self.store, self.folder, [run]))
             yield from items
 
     def _is_on_disk(self, run: str, boot: str) -> bool:

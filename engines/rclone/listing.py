@@ -20,9 +20,9 @@ from external.processes.rows import number, row_of, text
 from storage.folders import room
 from storage.places.rclone import NOT_FOUND, ROW
 from storage.points.bounds import LONGEST_PATH, is_nameable
-from storage.points.counted import CountedPaths
+from storage.points.counted_paths import CountedPaths
 from storage.points.entries import LEADS_ELSEWHERE, Entry, head_of, is_readable, is_sound
-from storage.points.sorting import SortedItems
+from storage.points.sorted_items import SortedItems
 from storage.points.store import path_list
 
 DOT = "\uff0e"

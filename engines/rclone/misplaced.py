@@ -16,7 +16,7 @@ from contextlib import suppress
 from engines.rclone.bringing import BroughtFiles, Problems, is_as_wanted
 from engines.rclone.comparing import Item, is_wanted
 from storage import layout
-from storage.points.arrived import Arrived
+from storage.points.arrived_files import Arrived
 from storage.points.entries import Entry
 from storage.points.files import nanoseconds
 from storage.points.manifests import Line, side_by_side

@@ -13,7 +13,7 @@ from engines.rclone.comparing import Comparison, Item, PathDecision
 from engines.rclone.local import is_as_listed
 from external.processes.runner import StopSignal
 from storage import layout
-from storage.points.arrived import Arrived
+from storage.points.arrived_files import Arrived
 from storage.points.digests import digests_of_copy
 from storage.points.entries import Entry
 from storage.points.files import nanoseconds

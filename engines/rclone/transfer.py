@@ -12,11 +12,11 @@ from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
 from external.formatting import several
 from storage import layout
-from storage.points import runs, sorting
-from storage.points.arrived import Arrived
+from storage.points import runs, sorted_items
+from storage.points.arrived_files import Arrived
 from storage.points.manifests import Line
 from storage.points.runs import BegunRun
-from storage.points.sorting import SortedItems
+from storage.points.sorted_items import SortedItems
 from storage.points.store import StorageFailed
 
 ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
@@ -50,7 +50,7 @@ class Transfer:
 
     @property
     def items(self) -> Iterator[Item | Line]:
-        return self._counted(map(unpacked, sorting.read(self.draft)))
+        return self._counted(map(unpacked, sorted_items.read(self.draft)))
 
     @property
     def brought(self) -> Iterator[tuple[Item | Line, Arrived | None]]:
@@ -183,7 +183,7 @@ class Transfer:
         bringing.look(self.store, self.task.folder, self.begun.name, self.wanted.folders, self.came)
 
     def _write(self, items: Iterable[Item | Line]) -> None:
-        self.draft = self.opened.enter_context(sorting.written(map(packed, self._counted(items))))
+        self.draft = self.opened.enter_context(sorted_items.written(map(packed, self._counted(items))))
 
     def _counted(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
         """The items, with a check for a stop every now and then. Raises: StorageStopped."""

@@ -23,7 +23,7 @@ from external.formatting import several
 from storage.folders.beneath import Beneath
 from storage.points import runs
 from storage.points.checking import GONE
-from storage.points.excepted import exceptions_of
+from storage.points.exception_texts import exceptions_of
 from storage.points.files import FileMatch, differs
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store

@@ -29,7 +29,7 @@ from engines.mariadb.engine import DATABASE, PROPERTIES
 from engines.mariadb.reading import read
 from engines.restores import loading
 from engines.restores.maria.at_source import AtSource, LoadError, name_of, quoted, taker, text_of
-from engines.restores.maria.renamed import moved
+from engines.restores.maria.database_names import moved
 from engines.restores.maria.steps import failures_of, load, not_loaded
 from engines.restores.maria.target import MariadbTarget
 from engines.restores.pg import leftover

@@ -18,10 +18,10 @@ from engines.base import SourceSpec
 from engines.postgresql.engine import DATABASE, GLOBALS
 from engines.postgresql.properties import PROPERTIES
 from engines.restores import loading
-from engines.restores.pg import databases, leftover, proving, roles
+from engines.restores.pg import databases, dump_drill, leftover, roles
 from engines.restores.pg.connections import connected
 from engines.restores.pg.databases import Properties
-from engines.restores.pg.filling import DumpRestore
+from engines.restores.pg.dump_restore import DumpRestore
 from engines.restores.pg.target import PostgresqlTarget
 from engines.restores.scratch import Scratch
 from engines.restores.terms import USUAL, Terms, foreseen
@@ -152,4 +152,4 @@ def _make_roles(server: Any, files: Path, report: Report, terms: Terms) -> list[
     return made.names
 
 
-drill = proving.drill
+drill = dump_drill.drill

@@ -10,7 +10,7 @@ from typing import Any
 
 from engines.at_repositories.work import Stop, check_there
 from engines.base import RunEnded, SourceSpec
-from engines.restores import back, drilling
+from engines.restores import drilling, to_source
 from engines.restores.drilling import DATABASES, DrillResult
 from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
@@ -96,7 +96,7 @@ def fetch(store: Store, wish: Wish, cache: Path) -> Report:
 @at_store
 def put_back(store: Store, wish: Wish, cache: Path, source: SourceSpec) -> Report:
     """Restore to the source."""
-    return back.put_back(wish, store, source, cache, _say_step)
+    return to_source.put_back(wish, store, source, cache, _say_step)
 
 
 @at_store

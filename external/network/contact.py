@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from external import guarded
+from external import special_addresses
 from external.network.bounded_threads import BoundedThreads
 from external.sockets import sockets
 
@@ -45,8 +45,8 @@ def host_and_port(url: str) -> tuple[str, int]:
 
 
 async def addresses_of(host: str) -> list[str]:
-    """The IP addresses of a host name that may be contacted (`external.guarded`), the preferred one first; for an IP
-    address, only itself.
+    """The IP addresses of a host name that may be contacted (`external.special_addresses`), the preferred one first;
+    for an IP address, only itself.
 
     Raises: OSError if there is none.
     """
@@ -54,7 +54,7 @@ async def addresses_of(host: str) -> list[str]:
         return [host]
     threads = lookups_of_arrivals if is_arrival.get() else lookups
     found = await threads.call(host, lambda: _look_up(host))
-    return guarded.contactable(host, dict.fromkeys(found))[:MAX_ADDRESSES]
+    return special_addresses.contactable(host, dict.fromkeys(found))[:MAX_ADDRESSES]
 
 
 def is_address(host: str) -> bool:
@@ -70,7 +70,7 @@ def names_a_host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool
     """True if it may be the address of a single host that anything may lead to, including loopback."""
     of_many = address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved
     # ::1 is in a reserved network
-    return (address.is_loopback or not of_many) and not guarded.is_guarded(address)
+    return (address.is_loopback or not of_many) and not special_addresses.is_guarded(address)
 
 
 def reason(error: OSError) -> str:

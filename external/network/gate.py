@@ -17,9 +17,9 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from ipaddress import ip_address
 
-from external.guarded import GuardedAddress
 from external.network import contact
 from external.public import is_public
+from external.special_addresses import GuardedAddress
 
 READ_BYTES = 2**18
 IPV4, NAME, IPV6 = 1, 3, 4

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from external import guarded
+from external import special_addresses
 from external.processes import runner
 from external.processes.rows import row_of, text
 from external.processes.runner import Command, EndReason, ProgramEnd, StopSignal
@@ -88,7 +88,7 @@ class Order:
 
     @property
     def given(self) -> bytes:
-        terms = {"loopback": guarded.loopback_is_open} | dict(self.terms)
+        terms = {"loopback": special_addresses.loopback_is_open} | dict(self.terms)
         return json.dumps({"do": self.do, "facts": self.facts, "terms": terms}, default=plain).encode()
 
     def on_line(self, line: str) -> None:

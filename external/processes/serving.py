@@ -15,7 +15,7 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
-from external import guarded
+from external import special_addresses
 
 ANSWER, RAISED, ARGUMENTS, UNKNOWN, KEEP = "answer", "raised", "with", "unknown", "keep"
 KEPT, NOT_KEPT = b"+", b"-"
@@ -81,7 +81,7 @@ def _abide_by(
         os.umask(umask)
     if memory:
         bound_memory(memory)
-    guarded.loopback_is_open = loopback
+    special_addresses.loopback_is_open = loopback
     globals().update(reserve_percent=reserve_percent, _heard_at=heard_at)
 
 

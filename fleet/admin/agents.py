@@ -15,9 +15,9 @@ from django.utils import timezone
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
-from declarations.surfaces.admin.asking import question
-from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import ago, column, moment
+from declarations.surfaces.admin.confirmations import question
+from declarations.surfaces.admin.row_history import ModelAdmin
 from external.durations import span
 from external.formatting import several
 from fleet.admin.protection import of_a_source

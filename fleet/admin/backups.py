@@ -14,9 +14,9 @@ from unfold.decorators import display
 
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention_decisions
-from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
-from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import OfManyRows, PagedByIds, ReadOnlyAdmin, column, moment
+from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.row_history import ModelAdmin
 from declarations.surfaces.admin.tables import table
 from engines import ENGINES, engine_for
 from external.durations import span

@@ -21,7 +21,7 @@ from unfold.decorators import action
 from backups import holdings
 from backups.restores import downloads, process
 from backups.restores.requests import KIND, MAY_RESTORE, Restores, choose
-from declarations.surfaces.admin.audited import ModelAdmin
+from declarations.surfaces.admin.row_history import ModelAdmin
 from external.formatting import several
 from external.processes.programs import ProgramMissing
 from fleet.admin.protection import of_a_source

@@ -13,8 +13,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from backups.upkeep import removals
-from declarations.surfaces.admin.asking import button, is_confirmed, question
-from declarations.surfaces.admin.audited import ModelAdmin
+from declarations.surfaces.admin.confirmations import button, is_confirmed, question
+from declarations.surfaces.admin.row_history import ModelAdmin
 from declarations.surfaces.web import audit
 from jobs.conf import PROGRAM
 from sources.models import Assignment, Copy, Format, Repository

@@ -17,11 +17,11 @@ from unfold.widgets import (
 
 from audit.entries import About
 from declarations.surfaces.admin import part_fields
-from declarations.surfaces.admin.asking import is_confirmed, question
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column, moment
-from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
-from declarations.surfaces.admin.pausing import pause_until
-from declarations.surfaces.admin.previewing import PreviewedForm
+from declarations.surfaces.admin.confirmations import is_confirmed, question
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin, DeclaredForm, duration_fields
+from declarations.surfaces.admin.pause_page import pause_until
+from declarations.surfaces.admin.preview_forms import PreviewedForm
 from declarations.surfaces.admin.with_presets import Filling, LineWithPresets
 from fleet import pauses
 from fleet.admin.preview import preview_of

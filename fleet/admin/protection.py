@@ -19,7 +19,7 @@ from django.utils.safestring import mark_safe
 from declarations.surfaces.admin.base import moment
 from declarations.surfaces.admin.tables import table
 from fleet.status import may_be
-from fleet.status.alike import failing_alike
+from fleet.status.common_errors import failing_alike
 from fleet.status.conditions import DOUBTFUL
 from fleet.status.of_all import in_status
 from operations.admin.filters import LinkedFilter

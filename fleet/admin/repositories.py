@@ -12,8 +12,8 @@ from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
 from backups.upkeep import checks, trials
-from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question, shown_once
-from declarations.surfaces.admin.declared import DeclaredAdmin
+from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question, shown_once
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin
 from external.formatting import several
 from fleet.admin.backups import CHECK, CHECK_MEANS, Verb, done
 from fleet.admin.deletion import RemovesInBackground

@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from backups.upkeep import trials
-from declarations.surfaces.admin.declared import DeclaredPages
+from declarations.surfaces.admin.declared_admin import DeclaredPages
 from fleet.admin import remote_form
 from fleet.admin.remote_form import OPTION, SECRET, TYPE, in_lines, in_pairs, made
 from fleet.admin.secret_inputs import StoresSecrets

@@ -14,7 +14,7 @@ from django.core.exceptions import ValidationError
 from django.utils.text import slugify
 from unfold.widgets import INPUT_CLASSES, UnfoldAdminTextInputWidget
 
-from declarations.surfaces.admin.declared import DeclaredForm
+from declarations.surfaces.admin.declared_admin import DeclaredForm
 from sealing.lookup import FORMS
 from sealing.references import LONGEST_SECRET, PREFIX
 from sealing.stored_secrets import StoredSecrets, users_of

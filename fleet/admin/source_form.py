@@ -17,7 +17,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from declarations.surfaces.admin.declared import DeclaredPages
+from declarations.surfaces.admin.declared_admin import DeclaredPages
 from engines.kinds import RULES, KindOption
 from engines.not_kept import not_kept
 from fleet.admin import remote_form

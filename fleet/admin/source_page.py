@@ -18,16 +18,16 @@ from unfold.dataclasses import UnfoldAction
 from unfold.decorators import action
 
 from backups.connection_check import try_source
-from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
-from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import link, moment
+from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.row_history import ModelAdmin
 from declarations.surfaces.admin.tables import table
 from declarations.surfaces.web.permissions import may_operate
 from engines.kinds import RULES
 from external.durations import span
 from external.formatting import several
 from fleet import source_edits
-from fleet.admin import why
+from fleet.admin import reasons_page
 from fleet.admin.protection import mends, of_a_source, table_of_copies
 from fleet.admin.source_form import TRIED
 from fleet.status import reasons_of
@@ -153,7 +153,7 @@ def facts_of(source: Source, now: datetime) -> dict[str, Any]:
         "status": status, "colour": COLOURS[status], "reason": reasons_of([source], now)[source.pk],
         "next_attempt": _next_attempt(assignments, now),
         **_days(assignments, now),
-        **why.of_page(source, assignments, now),
+        **reasons_page.of_page(source, assignments, now),
         "curves": [
             _curve("size", [each.size for each in backups], filesizeformat),
             _curve("duration", [(each.ended_at - each.started_at).total_seconds() for each in backups], span),

@@ -27,7 +27,7 @@ from declarations.surfaces.admin.base import (
     roughly_ago,
     to_the_minute,
 )  # fmt: skip
-from declarations.surfaces.admin.pausing import pause_until
+from declarations.surfaces.admin.pause_page import pause_until
 from engines.not_kept import not_kept
 from external.formatting import several
 from fleet import pauses, source_edits

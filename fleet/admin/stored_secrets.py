@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from declarations.surfaces.admin.base import WholePage, column, moment
-from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin, DeclaredForm
 from external.formatting import some_of
 from jobs.conf import PROGRAM
 from sealing.declarations import NewStoredSecret

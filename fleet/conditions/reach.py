@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from django.db.models import Q
 
-from external import guarded
+from external import special_addresses
 from operations.finding import COUNT_TO, Case, Look, condition
 from sources.models import Repository, Source
 from sources.models.source import SourceKind
@@ -21,8 +21,8 @@ LOOPBACK = r"localhost|(^|[/@])0?127\.|(^|[/@])0\."
     "see whether that is meant: an administrator has saved them, or another account before that needed a permission",
 )
 def guarded_addresses(look: Look) -> Iterator[Case]:
-    """Sources and repositories with an address that `external.guarded` lets no name lead to."""
-    pattern = MAY_BE_GUARDED if guarded.loopback_is_open else f"{MAY_BE_GUARDED}|{LOOPBACK}"
+    """Sources and repositories with an address that `external.special_addresses` lets no name lead to."""
+    pattern = MAY_BE_GUARDED if special_addresses.loopback_is_open else f"{MAY_BE_GUARDED}|{LOOPBACK}"
     found = Source.objects.filter(Q(address__iregex=pattern) | Q(kind=SourceKind.RCLONE), retired_at=None)
     for pk, name, kind, address, options in found.order_by("name").values_list(
         "pk", "name", "kind", "address", "options"
@@ -37,4 +37,4 @@ def guarded_addresses(look: Look) -> Iterator[Case]:
 
 def _named(remote: object) -> str:
     hosts = servers.hosts_of(remote) if isinstance(remote, dict) else []
-    return next((each for each in hosts if guarded.names_guarded(each)), "")
+    return next((each for each in hosts if special_addresses.names_guarded(each)), "")

@@ -1,10 +1,10 @@
 """The status of sources and assignments as a column, counted, and with its reason: one definition for lists, filters,
 commands, the API, alerts and metrics.
 
-conditions.py  the conditions of an assignment in each status
-of_all.py      all sources at once: counted, filtered
-ordering.py    pages of sources, the worst first
-alike.py       sources that fail by the same error
+conditions.py     the conditions of an assignment in each status
+of_all.py         all sources at once: counted, filtered
+ordering.py       pages of sources, the worst first
+common_errors.py  sources that fail by the same error
 
 A source's status is the worst of its assignments under policies that are enabled. Problems stay in sight: a source that
 fails is failing while its next attempt runs or waits.

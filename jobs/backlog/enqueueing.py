@@ -13,7 +13,7 @@ from jobs import throttles
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import RetryPolicy
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify

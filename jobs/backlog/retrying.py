@@ -19,7 +19,7 @@ from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.priorities import USUAL
 from jobs.states import Status
 from jobs.wakeups import notify

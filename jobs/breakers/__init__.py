@@ -31,8 +31,8 @@ from jobs import conf, decisions, order
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, BreakerTarget, ClaimedRecord, Failed, Held, Outcome, Released, Succeeded
-from jobs.prepared import storable, until_done
-from jobs.readying import make_ready, statement
+from jobs.prepared_statements import storable, until_done
+from jobs.promotion import make_ready, statement
 from jobs.retries import Rule, delay
 from jobs.states import Status, WaitingFor
 

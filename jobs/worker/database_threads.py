@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from jobs.prepared import limit_lock_waits_in_this_thread
+from jobs.prepared_statements import limit_lock_waits_in_this_thread
 
 THREADS = 2
 """Threads of a queue, each with a connection: their work takes milliseconds."""

@@ -16,7 +16,7 @@ from jobs.clock import MAX_SKEW_SECONDS, ahead_of_database, boot_seconds
 from jobs.database_errors import is_away
 from jobs.handlers import Run, registry
 from jobs.models import Hold, Worker
-from jobs.prepared import prepare_in_this_thread
+from jobs.prepared_statements import prepare_in_this_thread
 from jobs.worker import outage
 from jobs.worker.hints import Bell
 from jobs.worker.units import CANCELLED, LOST, Units

@@ -11,7 +11,7 @@ from psycopg import Error as PsycopgError
 from jobs.clock import boot_seconds
 from jobs.database_errors import is_away
 from jobs.models import BacklogRecord
-from jobs.prepared import is_ours
+from jobs.prepared_statements import is_ours
 from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE, ROOM_CHANNEL
 from jobs.worker import outage
 from jobs.worker.hints import Hints

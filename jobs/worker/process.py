@@ -31,7 +31,7 @@ from jobs.database_errors import is_away, is_busy
 from jobs.handlers import Run, registry
 from jobs.models import Worker
 from jobs.outcomes import ClaimedRecord, Failed, Outcome, Released, Unavailable
-from jobs.prepared import prepare_in_this_thread
+from jobs.prepared_statements import prepare_in_this_thread
 from jobs.rescuing import LeaseWatch
 from jobs.worker import outage
 from jobs.worker.claimer import Claimer

@@ -17,7 +17,7 @@ from jobs import settling
 from jobs.clock import boot_seconds
 from jobs.database_errors import log_unless_away
 from jobs.outcomes import ClaimedRecord, Outcome
-from jobs.prepared import prepare_in_this_thread
+from jobs.prepared_statements import prepare_in_this_thread
 from jobs.settling import SettleResult
 from jobs.worker import outage
 

@@ -4,7 +4,7 @@ import logging
 
 from django.db.migrations.recorder import MigrationRecorder
 
-from jobs import migrated
+from jobs import schema_check
 
 log = logging.getLogger(__name__)
 
@@ -17,14 +17,14 @@ class UpgradeWatch:
     """
 
     def __init__(self) -> None:
-        self._installed = migrated.names_here()
+        self._installed = schema_check.names_here()
         self._latest: int | None = None
         self._may_be_upgraded = False
         """The database is ahead of this worker: its host follows sooner or later, without a further migration."""
 
     def begin(self) -> None:
         """Must be called once the tables have been found to be usable. Raises: django.db.Error."""
-        self._may_be_upgraded = self._is_another_installed() or bool(migrated.differences().ahead)
+        self._may_be_upgraded = self._is_another_installed() or bool(schema_check.differences().ahead)
         self._latest = _last_migration()
 
     def found(self) -> str:
@@ -38,7 +38,7 @@ class UpgradeWatch:
         if (is_migrated or self._may_be_upgraded) and self._is_another_installed():
             return "another version was installed on this host"
         if is_migrated:
-            ahead = migrated.differences().ahead
+            ahead = schema_check.differences().ahead
             if not ahead:
                 return "the database was migrated"
             self._latest, self._may_be_upgraded = latest, True
@@ -46,7 +46,7 @@ class UpgradeWatch:
         return ""
 
     def _is_another_installed(self) -> bool:
-        return migrated.names_here() != self._installed
+        return schema_check.names_here() != self._installed
 
 
 def _last_migration() -> int:

@@ -9,8 +9,8 @@ from unfold.paginator import InfinitePaginator
 
 from audit import entries
 from audit.models import AuditEntry
-from declarations.surfaces.admin.audited import done
 from declarations.surfaces.admin.base import CompletingAdmin, ReadOnlyAdmin, column, moment
+from declarations.surfaces.admin.row_history import done
 from operations.admin.filters import OneOf
 
 NAMES_FROM = 5_000

@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.admin.base import ReadOnlyAdmin, ago, anchor, column, foldable, link, shortened
+from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.web.permissions import may_look
 from external.formatting import several
 from jobs import breakers

@@ -14,9 +14,9 @@ from django.utils.safestring import SafeString
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldBooleanWidget
 
-from declarations.surfaces.admin.asking import AsksFirst, is_confirmed, question, shown_once
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, CompletingAdmin, anchor, column, foldable, moment
-from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
+from declarations.surfaces.admin.confirmations import AsksFirst, is_confirmed, question, shown_once
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.tables import table
 from delivery import addresses, declarations, signing
 from delivery.declarations import LONGEST_AUTHORIZATION

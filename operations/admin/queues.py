@@ -14,8 +14,8 @@ from django.utils.safestring import SafeString
 from unfold.widgets import INPUT_CLASSES
 
 from declarations.surfaces import pausing
-from declarations.surfaces.admin.asking import button, posting
 from declarations.surfaces.admin.base import ReadOnlyAdmin, column, moment
+from declarations.surfaces.admin.confirmations import button, posting
 from declarations.surfaces.admin.tables import table
 from declarations.surfaces.web.permissions import may_look, may_operate
 from external.durations import span

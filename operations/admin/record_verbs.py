@@ -13,8 +13,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 
-from declarations.surfaces.admin.asking import AsksFirst, asked, button, is_confirmed, posting, question
 from declarations.surfaces.admin.base import anchor, link, moment, shortened
+from declarations.surfaces.admin.confirmations import AsksFirst, asked, button, is_confirmed, posting, question
 from declarations.surfaces.admin.tables import table
 from declarations.surfaces.web import audit
 from declarations.surfaces.web.permissions import may_look, may_operate

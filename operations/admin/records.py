@@ -46,7 +46,7 @@ from operations.admin.filters import (
 from operations.admin.record_verbs import DeadLetterPage, RecordActions
 from operations.backlog.facts import deliveries, is_event, shown_payload, standing_error, took
 from operations.backlog.reasons import explain
-from operations.backlog.searching import searched
+from operations.backlog.search import searched
 from operations.backlog.selection import EVENT_ID, LATEST, filtered, with_answers
 from operations.models import AttemptEntry
 from schedules.models import Trigger

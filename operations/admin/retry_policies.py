@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, column
-from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm, duration_fields
-from declarations.surfaces.admin.previewing import PreviewedForm, problems_of
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin, DeclaredForm, duration_fields
+from declarations.surfaces.admin.preview_forms import PreviewedForm, problems_of
 from external.durations import span
 from jobs import retries
 from jobs.models import RetryPolicy

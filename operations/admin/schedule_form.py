@@ -8,8 +8,8 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from declarations.surfaces.admin.declared import DeclaredForm, duration_fields
-from declarations.surfaces.admin.previewing import problems_of
+from declarations.surfaces.admin.declared_admin import DeclaredForm, duration_fields
+from declarations.surfaces.admin.preview_forms import problems_of
 from declarations.surfaces.admin.with_presets import LinesWithPresets, LineWithPresets, ParametersField
 from delivery.models import EndpointKind
 from external.formatting import moment

@@ -11,12 +11,12 @@ from django.utils.safestring import SafeString
 from unfold.widgets import INPUT_CLASSES
 
 from declarations.surfaces import pausing
-from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.admin.base import IN_ONE_LINE, SMALL_TEXT_AREAS, column, link, moment
-from declarations.surfaces.admin.declared import DeclaredAdmin
-from declarations.surfaces.admin.previewing import PreviewedForm
+from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin
+from declarations.surfaces.admin.preview_forms import PreviewedForm
 from external.durations import span
-from jobs.prepared import storable
+from jobs.prepared_statements import storable
 from operations import schedule_verbs
 from operations.admin.schedule_form import ScheduleForm, other_providers, preview_of_form
 from schedules import verbs

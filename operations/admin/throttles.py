@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 
 from declarations.surfaces.admin.base import CompletingAdmin, ReadOnlyAdmin, column, moment
-from declarations.surfaces.admin.declared import DeclaredAdmin, DeclaredForm
-from declarations.surfaces.admin.pausing import pause_until
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin, DeclaredForm
+from declarations.surfaces.admin.pause_page import pause_until
 from jobs.models import Lane, Throttle
 from operations import throttle_pauses, throttles
 from operations.declarations import Throttles

@@ -8,12 +8,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from declarations.surfaces.admin.asking import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.admin.base import CompletingAdmin, FirstPages, ReadOnlyAdmin, anchor, column, moment
+from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.web.permissions import may_look
 from external.durations import span
 from external.formatting import several
-from jobs.prepared import storable
+from jobs.prepared_statements import storable
 from operations.admin.filters import OneOf, ScheduleFilter
 from operations.admin.records import url_of_batch
 from schedules import verbs

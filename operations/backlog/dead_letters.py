@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status
 
 MOST_READ = 10_000

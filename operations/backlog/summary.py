@@ -15,7 +15,7 @@ from jobs import conf
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status, WaitingFor
 from operations import hold
 from operations.backlog import IN_NEED

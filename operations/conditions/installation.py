@@ -10,8 +10,8 @@ from django.db import connection
 from audit import triggers
 from jobs import conf
 from jobs.clock import MAX_SKEW_SECONDS, ahead_of_database
-from jobs.migrated import differences
 from jobs.models import Worker
+from jobs.schema_check import differences
 from jobs.worker.database_threads import THREADS
 from operations import checks
 from operations.finding import (

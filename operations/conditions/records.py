@@ -11,10 +11,10 @@ from typing import Any
 
 from external.formatting import first_line
 from jobs import conf
-from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
 from jobs.conf import PROGRAM
 from jobs.models import Worker
 from jobs.states import Status, WaitingFor
+from jobs.window_ends import LOOK_AGAIN_AFTER, SET_ASIDE
 from operations.finding import COUNT_TO, Case, Look, Severity, condition, rows
 
 LONGEST_WAIT = "750 days"

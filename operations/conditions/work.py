@@ -12,7 +12,7 @@ from external.formatting import moment, several
 from external.sockets import MOST, RESERVED
 from jobs import conf
 from jobs.models import Sweep, Worker
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.retries.tiers import TIERS, Tier
 from jobs.states import Status, WaitingFor
 from jobs.sweeps import slot

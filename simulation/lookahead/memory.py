@@ -1,7 +1,7 @@
 """The backlog of a fleet in memory: the work of the product's statements, by the pure functions that they share.
 
 emission     `sources/planning/emission.py`, EMIT
-tick         `jobs/tick.py`: promotion; `jobs/closing.py`: windows
+tick         `jobs/tick.py`: promotion; `jobs/window_ends.py`: windows
 shortage     `jobs/worker/claimer.py`, SHORTAGE; `sources/availability/wake.py`, WAKING_UP
 settling     `jobs/transitions.py`, and for the assignment `backups/copying/results.py`
 """

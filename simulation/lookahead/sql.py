@@ -11,7 +11,7 @@ from math import inf
 from jobs import claiming, settling, tick
 from jobs.models import Worker
 from jobs.outcomes import ClaimedRecord, Outcome
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status
 from jobs.worker.claimer import Shortage, shortage
 from simulation.lookahead.world import PLACES, FleetRows

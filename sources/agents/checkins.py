@@ -17,7 +17,7 @@ from django.db import DEFAULT_DB_ALIAS
 
 from external.network import contact
 from jobs import decisions
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from sources import planning
 from sources.agents import tokens
 from sources.domain import wake_hours

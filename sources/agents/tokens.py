@@ -20,7 +20,7 @@ from django.db.models import JSONField
 from django.db.models.functions import Now
 
 from jobs.clock import database_clock
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from sources.models import AgentToken, EnrolmentCode, Source
 
 PREFIX = "bsa_"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from delivery import extras
-from external import guarded
+from external import special_addresses
 from external.network import contact
 
 TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -68,7 +68,7 @@ async def _fetch(address: str, port: int) -> ShownKey:
     except (asyncssh.Error, OSError) as error:
         # without the text that it sent: an account that may change an address would read the banners of a whole network
         why = "it is no SSH host that shows one"
-        if isinstance(error, guarded.GuardedAddress) or (isinstance(error, OSError) and error.strerror):
+        if isinstance(error, special_addresses.GuardedAddress) or (isinstance(error, OSError) and error.strerror):
             why = contact.reason(error)
         raise OSError(f"{address}:{port} showed no host key: {why}") from None
     if key is None:

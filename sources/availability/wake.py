@@ -17,7 +17,7 @@ from external.network import contact
 from jobs import decisions, priorities
 from jobs.clock import database_clock
 from jobs.outcomes import ClaimedRecord, Unavailable
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import UNFINISHED
 from jobs.worker.claimer import shortage
 from jobs.worker.database_threads import ask_database

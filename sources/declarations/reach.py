@@ -2,9 +2,9 @@
 
 The workers read and write with their own account, which may do more than the user who edits. So a user needs a separate
 permission to name the place of a password, and another to name a folder outside `settings.FOLDERS`. The first one is
-needed, too, for sources that are reached with the worker's own accounts, and for addresses of `external.guarded`. A
-source that is pointed elsewhere by an account without the first one loses its password: it would be sent to a server of
-that account's choice.
+needed, too, for sources that are reached with the worker's own accounts, and for addresses of
+`external.special_addresses`. A source that is pointed elsewhere by an account without the first one loses its password:
+it would be sent to a server of that account's choice.
 """
 
 import os
@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from engines.whereabouts import real_path_of
-from external import guarded
+from external import special_addresses
 from external.network.bounded_threads import BoundedThreads
 from sources.models import Repository, Source
 from sources.models.source import ON_THIS_HOST, SourceKind
@@ -128,8 +128,8 @@ def _check_ways(remote: dict[str, Any], field: str) -> None:
 
 def _check_hosts(hosts: Collection[str], field: str) -> None:
     """Raises: ValidationError for an address that no name may lead to."""
-    if named := [each for each in hosts if guarded.names_guarded(each)]:
-        loopback = "" if guarded.loopback_is_open else ", loopback"
+    if named := [each for each in hosts if special_addresses.names_guarded(each)]:
+        loopback = "" if special_addresses.loopback_is_open else ", loopback"
         text = f"your account may not lead workers to link-local addresses{loopback} or the metadata service of a cloud"
         raise ValidationError({field: f"{named[0]}: {text}; ask an administrator"})
 

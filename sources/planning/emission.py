@@ -16,7 +16,7 @@ from external.formatting import several
 from jobs import decisions, throttles
 from jobs.clock import database_clock
 from jobs.order import LONGEST_DEMOTION_DAYS
-from jobs.prepared import array, execute
+from jobs.prepared_statements import array, execute
 from jobs.set_aside import isolate
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import notify

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import F
 
-from jobs import closing
+from jobs import window_ends
 from jobs.clock import database_clock
 from jobs.long_waits import A_MOMENT, BATCH, SECONDS
-from jobs.prepared import execute, until_done
+from jobs.prepared_statements import execute, until_done
 from jobs.states import Status, WaitingFor
 from sources.models import Pause, Policy, Source
 from sources.planning.names import COPY, OF_ASSIGNMENTS
@@ -35,7 +35,7 @@ SELECT a.policy_id, b.kind = '{COPY}', max(b.run_after)
  ORDER BY 3 DESC
 """
 # By subjects: joined, the planner reads all assignments of the policy for each record that waits.
-# `closing.LOOK_AGAIN_AFTER` is the wait of records that were set aside, whose window cannot be read.
+# `window_ends.LOOK_AGAIN_AFTER` is the wait of records that were set aside, whose window cannot be read.
 CLOSE_AGAIN = f"""
 UPDATE jobs_backlogrecord
    SET run_after = %(now)s::timestamptz, closes_at = %(now)s::timestamptz
@@ -65,7 +65,12 @@ def correct(now: datetime | None = None) -> int:
 
 def _close_again(now: datetime) -> int:
     until = time.monotonic() + SECONDS
-    values = {"kinds": list(OF_ASSIGNMENTS), "now": now, "set_aside": now + closing.LOOK_AGAIN_AFTER, "limit": BATCH}
+    values = {
+        "kinds": list(OF_ASSIGNMENTS),
+        "now": now,
+        "set_aside": now + window_ends.LOOK_AGAIN_AFTER,
+        "limit": BATCH,
+    }
     found = execute(FURTHEST, {**values, "after": now + A_MOMENT}).fetchall()
     policies = Policy.objects.select_related("schedule").in_bulk({policy for policy, *_ in found})
     closed = 0

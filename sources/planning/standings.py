@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from jobs import states
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import UNFINISHED, WaitingFor
 from sources.domain.losses import Loss
 from sources.domain.status import ProtectionStatus

@@ -16,7 +16,7 @@ from django.db.models import DateTimeField, Q, Value
 from jobs import conf
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, Hold, PastHold
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import UNFINISHED, AttemptOutcome, Status
 from sources.domain import days
 from sources.domain.days import Day, DayFacts, DayStretch

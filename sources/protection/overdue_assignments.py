@@ -13,7 +13,7 @@ from django.db import transaction
 
 from jobs import decisions
 from jobs.clock import database_clock
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.set_aside import name_once
 from schedules.cron import Period
 from sources.domain.overdue import Thresholds, thresholds

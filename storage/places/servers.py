@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from external import guarded
+from external import special_addresses
 from external.processes.advice import without_advice
-from external.processes.repeated import without_answers
+from external.processes.repeated_texts import without_answers
 from storage.places import providers
 from storage.places.location import Location
 
@@ -33,7 +33,7 @@ REFUSED = re.compile(
     r"unknown error (connection not allowed by ruleset|general SOCKS server failure)?"
 )
 REDIRECTED = "redirects to another server are not followed"
-LED_ASTRAY = "host unreachable, for " + guarded.WHY
+LED_ASTRAY = "host unreachable, for " + special_addresses.WHY
 UNSEALED = re.compile(
     r"(Attempt \d+/\d+ failed with \d+ errors? and: )?failed to authenticate decrypted block - bad password\?"
 )
@@ -121,7 +121,7 @@ def reached(
             url = gates.enter_context(gate(each.servers, connect_timeout))
             before = f"RCLONE_CONFIG_{name}_"
             own = {option: each.environment.get(f"{before}{option.upper()}", "") for option in ("type", "host", "port")}
-            settings = at_its_address(own, lambda host, port: guarded.address_of(host, port, connect_timeout))
+            settings = at_its_address(own, lambda host, port: special_addresses.address_of(host, port, connect_timeout))
             settings = {"host": settings["host"]} if settings["host"] else {}
             settings |= through(url, own["type"])
             environment |= {f"{before}{option.upper()}": value for option, value in settings.items()}

@@ -26,7 +26,7 @@ from storage.points import manifests, runs
 from storage.points.batches import batches
 from storage.points.damage import GONE, MOST_DAMAGED, Damage, of_manifest
 from storage.points.manifests import Entry, ManifestDamaged
-from storage.points.naming import named_by_one_alone
+from storage.points.only_named import named_by_one_alone
 from storage.points.store import StorageFailed, Store
 
 __all__ = ["GONE", "MOST_DAMAGED", "CheckResult", "Damage", "check", "of_manifest"]

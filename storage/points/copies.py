@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from storage import layout
-from storage.points import arrived
+from storage.points import arrived_files
 from storage.points.store import StorageFailed, Store
 
 SHOWN = 20
@@ -56,6 +56,6 @@ def remove_pieces(store: Store, folder: str, points: list[str], folders: Iterabl
     """Delete the pieces of files that a killed copy has left, as far as these credentials may. They are in those
     `folders` of runs that are later than its `points`.
     """
-    found = arrived.folders_among(folders)
+    found = arrived_files.folders_among(folders)
     later = (each for each in found if not points or layout.is_later(layout.run_of(each), points[-1]))
-    arrived.look(store, folder, later, lambda place, found: None)
+    arrived_files.look(store, folder, later, lambda place, found: None)

@@ -29,13 +29,13 @@ from external.formatting import several
 from storage import layout
 from storage.places.rclone import expected
 from storage.places.servers import DAMAGED_OR_FOREIGN
-from storage.points import known, manifests, runs, sorting
+from storage.points import known, manifests, runs, sorted_items
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces
 from storage.points.digests import digests_of_copy
 from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.moving import check_inside
-from storage.points.naming import named_by_one_alone
+from storage.points.only_named import named_by_one_alone
 from storage.points.store import PARTIAL_SUFFIX, StorageFailed, Store
 from storage.points.sweeping import sweep_left
 
@@ -152,7 +152,7 @@ class _Copying:
     def _bring_point(self, point: str, manifest: Path, before: Path | None) -> None:
         """Make a point of the copy. Raises: ManifestDamaged, before it does anything."""
         packed = ((*entry, is_there) for entry, is_there in self._looked_for(named_by_one_alone(manifest, before)))
-        with sorting.written(packed) as found:
+        with sorted_items.written(packed) as found:
             header = replace(manifests.read_header(manifest), boot=runs.boot())
             if any(_read(found)):
                 self._mark(point, header, found)
@@ -284,5 +284,5 @@ class _Copying:
 
 
 def _read(found: IO[bytes]) -> Iterator[Found]:
-    packed: Iterator[tuple[Any, ...]] = sorting.read(found)
+    packed: Iterator[tuple[Any, ...]] = sorted_items.read(found)
     return ((Entry._make(each[:-1]), each[-1]) for each in packed)

@@ -31,9 +31,9 @@ from pathlib import Path
 
 from storage import layout
 from storage.points import runs
-from storage.points.deleting import BATCH, Deletion, OnProgress
+from storage.points.deletions import BATCH, Deletion, OnProgress
 from storage.points.moving import check_inside
-from storage.points.named import NamedFiles, UnreadablePoint
+from storage.points.named_files import NamedFiles, UnreadablePoint
 from storage.points.store import StorageFailed, Store
 from storage.points.sweeping import put_marks, remove_marks, sweep_left
 

@@ -21,8 +21,8 @@ from typing import Any
 from storage import layout
 from storage.points import runs
 from storage.points.batches import batches
-from storage.points.deleting import MANY, Deletion
-from storage.points.named import NamedFiles, UnreadablePoint, key_of
+from storage.points.deletions import MANY, Deletion
+from storage.points.named_files import NamedFiles, UnreadablePoint, key_of
 from storage.points.store import StorageFailed, Store
 
 MARKS = (layout.UNFINISHED, runs.FLUSHED, layout.REMOVING)

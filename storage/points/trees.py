@@ -21,8 +21,8 @@ from urllib.parse import quote
 from storage import layout
 from storage.places.location import Location
 from storage.points import manifests
-from storage.points.indexing import COLUMNS, TOP, VERSION, index
 from storage.points.known import Known
+from storage.points.manifest_index import COLUMNS, TOP, VERSION, index
 from storage.points.manifests import Entry, Header
 from storage.points.store import Store
 

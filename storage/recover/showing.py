@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from storage import layout
-from storage.points.excepted import when
+from storage.points.exception_texts import when
 from storage.points.manifests import Entry
 from storage.points.trees import Tree
 from storage.restoring import moments

@@ -16,7 +16,7 @@ from functools import partial
 from external.processes import runner
 from external.processes.advice import without_middle
 from external.processes.programs import find_rclone, find_restic
-from external.processes.repeated import without_answers
+from external.processes.repeated_texts import without_answers
 from external.processes.runner import Command, EndReason, StopSignal
 from external.redaction import redacted
 from storage.places import remotes

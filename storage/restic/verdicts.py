@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from external.processes.advice import without_advice
-from external.processes.repeated import without_answers
+from external.processes.repeated_texts import without_answers
 from external.processes.rows import row_of
 
 PARTIAL = 3

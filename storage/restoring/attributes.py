@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from storage.points.counted import CountedPaths
+from storage.points.counted_paths import CountedPaths
 from storage.points.files import PERMISSIONS, nanoseconds
 from storage.points.manifests import Entry, Header
 

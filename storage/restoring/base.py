@@ -7,7 +7,7 @@ from pathlib import Path
 from storage import layout
 from storage.places.rclone import TargetFailed, expected
 from storage.points import runs
-from storage.points.excepted import exceptions_of
+from storage.points.exception_texts import exceptions_of
 from storage.points.files import is_inside
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store

@@ -25,7 +25,7 @@ from pathlib import Path
 from storage.folders.beneath import Beneath
 from storage.folders.flushing import flush
 from storage.folders.staging import StagingFolder
-from storage.points.counted import CountedPaths
+from storage.points.counted_paths import CountedPaths
 from storage.points.files import FileMatch, differs, is_inside, relative
 from storage.points.manifests import Entry
 from storage.points.store import Store

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from storage.folders.beneath import LIST, Beneath
 from storage.folders.staging import StagingFolder
-from storage.points.counted import CountedPaths
+from storage.points.counted_paths import CountedPaths
 from storage.points.files import PERMISSIONS, nanoseconds, relative, target_of
 from storage.points.manifests import Entry
 from storage.restoring.attributes import (

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import fleet.conditions  # noqa: F401 - declares conditions
-from alerting import announcing, raising, watching
+from alerting import announcements, raising, watching
 from alerting.models import AlertKind, AlertMessage, AlertRoute
 from operations.conditions import look_at
 from operations.finding import CONDITIONS
@@ -44,5 +44,5 @@ def look(now: datetime, *found: raising.FoundAlert) -> list[AlertMessage]:
     around = look_at(now, lambda now: None)
     conditions = [each for kind in kinds for each in CONDITIONS[kind].examine(around)]
     raising.look(now, [*found, *watching.alerts(conditions, around)])
-    announcing.announce(now)
+    announcements.announce(now)
     return list(AlertMessage.objects.exclude(pk__in=before).order_by("pk"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from alerting import announcing
+from alerting import announcements
 from alerting.models import Alert, AlertKind, AlertMessage, AlertRoute
 from alerting.raising import FoundAlert
 from jobs.clock import database_clock
@@ -104,7 +104,7 @@ def test_three_hundred_sources_of_three_policies_are_one_message(monkeypatch):
     policies = [make_policy() for _ in range(3)]
     for number in range(300):
         failing(policies[number % 3])
-    monkeypatch.setattr(announcing, "AT_ONCE", 301)
+    monkeypatch.setattr(announcements, "AT_ONCE", 301)
     [message] = look(AT)
     assert message.title == f"300 sources are failing (under {', '.join(sorted(map(str, policies)))})"
     assert message.body.count("\n") == 6

@@ -13,7 +13,7 @@ from alerting.models import Watch
 from jobs.clock import database_clock
 from jobs.models import Worker
 from operations.conditions import work
-from operations.installing import install
+from operations.task_installation import install
 from tests.jobs.worker_processes import Programs
 from tests.waiting import eventually
 

@@ -22,7 +22,7 @@ from jobs.models import Attempt, BacklogRecord, Breaker, Sweep, Throttle, Worker
 from jobs.states import Status, WaitingFor
 from operations.conditions import schedules
 from operations.finding import CONDITIONS, rows
-from operations.installing import install
+from operations.task_installation import install
 from schedules.models import Schedule, Trigger
 from sources.models import Assignment, CheckRound, Copy, Policy, Repository
 from sources.planning import catch_up

@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from api.models import IdempotencyKey
-from api.pruning import prune
+from api.old_rows import prune
 from audit.models import AuditEntry
 from delivery.models import Endpoint
 from jobs.clock import database_clock

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from external import guarded
+from external import special_addresses
 from fleet.conditions.reach import guarded_addresses
 from operations.finding import Look
 from sources.models import Repository, Source
@@ -141,7 +141,7 @@ class TestByTheApi:
             body = share | {"address": f"http://{host}:8080", "name": f"x{number}"}
             assert program().ask("POST", "sources", body).status_code == 201
             with monkeypatch.context() as changed:
-                changed.setattr(guarded, "loopback_is_open", False)
+                changed.setattr(special_addresses, "loopback_is_open", False)
                 refused = program().ask("POST", "sources", body | {"name": f"y{number}"})
                 assert (refused.status_code, "loopback" in refused.content.decode()) == (422, True)
 

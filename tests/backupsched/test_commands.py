@@ -13,7 +13,7 @@ from backupsched.command_line import main
 from declarations.surfaces.printable import printable
 from fleet.files import formats
 from jobs.models import BacklogRecord
-from operations.installing import install
+from operations.task_installation import install
 from tests.backupsched.one_of_each import make_one_of_each, write_everywhere
 from tests.backupsched.role_table import COMMANDS, OURS
 

@@ -15,7 +15,7 @@ import requests
 from django.db import InternalError, connection, transaction
 
 from backupsched.embedded import Server
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from tests.engines.peers import free_port
 from tests.jobs.worker_processes import Programs
 from tests.threads import beside

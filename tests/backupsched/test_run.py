@@ -19,7 +19,7 @@ from django.core.management import CommandError, call_command
 
 from external.processes import supervision
 from external.processes.supervision import SupervisedProcess
-from operations.listening import free_port
+from operations.ports import free_port
 from tests.documents import ROOT
 from tests.waiting import eventually
 

@@ -129,7 +129,7 @@ def test_the_process_of_a_backup_starts_without_what_it_does_not_need() -> None:
         "print([each for each in sys.argv[2:] if each in sys.modules])"
     )
     others = (
-        "engines.at_repositories.keeping",
+        "engines.at_repositories.point_upkeep",
         "engines.at_repositories.questions",
         "storage.restic",
         "engines.imap",

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from engines.at_repositories import keeping, questions
+from engines.at_repositories import point_upkeep, questions
 from engines.base import EngineProgress, SourceSpec, Verdict
 from engines.restic.engine import ResticProgress
 from engines.restic.options import options_of
-from engines.restores import back
+from engines.restores import to_source
 from storage import layout
 from storage.places import remotes
 from storage.places.identity import digest_of
@@ -153,16 +153,16 @@ def test_a_local_folder_comes_back_byte_for_byte_with_its_odd_names(source: Path
     assert sorted(os.listdir(tmp_path / "one")) == ["a", "star*?[x]"]
 
     order = {"location": location.as_json(), "folder": FOLDER}
-    removed = keeping.remove_points(points=[point], stay=["20261122T065755Z"], **order)
+    removed = point_upkeep.remove_points(points=[point], stay=["20261122T065755Z"], **order)
     assert (removed["points"], removed["present"]) == ((point,), ("20261122T065755Z",))
-    assert keeping.prune(**order)["freed"] > 0
+    assert point_upkeep.prune(**order)["freed"] > 0
     facts = {"after": "", "total": 0, "share": 0.5, "known": [], "recorded": ["20261122T065755Z"], **order}
-    first = keeping.check_files(part="", **facts)
-    last = keeping.check_files(part=first["part"], **facts)
+    first = point_upkeep.check_files(part="", **facts)
+    last = point_upkeep.check_files(part=first["part"], **facts)
     assert (first["part"], last["part"], first["damaged"] + last["damaged"]) == ("2/2", "", [])
     assert first["files"] + last["files"] > 0
     known = [{"point": "any point", "path": "1/1", "place": "restic", "why": "a pack was damaged", "repository": 1}]
-    nothing, again = (keeping.check_files(part="", **facts | {"share": 0, "known": each}) for each in ([], known))
+    nothing, again = (point_upkeep.check_files(part="", **facts | {"share": 0, "known": each}) for each in ([], known))
     assert (nothing["files"], again["damaged"]) == (0, [])
     assert again["files"] > 0, "what was known to be damaged is read again, and is not any more"
 
@@ -220,7 +220,7 @@ def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
             "made": False,
         }
         order = {"location": location.as_json(), "folder": FOLDER, "target": second.as_json(), "ours": ours}
-        assert keeping.copy_points(**order, **policy).get("new") == [point]
+        assert point_upkeep.copy_points(**order, **policy).get("new") == [point]
         if kind == "webdav":
             make_quick(tmp_path / "served/copies" / RESTIC, OTHER_KEY)
         copy = store_of(second, threading.Event())
@@ -231,7 +231,7 @@ def test_a_remote_and_a_rest_server_are_tried_and_keep_points(
                 store, point, specification(kind, url, options={"user": USER}), tmp_path, monkeypatch
             )
         assert questions.not_writable(location.as_json(), 0) is None
-        removed = keeping.remove_folder(location.as_json(), FOLDER, asdict(IDENTITY))
+        removed = point_upkeep.remove_folder(location.as_json(), FOLDER, asdict(IDENTITY))
         assert removed["points"] == (point,), removed
     monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
     gone = run(restic_task(local_folder(source), location))
@@ -242,7 +242,7 @@ def put_back_with_and_without_room(
     store: Store, point: str, source: SourceSpec, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def put_back() -> Report:
-        return back.put_back(Wish(FOLDER, point, Path("back")), store, source, home / "cache", lambda step: None)
+        return to_source.put_back(Wish(FOLDER, point, Path("back")), store, source, home / "cache", lambda step: None)
 
     with small_disk(home / "disk", 16_384) as disk, monkeypatch.context() as patched:
         patched.setattr("tempfile.tempdir", str(disk))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engines.at_repositories import keeping, probing
+from engines.at_repositories import point_upkeep, probing
 from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from engines.restores import restore_process
 from storage import layout
@@ -78,7 +78,7 @@ def test_one_that_is_killed_in_mid_backup_leaves_no_point_and_the_next_one_succe
     assert back_up(task).verdict is Verdict.SUCCEEDED
     restores(location, source, tmp_path / "back")
     order = {"location": location.as_json(), "folder": FOLDER}
-    removed = keeping.remove_points(points=["20261121T065755Z"], stay=["20261123T065755Z"], **order)
+    removed = point_upkeep.remove_points(points=["20261121T065755Z"], stay=["20261123T065755Z"], **order)
     assert removed["present"] == ("20261123T065755Z",), "a stale lock is no obstacle"
     # restic reads over the file of a lock that was killed while it was written
     assert [each.name for each in (data / "locks").iterdir() if "-tmp-" not in each.name] == []
@@ -94,7 +94,7 @@ def test_a_stop_ends_it_in_good_order_and_a_live_lock_is_busy(tmp_path: Path) ->
     def look(progress: EngineProgress) -> None:
         if not busy:
             with pytest.raises(Busy) as found:
-                keeping.prune(**order)
+                point_upkeep.prune(**order)
             busy.append(str(found.value))
             stop.set()
 
@@ -130,9 +130,9 @@ def test_a_prune_that_is_killed_at_each_step_loses_no_point(tmp_path: Path) -> N
         with killing("prune", lambda at=at, before=before: set((data / at).rglob("*")) != before):  # type: ignore[misc]
             how = pytest.raises(StorageFailed) if at == "locks" else suppress(StorageFailed)
             with how:
-                keeping.prune(**order)
+                point_upkeep.prune(**order)
         assert [each.point for each in snapshots(restic, FOLDER)] == stay
-    assert list(keeping.prune(**order)) == ["freed"]
+    assert list(point_upkeep.prune(**order)) == ["freed"]
     restic.run("check", "--read-data")
     restores(location, source, tmp_path / "back")
 

@@ -19,7 +19,7 @@ from engines.imap.session import session_with
 from engines.mariadb.connection import option_file
 from engines.postgresql.engine import connection_environment
 from engines.rclone.remotes import way_to
-from external import guarded
+from external import special_addresses
 from external.network.gate import DONE, GUARDED
 from sources.availability.host_keys import fetch_now
 from sources.availability.probes import ask_now
@@ -36,7 +36,7 @@ HERE = "127.0.0.1"
 
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded, "loopback_is_open", False)
+    monkeypatch.setattr(special_addresses, "loopback_is_open", False)
 
 
 @pytest.fixture
@@ -68,20 +68,20 @@ def was_called(server: socket.socket) -> bool:
     ],
 )
 def test_what_is_contacted_only_where_it_is_written_as_such(address: str, is_one: bool) -> None:
-    assert guarded.is_guarded(ip_address(address)) is guarded.names_guarded(address) is is_one
+    assert special_addresses.is_guarded(ip_address(address)) is special_addresses.names_guarded(address) is is_one
     if is_one:
-        assert guarded.contactable(address, [address]) == [address]
-        assert guarded.contactable("nas.example", [address, "192.0.2.7"]) == ["192.0.2.7"]
-        with pytest.raises(guarded.GuardedAddress, match=r"nas\.example leads to .* and no name may lead"):
-            guarded.contactable("nas.example", [address])
+        assert special_addresses.contactable(address, [address]) == [address]
+        assert special_addresses.contactable("nas.example", [address, "192.0.2.7"]) == ["192.0.2.7"]
+        with pytest.raises(special_addresses.GuardedAddress, match=r"nas\.example leads to .* and no name may lead"):
+            special_addresses.contactable("nas.example", [address])
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1"])
 def test_loopback_is_one_where_it_is_closed(address: str, closed: None) -> None:
-    assert guarded.is_guarded(ip_address(address))
-    assert guarded.names_guarded("LOCALHOST.")
-    assert guarded.names_guarded("x.localhost")
-    assert not guarded.names_guarded("nas.example")
+    assert special_addresses.is_guarded(ip_address(address))
+    assert special_addresses.names_guarded("LOCALHOST.")
+    assert special_addresses.names_guarded("x.localhost")
+    assert not special_addresses.names_guarded("nas.example")
 
 
 OF_KIND: dict[str, dict[str, Any]] = {
@@ -151,7 +151,7 @@ def test_no_engine_reaches_one_and_each_gets_the_address_that_was_looked_at(
     everything = sources(NAME, port_of(listener))
     assert [prepared(each) for each in everything[:-1]] == [*[HERE] * 4, NAME]  # which its certificate has to name
     assert not was_called(listener)
-    monkeypatch.setattr(guarded, "loopback_is_open", False)
+    monkeypatch.setattr(special_addresses, "loopback_is_open", False)
     for source in everything:
         with pytest.raises(RunEnded, match=f"does not answer: {NAME} leads to {HERE}") as ended:
             prepared(source)
@@ -170,7 +170,7 @@ def test_no_repository_and_no_gate_reaches_one(
     with reached(share) as found:
         assert wished(found["HTTP_PROXY"], NAME, int(port)) == DONE
     assert was_called(listener)
-    monkeypatch.setattr(guarded, "loopback_is_open", False)
+    monkeypatch.setattr(special_addresses, "loopback_is_open", False)
     with pytest.raises(OSError, match=f"{NAME} leads to {HERE}"), reached(samba):
         pass
     with reached(share) as found:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from external.processes.repeated import without_answers
+from external.processes.repeated_texts import without_answers
 
 LINE = "-" * 80
 RULE = f"\n{LINE}\n"

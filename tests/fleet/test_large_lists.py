@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from declarations.surfaces.admin import base
-from fleet.status import alike
+from fleet.status import common_errors
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations.backlog import searching, selection
+from operations.backlog import search, selection
 from operations.backlog.selection import filtered
 from schedules.models import Trigger
 from sources.models import Backup, Restore
@@ -112,11 +112,11 @@ def test_delivered_events_are_counted_in_the_order_of_the_list(admin_client: Cli
 def test_a_dead_letter_is_looked_for_only_where_nothing_is_unfinished() -> None:
     assignment = make_assignment(make_policy(), make_source(name="b"), last_backup_at=NOW, failures=2)
     make_record(Status.READY, kind=KIND, subject=subject_of(assignment.pk), last_error="no route")
-    sql, values = alike._lines(alike._failing())
+    sql, values = common_errors._lines(common_errors._failing())
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE) {sql}", values)
         plan = [row[0] for row in cursor.fetchall()]
-    assert alike.numbers(["no route"]) == {"no route": 1}
+    assert common_errors.numbers(["no route"]) == {"no route": 1}
     subplans = [number for number, line in enumerate(plan) if line.strip().startswith("SubPlan")]
     assert "never executed" in plan[subplans[-1] + 1], "\n".join(plan)
 
@@ -131,7 +131,7 @@ def test_a_search_finds_old_records_by_what_is_indexed_and_others_among_the_late
                          first_failure_at=NOW)  # fmt: skip
     other = make_record(Status.SUCCEEDED, payload={"title": "laptop that was"})
     assert listed(admin_client, RECORDS, q="laptop") == [other.pk, failed.pk, waiting.pk, backup.pk]
-    monkeypatch.setattr(searching, "LATEST", 0)
+    monkeypatch.setattr(search, "LATEST", 0)
     assert listed(admin_client, RECORDS, q="laptop") == [failed.pk, waiting.pk, backup.pk]
     assert listed(admin_client, RECORDS, q="Anna laptop") == [backup.pk]
     assert listed(admin_client, RECORDS, q=subject) == [backup.pk]

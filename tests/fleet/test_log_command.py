@@ -15,7 +15,7 @@ from django.conf import settings
 from jobs.clock import database_clock
 from jobs.decisions import doing
 from jobs.models import Decision
-from operations.considering import consider
+from operations.considerations import consider
 from sources import planning
 from sources.models import Assignment
 from tests.commands import command

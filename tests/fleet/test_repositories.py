@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from backups import locations
-from engines.at_repositories import keeping
+from engines.at_repositories import point_upkeep
 from fleet.files.apply import import_fleet
 from fleet.repository_edits import Repositories
 from jobs.conf import PROGRAM
@@ -254,7 +254,7 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
             "made": False,
         }
         order = {"location": here, "folder": "x", "target": there, "ours": asdict(locations.identity_of(row))}
-        assert "there is no restic repository" in keeping.copy_points(**order, **policy)["problem"]
+        assert "there is no restic repository" in point_upkeep.copy_points(**order, **policy)["problem"]
         assert not (tmp_path / "second" / "restic" / "config").exists()
 
 

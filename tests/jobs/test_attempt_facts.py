@@ -8,7 +8,7 @@ from external.formatting import some_of
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome, Succeeded
-from jobs.prepared import LARGEST_FACTS, facts_as_json
+from jobs.prepared_statements import LARGEST_FACTS, facts_as_json
 from jobs.states import WaitingFor
 from tests.factories import NOON, make_record, settled
 

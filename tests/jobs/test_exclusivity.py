@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, closing, exclusivity, rescuing, settling, tick
+from jobs import claiming, exclusivity, rescuing, settling, tick, window_ends
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Handoff, Released, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -104,7 +104,7 @@ class TestOpening:
             assert rescuing.rescue(now=now) == 1
         else:
             BacklogRecord.objects.filter(pk=first.id).update(closes_at=now)
-            closing.close_windows(now)
+            window_ends.close_windows(now)
         tick.promote(now)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 

@@ -8,7 +8,7 @@ from django.db.models.signals import post_save, pre_delete
 from django.test import Client
 
 from audit.models import AuditEntry
-from declarations.surfaces.admin.declared import DeclaredAdmin
+from declarations.surfaces.admin.declared_admin import DeclaredAdmin
 from delivery.models import Endpoint
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from jobs.states import Status

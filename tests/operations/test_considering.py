@@ -4,7 +4,7 @@ import pytest
 
 from jobs import claiming
 from jobs.models import BacklogRecord, Decision, Level
-from operations import considering
+from operations import considerations
 from tests.factories import NOON, build_record, make_lane, make_record, make_throttle, make_worker
 
 pytestmark = pytest.mark.django_db
@@ -14,7 +14,7 @@ class TestConsidered:
     def consider(self, wanted: int) -> Decision:
         worker = make_worker()
         claimed = claiming.claim("default", worker_id=worker.pk, limit=wanted, now=NOON)
-        considering.consider("default", claimed, wanted=wanted, worker_id=worker.pk, now=NOON)
+        considerations.consider("default", claimed, wanted=wanted, worker_id=worker.pk, now=NOON)
         return Decision.objects.get(level=Level.CONSIDERING)
 
     def test_it_names_the_candidates_and_the_key_that_decided(self) -> None:
@@ -29,7 +29,7 @@ class TestConsidered:
         )
 
     def test_without_another_nothing_decided_and_a_claim_that_found_none_is_no_line(self) -> None:
-        considering.consider("default", [], wanted=4, worker_id=make_worker().pk, now=NOON)
+        considerations.consider("default", [], wanted=4, worker_id=make_worker().pk, now=NOON)
         make_record()
         line = self.consider(5)
         assert (line.facts["decided_by"], line.facts["left"], line.facts["count"]) == (None, [], 1)
@@ -57,7 +57,7 @@ def test_what_a_full_throttle_held_up_is_told_as_that() -> None:
     make_record(priority=1)
     claiming.claim("default", worker_id=worker.pk, limit=1, now=NOON)
     claimed = claiming.claim("default", worker_id=worker.pk, limit=4, now=NOON)
-    considering.consider("default", claimed, wanted=4, worker_id=worker.pk, now=NOON)
+    considerations.consider("default", claimed, wanted=4, worker_id=worker.pk, now=NOON)
     line = Decision.objects.get()
-    assert line.facts["decided_by"] == considering.HELD
+    assert line.facts["decided_by"] == considerations.HELD
     assert "held was held by its throttle" in line.text

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from audit.models import AuditEntry
 from jobs.models import BacklogRecord
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status, WaitingFor
 from operations.admin import records as records_page
 from operations.backlog import dead_letters as module

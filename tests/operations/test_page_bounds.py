@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from declarations.surfaces.web import answers
+from declarations.surfaces.web import error_pages
 from tests.api.asking import problem_of
 from tests.threads import another_connection
 
@@ -30,7 +30,7 @@ def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_answered(
     path: str, admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with another_connection() as other, monkeypatch.context() as hurried:
-        hurried.setattr(answers, "PAGE_SECONDS", 0.2)
+        hurried.setattr(error_pages, "PAGE_SECONDS", 0.2)
         other.execute("LOCK jobs_backlogrecord, sources_source, jobs_retrypolicy IN ACCESS EXCLUSIVE MODE")
         answer = admin_client.get(path)
     assert answer.status_code == 503

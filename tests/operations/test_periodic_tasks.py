@@ -14,8 +14,8 @@ from django_q.models import Schedule as PeriodicTask
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations.installing import install
 from operations.periodic_tasks import WANTED
+from operations.task_installation import install
 from tests.commands import command
 from tests.factories import make_record
 from tests.jobs.worker_processes import Programs

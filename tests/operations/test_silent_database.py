@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 
 from declarations.surfaces import patience
-from declarations.surfaces.web import answers
+from declarations.surfaces.web import error_pages
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -73,7 +73,7 @@ def relay(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[R
 def hurried(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(patience, "SIGN_OF_LIFE_SECONDS", 0.2)
     monkeypatch.setattr(patience, "ON_ITS_WAY_SECONDS", 0.2)
-    monkeypatch.setattr(answers, "PAGE_SECONDS", 0.2)
+    monkeypatch.setattr(error_pages, "PAGE_SECONDS", 0.2)
     return monkeypatch
 
 

@@ -8,7 +8,7 @@ import pytest
 from declarations.surfaces.terminal import text_of
 from jobs import conf
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status, WaitingFor
 from operations.backlog import summary_statements
 from operations.backlog.attention import attention

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from jobs import closing, rescuing, tick
+from jobs import rescuing, tick, window_ends
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
@@ -142,7 +142,7 @@ class TestClosing:
     def test_puts_a_record_off_to_the_next_opening_in_its_home_queue_with_its_place_and_failures(self, windows):
         kept = {"rank_day": NOON.date(), "tried_at": NOON, "failures": 2, "attempt": 4, "priority": 3}
         closed = make_record(queue="backups", closes_at=NOON, exclusive_key="source:1", **kept)
-        assert closing.close_windows(NOON) == 1
+        assert window_ends.close_windows(NOON) == 1
         closed.refresh_from_db()
         assert (closed.status, closed.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
         assert (closed.run_after, closed.closes_at) == (NOON + timedelta(hours=1), NOON + timedelta(hours=3))
@@ -153,18 +153,18 @@ class TestClosing:
         make_record(closes_at=NOON + timedelta(microseconds=1))
         make_record()
         make_record(Status.RUNNING, closes_at=NOON)
-        assert closing.close_windows(NOON) == 0
+        assert window_ends.close_windows(NOON) == 0
 
     def test_a_window_that_is_open_again_by_now_leaves_it_ready(self, own_registry):
         own_registry.add(Kind("test", next_opening=lambda rows, now: {n: (now, now + DAY) for n, _ in rows}))
         closed = make_record(closes_at=NOON)
-        closing.close_windows(NOON)
+        window_ends.close_windows(NOON)
         closed.refresh_from_db()
         assert (closed.status, closed.closes_at) == (Status.READY, NOON + DAY)
 
     def test_of_a_kind_without_another_opening_it_fails(self, own_registry):
         closed = make_record(closes_at=NOON)
-        assert closing.close_windows(NOON) == 1
+        assert window_ends.close_windows(NOON) == 1
         closed.refresh_from_db()
         assert (closed.status, closed.finished_at, closed.last_error) == (Status.FAILED, NOON, "window closed")
         assert closed.failures == 0
@@ -172,8 +172,8 @@ class TestClosing:
     def test_more_than_one_batch_is_put_off(self, windows, monkeypatch):
         for _ in range(5):
             make_record(closes_at=NOON)
-        monkeypatch.setattr(closing, "BATCH", 2)
-        assert closing.close_windows(NOON, seconds=60) == 5
+        monkeypatch.setattr(window_ends, "BATCH", 2)
+        assert window_ends.close_windows(NOON, seconds=60) == 5
 
 
 class TestTick:
@@ -181,7 +181,7 @@ class TestTick:
         ("status", "fields", "step"),
         [
             (Status.WAITING, {"run_after": NOON}, tick.promote),
-            (Status.READY, {"closes_at": NOON}, closing.close_windows),
+            (Status.READY, {"closes_at": NOON}, window_ends.close_windows),
             (Status.RUNNING, {}, lambda now: rescuing.rescue(now=database_clock() + DAY)),
         ],
         ids=["promote", "close windows", "rescue"],

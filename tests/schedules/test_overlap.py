@@ -7,7 +7,7 @@ import pytest
 from jobs import tick
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
-from schedules import batches, chunks, emitter, unemitted
+from schedules import batches, chunks, emitter, unemitted_triggers
 from schedules.models import Schedule, Trigger
 from schedules.triggers import STILL_UNDER_WAY
 from tests.factories import NOON, make_schedule
@@ -93,11 +93,11 @@ class TestQueue:
 
     def test_what_began_between_the_question_and_the_locks_is_waited_for(self, monkeypatch):
         """As the question would be answered by a snapshot from before."""
-        question = unemitted.UNEMITTED
+        question = unemitted_triggers.UNEMITTED
         blind = question.replace("NOT \n       EXISTS", "TRUE OR EXISTS")
         assert blind != question
         make_hourly("queue")
-        monkeypatch.setattr(unemitted, "UNEMITTED", blind)
+        monkeypatch.setattr(unemitted_triggers, "UNEMITTED", blind)
         assert emitter.emit_triggers(NOON + HOUR) == 0
 
     def test_expires_when_it_has_waited_for_longer_than_its_schedule_catches_up(self):

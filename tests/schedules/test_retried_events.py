@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs import backlog, closing
+from jobs import backlog, window_ends
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
@@ -46,13 +46,13 @@ class TestAWindowThatHasClosed:
         make_emitted(window_for=60, late="drop")
         if waits:
             BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.BACKOFF, run_after=NINE + DAY)
-        closing.close_windows(NINE + 61 * SECOND)
+        window_ends.close_windows(NINE + 61 * SECOND)
         record = BacklogRecord.objects.get()
         assert (record.status, record.last_error) == (
-            (Status.WAITING, "") if waits else (Status.FAILED, closing.WINDOW_CLOSED)
+            (Status.WAITING, "") if waits else (Status.FAILED, window_ends.WINDOW_CLOSED)
         )
         assert backlog.retry([record.pk], now=NINE + HOUR).ready == [record.pk]
-        closing.close_windows(NINE + HOUR + SECOND)
+        window_ends.close_windows(NINE + HOUR + SECOND)
         batches.keep(NINE + HOUR + SECOND)
         record.refresh_from_db()
         assert (record.status, record.closes_at) == (Status.READY, None)

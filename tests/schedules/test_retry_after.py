@@ -9,7 +9,7 @@ from declarations.surfaces.printable import facts_in_words
 from jobs import backlog, rescheduling
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
-from jobs.prepared import LARGEST_FACTS
+from jobs.prepared_statements import LARGEST_FACTS
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, settled
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, wait

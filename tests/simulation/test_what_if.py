@@ -14,7 +14,7 @@ from jobs.states import AttemptOutcome, Status
 from schedules.models import Schedule
 from simulation import changes, on_own_fleet, what_if
 from simulation.fleet_file import SimulatedPresence
-from simulation.recorded import HistoryTooShort, recorded_fleet
+from simulation.own_history import HistoryTooShort, recorded_fleet
 from sources.models import Assignment, Policy
 from tests.commands import command
 from tests.factories import make_record, make_worker

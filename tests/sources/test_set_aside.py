@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs import backlog, closing, tick
+from jobs import backlog, tick, window_ends
 from jobs.clock import database_clock
 from jobs.handlers import Kind, Opening, registry
 from jobs.models import BacklogRecord, Decision
@@ -25,7 +25,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 @pytest.fixture(autouse=True)
 def nothing_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triggers, "_unreadable", SetAside())
-    monkeypatch.setattr("schedules.unemitted._failing", SetAside())
+    monkeypatch.setattr("schedules.unemitted_triggers._failing", SetAside())
     monkeypatch.setattr("jobs.set_aside._named", set())
 
 
@@ -66,11 +66,11 @@ class TestTheClosingOfWindows:
             return {record_id: (now + HOUR * int(subject), None) for record_id, subject in records}
 
         registry.add(Kind("test", next_opening=next_opening))
-        monkeypatch.setattr(closing, "BATCH", 2)
+        monkeypatch.setattr(window_ends, "BATCH", 2)
         for number in range(5):
             make_record(subject=f"bad {number}", closes_at=NOON - MINUTE)
         good = make_record(subject="3", closes_at=NOON)
-        assert closing.close_windows(NOON, seconds=60) == 6
+        assert window_ends.close_windows(NOON, seconds=60) == 6
         good.refresh_from_db()
         assert good.run_after == NOON + 3 * HOUR
 
@@ -81,7 +81,7 @@ class TestTheClosingOfWindows:
         closed = {"kind": "newer", "closes_at": NOON, "trigger_at": NOON, "origin": schedule}
         record = make_record(status, **closed)
         for _ in range(2):
-            closing.close_windows(NOON)
+            window_ends.close_windows(NOON)
             batches.drop_late(NOON)
             record.refresh_from_db()
             assert (record.status, record.last_error) == (status, "")
@@ -90,7 +90,7 @@ class TestTheClosingOfWindows:
             assert (record.status, record.closes_at) == (Status.READY, NOON)
             status = Status.READY
         registry.add(Kind("newer", next_opening=lambda records, now: {record.pk: (now + HOUR, None)}))
-        assert closing.close_windows(NOON) == 1
+        assert window_ends.close_windows(NOON) == 1
         record.refresh_from_db()
         assert (record.status, record.run_after) == (Status.WAITING, NOON + HOUR)
 

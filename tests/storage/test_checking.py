@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engines import engine_for
-from engines.at_repositories import keeping
+from engines.at_repositories import point_upkeep
 from engines.base import Verdict
 from storage import layout
 from storage.places import remotes
@@ -275,5 +275,5 @@ def test_of_an_assignment_whose_folder_is_lost_each_point_is_named(tmp_path: Pat
     here, recorded = of_directory(tmp_path), ["20261121T065755Z", "20261122T065755Z"]
     for location in (here, encrypted(here), Location(str(tmp_path), str(tmp_path))):
         facts = {"part": "", "after": "", "total": 0, "share": 1.0, "known": [], "recorded": recorded}
-        found = keeping.check_files(location.as_json(), FOLDER, **facts)
+        found = point_upkeep.check_files(location.as_json(), FOLDER, **facts)
         assert [(each["point"], each["why"]) for each in found["damaged"]] == [(each, GONE) for each in recorded]

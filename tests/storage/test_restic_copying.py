@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from engines.at_repositories import keeping, questions
+from engines.at_repositories import point_upkeep, questions
 from engines.base import Verdict
 from storage.places.identity import Identity, digest_of
 from storage.places.location import RESTIC, Location
@@ -97,7 +97,7 @@ class Pair:
         target = (to or self.second).as_json()
         order |= {"bandwidth": "", "zone": "UTC"}
         usual = order | {"reserve": 0.0, "location": self.first.as_json(), "folder": FOLDER}
-        return keeping.copy_points(**usual | {"target": target} | changed)
+        return point_upkeep.copy_points(**usual | {"target": target} | changed)
 
     def points(self, location: Location | None = None) -> list[str]:
         return runs.points(store_of(location or self.second, threading.Event()), FOLDER)
@@ -153,7 +153,7 @@ def test_what_is_killed_locked_full_damaged_or_of_another_key_makes_no_half_poin
     pair.assert_whole()
     store = store_of(pair.second, threading.Event())
     assert [each["complete"] for each in runs.unrecorded(store, FOLDER, [])] == [True, True, True, False]
-    removed = keeping.remove_folder(pair.second.as_json(), FOLDER, asdict(SECOND))
+    removed = point_upkeep.remove_folder(pair.second.as_json(), FOLDER, asdict(SECOND))
     left = [each.name for each in (second / "snapshots").iterdir() if "-tmp-" not in each.name]  # of the killed restic
     assert (len(removed["points"]), left) == (4, [])
 
@@ -175,7 +175,7 @@ def test_what_is_damaged_is_tried_again_and_named_until_it_comes_and_costs_the_r
     others = (pair.copied(again=damaged)["untried"] for _ in range(20))
     assert any(each != done["untried"] for each in others), "each has its turn"
     gone, *rest = damaged
-    keeping.remove_points(
+    point_upkeep.remove_points(
         pair.first.as_json(), FOLDER, points=[gone], stay=[each for each in pair.expected if each != gone]
     )
     for point in rest[1:]:
@@ -203,8 +203,8 @@ def test_after_any_sequence_each_point_of_the_copy_comes_back(seed: int, pair: P
         if len(points := pair.points(location)) > 1:
             order = {"location": location.as_json(), "folder": FOLDER}
             with suppress(StorageFailed), killed_sometimes("forget", "prune"):
-                keeping.remove_points(points=points[:1], stay=points[1:], **order)
-                keeping.prune(**order)
+                point_upkeep.remove_points(points=points[:1], stay=points[1:], **order)
+                point_upkeep.prune(**order)
 
     def copy() -> None:
         with killed_sometimes("copy"):

@@ -12,7 +12,7 @@ from threading import Event
 
 import pytest
 
-from engines.at_repositories import keeping
+from engines.at_repositories import point_upkeep
 from engines.base import Verdict
 from storage import layout
 from storage.folders import flushing
@@ -269,9 +269,9 @@ def test_what_the_disk_of_a_copy_did_not_take_is_copied_again(
 
     with monkeypatch.context() as failing:
         failing.setattr("storage.points.store.flush", refused)
-        assert "Input/output" in keeping.copy_points(**order)["problem"]
+        assert "Input/output" in point_upkeep.copy_points(**order)["problem"]
     spoil(second, "bb")
-    copied = keeping.copy_points(**order)
+    copied = point_upkeep.copy_points(**order)
     assert (copied["new"], copied["wrong"]) == ([point], [])
     report = into_folder.restore(Wish(ASSIGNMENT, point, tmp_path / "back"), Store(target, Event()), tmp_path / "trees")
     assert (report.failed, (tmp_path / "back/b").read_text()) == ([], "bb")

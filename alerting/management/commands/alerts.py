@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from alerting import raising, sending
 from alerting.declarations import Routes
 from alerting.models import AlertRoute
-from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line
 from external.formatting import moment
 from jobs.conf import PROGRAM

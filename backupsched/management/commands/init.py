@@ -27,7 +27,7 @@ from declarations.surfaces.commands.base import TerminalCommand, without_its_log
 from external.formatting import several
 from external.processes.parents import end_with_parent
 from jobs.conf import PROGRAM
-from operations.installing import install
+from operations.task_installation import install
 
 POLICY, REPOSITORY = "daily", "backups"
 CRON = "0 20 * * *"

@@ -17,7 +17,7 @@ from django.db.utils import Error, OperationalError
 
 from audit import triggers
 from external.durations import duration, span
-from jobs import conf, migrated
+from jobs import conf, schema_check
 from jobs.clock import boot_seconds
 from jobs.conf import PROGRAM
 from jobs.database_errors import LOCK_NOT_HAD, code_of
@@ -72,7 +72,7 @@ class Command(MigrateCommand):
         """
         if database != DEFAULT_DB_ALIAS or prune:  # which removes the names of unknown migrations, and changes no table
             return False
-        found = migrated.differences()
+        found = schema_check.differences()
         if found.needed:
             raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)
         if found.ahead and app_label and migration_name:

@@ -15,7 +15,7 @@ from declarations.surfaces.patience import PAGE_SECONDS
 from jobs import conf
 from jobs.conf import PROGRAM
 from jobs.management.commands.worker import is_migrated
-from operations.listening import free_port, listener_on
+from operations.ports import free_port, listener_on
 
 CONNECTIONS = 1000
 """A slow one costs a socket and no thread: whole requests are read before one of the threads is spent."""

@@ -16,7 +16,7 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from declarations.surfaces.admin.audited import ModelAdmin
+from declarations.surfaces.admin.row_history import ModelAdmin
 from external.durations import span
 from external.formatting import moment as moment
 

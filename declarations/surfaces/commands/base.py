@@ -17,7 +17,7 @@ from django.db.utils import Error, IntegrityError
 from declarations import InUse
 from declarations.surfaces.patience import TookTooLong, at_most
 from declarations.surfaces.terminal import Column, one_line, table, text_of
-from jobs import database_errors, migrated
+from jobs import database_errors, schema_check
 from jobs.conf import PROGRAM
 from jobs.decisions import LOGGERS
 from jobs.models import Level
@@ -121,7 +121,7 @@ class TerminalCommand(BaseCommand):
 def _refuse_newer_tables() -> None:
     """Raises: CommandError. A database that does not answer is reported by the command itself."""
     try:
-        newer = migrated.newer_tables()
+        newer = schema_check.newer_tables()
     except Error:
         return
     if newer:

@@ -19,7 +19,7 @@ from demo.session import Options, Session
 from external.durations import duration
 from external.processes.programs import ProgramMissing
 from jobs.conf import PROGRAM
-from operations.listening import free_port, listener_on
+from operations.ports import free_port, listener_on
 
 LOOK_EVERY_SECONDS = 0.5
 USUAL_PORT = 8000

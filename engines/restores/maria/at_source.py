@@ -22,7 +22,7 @@ from engines.mariadb.reading import DumpContents
 from engines.mariadb.verdicts import AWAY, LOCKED, NOT_LET_IN
 from engines.mariadb.verdicts import errors_of as message_of
 from engines.restores import loading
-from engines.restores.maria.renamed import moved
+from engines.restores.maria.database_names import moved
 from engines.restores.maria.statements import DumpedStatement
 from engines.restores.scratch import ran
 from external.processes.programs import find_mariadb_program

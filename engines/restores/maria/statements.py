@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from engines.mariadb.reading import DELIMITER, INSERT
-from engines.restores.maria.renamed import lines_of
+from engines.restores.maria.database_names import lines_of
 
 LONGEST = 2**20
 SETTING = re.compile(

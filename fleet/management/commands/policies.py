@@ -2,7 +2,7 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 
-from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns
 from external.formatting import moment
 from jobs.conf import PROGRAM

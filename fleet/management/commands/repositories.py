@@ -5,7 +5,7 @@ from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
 from declarations.service import Edit
-from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line
 from fleet.management import removal
 from fleet.repository_edits import KEEP_THE_KEY, Repositories

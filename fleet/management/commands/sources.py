@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
-from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line, table
 from declarations.unknown import named
 from external.durations import span

@@ -10,7 +10,7 @@ from external.durations import duration
 from jobs import conf, database_errors
 from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
-from jobs.migrated import differences
+from jobs.schema_check import differences
 from jobs.worker.process import WorkerProcess
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from jobs.models import Attempt, BacklogRecord
 from jobs.models.record import CLAIM_ORDER
-from jobs.prepared import storable
+from jobs.prepared_statements import storable
 from jobs.states import FINISHED, Status
 from operations.backlog import arguments
 from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no_schedule

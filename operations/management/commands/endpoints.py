@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line
 from delivery.endpoints import SignedEndpoints, endpoint_facts, secret_facts
 from delivery.models import Endpoint

@@ -25,7 +25,7 @@ from external.formatting import first_line, moment
 from jobs.database_errors import is_away
 from jobs.management.commands.worker import is_migrated
 from jobs.worker import outage
-from operations.installing import install
+from operations.task_installation import install
 
 TRY_AGAIN_AFTER_SECONDS = 2.0
 LOGGED_EVERY_SECONDS = 60.0

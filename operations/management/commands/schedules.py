@@ -13,7 +13,7 @@ from rich.text import Text
 from declarations.service import Edit
 from declarations.surfaces import pausing
 from declarations.surfaces.commands.base import without_its_log_lines
-from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns, table
 from external.durations import span
 from external.formatting import moment

@@ -2,7 +2,7 @@ from typing import Any
 
 from declarations.service import Edit
 from declarations.surfaces import pausing
-from declarations.surfaces.commands.declared import DeclaredCommand
+from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line, table
 from jobs.conf import PROGRAM
 from operations import throttle_pauses, throttles

@@ -113,7 +113,7 @@ class CappedOurs(Ours):
         from jobs.handlers import Kind, registry
         from jobs.models import Worker
         from jobs.outcomes import Succeeded
-        from jobs.prepared import prepare_in_this_thread
+        from jobs.prepared_statements import prepare_in_this_thread
 
         prepare_in_this_thread()
         registry.add(Kind(KIND, home_queue=QUEUE))

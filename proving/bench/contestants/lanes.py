@@ -68,7 +68,7 @@ class LanesOurs(Ours):
         from jobs.handlers import Kind, registry
         from jobs.models import Worker
         from jobs.outcomes import Succeeded
-        from jobs.prepared import prepare_in_this_thread
+        from jobs.prepared_statements import prepare_in_this_thread
         from jobs.settling import settle
 
         prepare_in_this_thread()

@@ -65,7 +65,7 @@ class Loop:
 
         from jobs.claiming import CLAIM
         from jobs.outcomes import RECORD_COLUMNS
-        from jobs.prepared import PREPARE_AT_ONCE, session_settings
+        from jobs.prepared_statements import PREPARE_AT_ONCE, session_settings
         from jobs.settling import SETTLE_SUCCEEDED
 
         self._claim, self._settle = CLAIM, SETTLE_SUCCEEDED

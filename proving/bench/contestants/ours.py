@@ -91,7 +91,7 @@ class Ours(Contestant):
 
         from jobs.claiming import claim
         from jobs.models import Worker
-        from jobs.prepared import prepare_in_this_thread
+        from jobs.prepared_statements import prepare_in_this_thread
 
         prepare_in_this_thread()
         worker = Worker.objects.create(name="bench", hostname="bench", pid=os.getpid())

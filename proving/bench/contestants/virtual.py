@@ -44,7 +44,7 @@ class Virtual(Ours):
 
         from django.db import connection
 
-        from jobs.prepared import prepare_in_this_thread
+        from jobs.prepared_statements import prepare_in_this_thread
 
         logging.getLogger("jobs").setLevel(logging.ERROR)
         prepare_in_this_thread()

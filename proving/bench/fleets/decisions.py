@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from jobs import claiming, settling, tick
 from jobs.models import BacklogRecord, Throttle, Worker
 from jobs.outcomes import Unavailable
-from jobs.prepared import prepare_in_this_thread
+from jobs.prepared_statements import prepare_in_this_thread
 from jobs.states import Status
 from jobs.worker.claimer import shortage, to_ask
 from proving.bench.fleets.making import keep_vacuum_away, make_assignments, make_policy

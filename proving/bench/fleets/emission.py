@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from jobs import tick
 from jobs.models import BacklogRecord
-from jobs.prepared import prepare_in_this_thread
+from jobs.prepared_statements import prepare_in_this_thread
 from proving.bench.fleets.statements import counted
 
 TABLE = "jobs_backlogrecord"

@@ -14,7 +14,7 @@ from delivery.models import Endpoint
 from jobs import tick
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Throttle
-from jobs.prepared import prepare_in_this_thread
+from jobs.prepared_statements import prepare_in_this_thread
 from proving.bench.fleets.emission import COPY_IN, COPY_OUT, TABLE
 from proving.bench.fleets.making import keep_vacuum_away
 from schedules.models import Schedule

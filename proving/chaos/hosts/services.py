@@ -19,7 +19,7 @@ from django.db.utils import Error
 from django_q.models import Schedule
 
 from jobs.clock import boot_seconds, database_clock
-from operations.installing import install
+from operations.task_installation import install
 from proving.chaos.fleet import ROOT
 from proving.chaos.hosts.lan import LanHost
 from proving.chaos.hosts.processes import HostProcesses

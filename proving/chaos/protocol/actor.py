@@ -11,7 +11,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 LOCK_TIMEOUT_SECONDS = 10.0
-"""A sixth of a lease, as `jobs.prepared.session_settings`."""
+"""A sixth of a lease, as `jobs.prepared_statements.session_settings`."""
 
 
 class Killed(BaseException):

@@ -108,7 +108,7 @@ MUTANTS = [
          "status IN ({Status.READY})"),
     _one("a settle opens no gate", SETTLING, "        exclusivity.open_gates(", "        0 and exclusivity.open_gates("),
     _one("a cancel opens no gate", CANCELLING, "    exclusivity.open_gates(", "    0 and exclusivity.open_gates("),
-    _one("a promoted record keeps its key", "jobs/readying.py", "waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL",
+    _one("a promoted record keeps its key", "jobs/promotion.py", "waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL",
          "waiting_for = NULL, breaker_id = NULL"),
     # rescue and strays
     _one("a rescue believes the clock", PROCESS, "rescue=bool(unchanged), unchanged=unchanged", ""),

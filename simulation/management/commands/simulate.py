@@ -14,7 +14,7 @@ from jobs.clock import database_clock
 from simulation import accuracy, changes, fleet_file, gains, schedulers, what_if
 from simulation.bound import BoundUnknown, bound
 from simulation.fleet_file import SimulatedFleet
-from simulation.recorded import recorded_fleet
+from simulation.own_history import recorded_fleet
 from simulation.results import Ledger, Result
 
 HEADERS = columns(

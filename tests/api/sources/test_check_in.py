@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from jobs.models import BacklogRecord, Decision
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status
 from schedules.models import Schedule
 from sources import planning

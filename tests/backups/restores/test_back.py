@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 
 from engines.base import SourceSpec
-from engines.restores import back, postgresql
+from engines.restores import postgresql, to_source
 from storage.points.manifests import Entry
 from storage.points.store import Store
 from storage.restoring.base import Report, RestoreRefused, Wish
@@ -55,7 +55,7 @@ def served(request: Any, tmp_path: Path) -> Iterator[tuple[SourceSpec, Path]]:
 
 def put_back(built: Built, source: SourceSpec, target: str = "", store: Store | None = None, **wish: Any) -> Report:
     whole = Wish(ASSIGNMENT, wish.pop("point", built.points[0]), Path(target), **wish)
-    return back.put_back(whole, store or built.store, source, built.folder / "cache", lambda step: None)
+    return to_source.put_back(whole, store or built.store, source, built.folder / "cache", lambda step: None)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -118,7 +118,7 @@ def test_a_killed_server_leaves_a_restore_that_goes_on(built: Built, tmp_path: P
 
     with ExitStack() as stack:
         source = stack.enter_context(peers.sftp_host(folder))
-        with pytest.raises(back.StorageFailed):
+        with pytest.raises(to_source.StorageFailed):
             put_back(built, source, point=point, store=Killing(built.location, threading.Event()))
     with peers.sftp_host(folder) as source:
         put_back(built, source, point=point)
@@ -129,7 +129,7 @@ def test_a_killed_server_leaves_a_restore_that_goes_on(built: Built, tmp_path: P
 def test_what_has_another_name_there_or_is_large_goes_back_and_what_is_damaged_does_not(
     built: Built, served: tuple[SourceSpec, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(back, "SCRATCH_BYTES", 20)
+    monkeypatch.setattr(to_source, "SCRATCH_BYTES", 20)
     source, folder = served
     for name in ("docs/Top", "large", "renamed"):
         built.write(name, f"{name}, " * 20)

@@ -7,7 +7,7 @@ import pytest
 from engines.imap.answers import FLAGS
 from engines.mariadb.catalogue import MariadbCatalogue
 from engines.mariadb.reading import INSERT, PIECE, read
-from engines.restores.maria.renamed import HEADER, lines_of
+from engines.restores.maria.database_names import HEADER, lines_of
 from engines.restores.maria.statements import SETTING, statements_at
 from engines.restores.pg.scripts import object_of
 from engines.restores.playing import without_counter

@@ -26,9 +26,9 @@ from storage import layout
 from storage.places import identity
 from storage.places.identity import Identity, RepositoryRefused
 from storage.places.rclone import rows_to
-from storage.points import indexing, manifests
+from storage.points import manifest_index, manifests
 from storage.points.manifests import Entry, Header, ManifestDamaged
-from storage.points.sorting import SortedItems
+from storage.points.sorted_items import SortedItems
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree
 from storage.restic import listing, snapshots
@@ -160,7 +160,7 @@ def read_manifest(data: bytes, folder: Path) -> None:
             continue
     (made := folder / "index").unlink(missing_ok=True)
     try:
-        indexing.index(file, made, cast("Store", Folder(folder)))
+        manifest_index.index(file, made, cast("Store", Folder(folder)))
     except ManifestDamaged:
         return
     tree = Tree(made)

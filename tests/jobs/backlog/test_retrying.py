@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from jobs import backlog, claiming, closing, settling
+from jobs import backlog, claiming, settling, window_ends
 from jobs.backlog import retrying
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
@@ -69,7 +69,7 @@ class TestRetryWhatEnded:
         record = make_record(Status.FAILED, closes_at=NOON - timedelta(hours=1))
         backlog.retry([record.pk], now=NOON)
         assert claiming.claim("default", worker_id=1, limit=1, now=NOON) == []
-        closing.close_windows(NOON)
+        window_ends.close_windows(NOON)
         assert (fresh(record).status, fresh(record).run_after) == (Status.WAITING, tomorrow)
 
     @pytest.mark.parametrize("status", UNFINISHED)

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.utils import OperationalError
 
 from engines.base import EngineResult, Verdict
-from jobs import closing, tick
+from jobs import tick, window_ends
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
@@ -271,8 +271,8 @@ class TestTwoAtOnce:
         planning.emit_due(NINE)
         late = MONDAY + 19 * HOUR
         arrive = meeting()
-        monkeypatch.setattr(closing.exclusivity, "open_gates", later(arrive, closing.exclusivity.open_gates))
+        monkeypatch.setattr(window_ends.exclusivity, "open_gates", later(arrive, window_ends.exclusivity.open_gates))
         monkeypatch.setattr(replanning, "_move", later(arrive, replanning._move))
-        closed, edited = beside(lambda: closing.close_windows(late)), beside(lambda: planning.replan(policy, late))
+        closed, edited = beside(lambda: window_ends.close_windows(late)), beside(lambda: planning.replan(policy, late))
         closed.result(PATIENCE)
         edited.result(PATIENCE)

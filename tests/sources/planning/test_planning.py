@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jobs import closing, tick
+from jobs import tick, window_ends
 from jobs.models import BacklogRecord
 from jobs.outcomes import Unavailable
 from jobs.states import Status, WaitingFor
@@ -179,7 +179,7 @@ class TestWindows:
         closes_at = MONDAY + 30 * HOUR
         assert (record.status, record.closes_at) == (Status.READY, closes_at)
         assert claim_ready(1, "availability", closes_at) == []
-        assert closing.close_windows(closes_at) == 1
+        assert window_ends.close_windows(closes_at) == 1
         record = record_of(assignment)
         assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
         assert (record.run_after, record.closes_at) == (MONDAY + 46 * HOUR, MONDAY + 54 * HOUR)

@@ -7,7 +7,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path, reverse
 
-from declarations.surfaces.admin.audited import ModelAdmin
+from declarations.surfaces.admin.row_history import ModelAdmin
 
 ONCE_RIGHT = "What comes of it is shown here once the fields are right."
 

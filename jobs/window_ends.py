@@ -17,7 +17,7 @@ from jobs import decisions, exclusivity
 from jobs.handlers import Kind, NextOpening, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import MAX_ERROR_LENGTH
-from jobs.prepared import execute, storable, until_done
+from jobs.prepared_statements import execute, storable, until_done
 from jobs.set_aside import isolate
 from jobs.states import Status, WaitingFor
 

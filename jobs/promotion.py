@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.states import Status
 from jobs.wakeups import notify
 

@@ -146,7 +146,7 @@ _backends: dict[int, int] = {}
 
 def _set_up_in_this_thread(set_up: "Callable[[psycopg.Connection[Any]], object]") -> None:
     _thread.set_up = set_up if conf.listens() else None
-    connection_created.connect(_set_up, dispatch_uid="jobs.prepared")
+    connection_created.connect(_set_up, dispatch_uid="jobs.prepared_statements")
 
 
 def _set_up(sender: object, connection: Any, **_: object) -> None:

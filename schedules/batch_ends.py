@@ -22,7 +22,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from schedules.statements import FIND_WITNESSES
 
 LOCK_ENDED = """

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from external.formatting import several
 from jobs import decisions
-from jobs.prepared import execute
+from jobs.prepared_statements import execute
 from jobs.set_aside import SetAside
 from schedules import batches
 from schedules.models import Schedule

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
-from engines.at_repositories.confining import explained
+from engines.at_repositories.confinement import explained
 from engines.at_repositories.work import Stop, at_work, check_there, say_files
 from engines.base import RunEnded
 from engines.limits import Space, room_of

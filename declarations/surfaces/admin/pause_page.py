@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from unfold.widgets import INPUT_CLASSES
 
 from declarations.surfaces import pausing
-from declarations.surfaces.admin.asking import is_confirmed, question
+from declarations.surfaces.admin.confirmations import is_confirmed, question
 from external.formatting import moment
 
 SHOWN = 20

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from declarations.parts import HasParts, parts_of
 from declarations.service import InUse, Service
 from declarations.shapes import Shape, shapes_of
-from declarations.surfaces.admin.audited import ModelAdmin
 from declarations.surfaces.admin.base import PER_PAGE
 from declarations.surfaces.admin.part_fields import PartsField
+from declarations.surfaces.admin.row_history import ModelAdmin
 from declarations.surfaces.duration_fields import DurationField, WholeDurationField
 from external import durations
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from jobs import decisions
 from jobs.clock import CLOCK
 from jobs.outcomes import MAX_ERROR_LENGTH, ClaimedRecord
-from jobs.prepared import execute, storable
+from jobs.prepared_statements import execute, storable
 from jobs.states import AttemptOutcome, Status
 
 log = logging.getLogger(__name__)
