@@ -104,8 +104,8 @@ REWRITTEN = (
 )
 """Folders, without those below them."""
 OPENINGS = re.compile(r"\s*(What|Of|Those|Which|Whose|Whether|In|For)\b")
-OF_DJANGO = {"Command"}
-"""The name that Django wants for each command."""
+OF_DJANGO = {"Command", "Migration"}
+"""Names that Django wants for each command and migration."""
 OUTCOMES = {"Succeeded", "Failed", "Cancelled", "Released", "Postponed"}
 """Words for what a handler returns (glossary): read where they are returned, as `return Failed(…)`."""
 NOUNS = {"Finding", "Listing", "Meaning", "Opening", "Sighting", "Standing"}

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from declarations.surfaces.commands.base import TerminalCommand, without_its_log_lines
-from declarations.surfaces.terminal import one_line
+from declarations.surfaces.terminal import Column, one_line
 from declarations.unknown import named
 from jobs.conf import PROGRAM
 from sources.models import Assignment, Source
@@ -40,16 +40,26 @@ def do_each(command: TerminalCommand, rows: Sequence[Any], do: Callable[[Any], s
         raise CommandError(f"{refused} of {len(rows)} were left as they are", returncode=1)
 
 
-def ask_for(
-    command: TerminalCommand, what: object, ask: Callable[[Iterable[int]], int], ids: Iterable[int], idle: str, see: str
-) -> None:
-    """Put work on the backlog for these assignments, by `ask`, which returns the number of new records. `idle`: why
-    that may be 0; `see`: the command that shows the results. Raises: CommandError with code 1 if it is 0.
+def report_enqueued(command: TerminalCommand, what: object, enqueued: int, idle: str, see: str) -> None:
+    """Print how many records were put on the backlog for `what`. `idle`: why that may be 0; `see`: the command that
+    shows the results. Raises: CommandError with code 1 if it is 0.
     """
-    if not (enqueued := ask(ids)):
+    if not enqueued:
         raise CommandError(f"{one_line(what)}: nothing was put on the backlog: {idle}", returncode=1)
     text = f"{one_line(what)}: {enqueued} put on the backlog; `{PROGRAM} {see}` shows what comes of it"
     command.answer({"enqueued": enqueued}, text)
+
+
+def add_names_to_ask_for(parser: ArgumentParser, done: str) -> None:
+    """Add the names of sources that are `done` now; without one the verb lists all."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of the sources that are {done} now")
+
+
+def list_assignments(
+    command: TerminalCommand, paths: dict[str, str], headings: Sequence[Column], row: Callable[..., tuple[object, ...]]
+) -> None:
+    """List facts about all assignments: `paths` as in `facts_by`; `row` makes the cells of one."""
+    command.list_out(facts_by(Assignment.objects, paths), headings, row, "There are no sources under a policy.")
 
 
 def facts_by(rows: Any, paths: dict[str, str]) -> list[dict[str, Any]]:

@@ -1,11 +1,10 @@
 from argparse import ArgumentParser
-from collections.abc import Iterable
 from typing import Any
 
 from backups.upkeep import checks
 from declarations.surfaces.commands.base import TerminalCommand, person
 from declarations.unknown import named
-from fleet.management.base import add_names, ask_for
+from fleet.management.base import add_names, report_enqueued
 from fleet.management.sources.check import IDLE
 from sources.models import Repository
 
@@ -23,8 +22,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     rows = [named(Repository.objects, name) for name in dict.fromkeys(options["names"])]
     lying = {row: list(checks.lying_in(row)) for row in rows}
-
-    def ask(ids: Iterable[int]) -> int:
-        return sum(checks.check_now(each, by=person(), repository=row) for row, each in lying.items())
-
-    ask_for(command, ", ".join(map(str, rows)), ask, [], IDLE, "sources check")
+    checking = sum(checks.check_now(each, by=person(), repository=row) for row, each in lying.items())
+    report_enqueued(command, ", ".join(map(str, rows)), checking, IDLE, "sources check")

@@ -1,10 +1,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from declarations.surfaces.commands.base import TerminalCommand
+from backups.upkeep import copies
+from declarations.surfaces.commands.base import TerminalCommand, person
 from declarations.unknown import named
-from fleet.management.base import add_names, ask_for
-from fleet.management.sources.copy import copy_now
+from fleet.management.base import add_names, report_enqueued
 from sources.models import Assignment, Repository
 
 HELP = (
@@ -21,4 +21,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     rows = [named(Repository.objects, name) for name in dict.fromkeys(options["names"])]
     ids = Assignment.objects.filter(policy__copy_to__in=rows).values_list("pk", flat=True)
-    ask_for(command, ", ".join(map(str, rows)), copy_now, ids, IDLE, "sources copy")
+    copying = copies.copy_now(ids, by=person())
+    report_enqueued(command, ", ".join(map(str, rows)), copying, IDLE, "sources copy")

@@ -1,13 +1,11 @@
 from argparse import ArgumentParser
-from collections.abc import Iterable
 from typing import Any
 
 from backups.restores import drills
 from declarations.surfaces.commands.base import TerminalCommand, person
 from declarations.surfaces.terminal import columns
 from external.formatting import moment
-from fleet.management.base import ask_for, facts_by, of_sources
-from sources.models import Assignment
+from fleet.management.base import add_names_to_ask_for, list_assignments, of_sources, report_enqueued
 
 HELP = (
     "Show what was last proved restorable by a drill, and when; with a NAME: drill that source now, whatever its "
@@ -29,20 +27,15 @@ FACTS = {
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of the sources that are drilled now")
+    add_names_to_ask_for(parser, "drilled")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     if not options["names"]:
-        facts = facts_by(Assignment.objects, FACTS)
-        command.list_out(facts, COLUMNS, _row, "There are no sources under a policy.")
+        list_assignments(command, FACTS, COLUMNS, _row)
         return
-
-    def ask(ids: Iterable[int]) -> int:
-        return drills.drill_now(ids, by=person())
-
     what, ids = of_sources(options["names"])
-    ask_for(command, what, ask, ids, IDLE, "restores drill")
+    report_enqueued(command, what, drills.drill_now(ids, by=person()), IDLE, "restores drill")
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:

@@ -1,13 +1,11 @@
 from argparse import ArgumentParser
-from collections.abc import Iterable
 from typing import Any
 
 from backups.upkeep import checks
 from declarations.surfaces.commands.base import TerminalCommand, person
 from declarations.surfaces.terminal import columns
 from external.formatting import moment
-from fleet.management.base import ask_for, facts_by, of_sources
-from sources.models import Assignment
+from fleet.management.base import add_names_to_ask_for, list_assignments, of_sources, report_enqueued
 
 HELP = (
     "Show what was read last in repositories and compared with the manifests, and what is damaged; with a NAME: read "
@@ -26,20 +24,15 @@ FACTS = {
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of the sources that are checked now")
+    add_names_to_ask_for(parser, "checked")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     if not options["names"]:
-        facts = facts_by(Assignment.objects, FACTS)
-        command.list_out(facts, COLUMNS, _row, "There are no sources under a policy.")
+        list_assignments(command, FACTS, COLUMNS, _row)
         return
-
-    def ask(ids: Iterable[int]) -> int:
-        return checks.check_now(ids, by=person())
-
     what, ids = of_sources(options["names"])
-    ask_for(command, what, ask, ids, IDLE, "sources check")
+    report_enqueued(command, what, checks.check_now(ids, by=person()), IDLE, "sources check")
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:

@@ -1,12 +1,11 @@
 from argparse import ArgumentParser
-from collections.abc import Iterable
 from typing import Any
 
 from backups.upkeep import copies
 from declarations.surfaces.commands.base import TerminalCommand, person
 from declarations.surfaces.terminal import columns
 from external.formatting import moment
-from fleet.management.base import ask_for, facts_by, of_sources
+from fleet.management.base import add_names_to_ask_for, facts_by, of_sources, report_enqueued
 from sources.models import Copy
 
 HELP = (
@@ -29,7 +28,7 @@ IDLE = "it has no backup, its policy names no second repository (copy_to), or it
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of the sources that are copied now")
+    add_names_to_ask_for(parser, "copied")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
@@ -37,12 +36,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
         command.list_out(facts_by(Copy.objects, FACTS), COLUMNS, _row, EMPTY)
         return
     what, ids = of_sources(options["names"])
-    ask_for(command, what, copy_now, ids, IDLE, "sources copy")
-
-
-def copy_now(ids: Iterable[int]) -> int:
-    """Ask for the copies of these assignments. Returns the number of new ones on the backlog."""
-    return copies.copy_now(ids, by=person())
+    report_enqueued(command, what, copies.copy_now(ids, by=person()), IDLE, "sources copy")
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:
