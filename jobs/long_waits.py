@@ -13,7 +13,7 @@ Rows that others hold locked are met again in a minute.
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 
 from jobs import order, promotion
 from jobs.clock import database_clock
@@ -38,7 +38,8 @@ AFTER_ATTEMPTS = promotion.statement(
 )
 
 # What is ready only: what waits is looked at when it has become so. The conditions are on keys of
-# `backlog_claim_order`, so of what ranks as it should the index is read and no row. `RANK` is what
+# `backlog_claim_order`, so of what ranks as it should the index is read and no row. No other index is in the order of
+# an expression: in that of ids the server could read all records there are. `RANK` is what
 # `order.demoted_by_failure` yields today; the day is that of UTC, a few hours off that of another zone.
 RANK = f"GREATEST(due_day, %(today)s::date) + LEAST(failures, {order.LONGEST_DEMOTION_DAYS})"
 RANKED = f"""
@@ -48,7 +49,7 @@ UPDATE jobs_backlogrecord
        SELECT id
          FROM jobs_backlogrecord
         WHERE status = {Status.READY} AND {{which}}
-        ORDER BY id
+        ORDER BY id + 0
         LIMIT %(limit)s::int
           FOR UPDATE SKIP LOCKED))
 """
@@ -74,7 +75,12 @@ def correct(now: datetime | None = None) -> int:
 
 def _planned_for_these(sql: str, values: dict[str, Any]) -> int:
     """Run a statement that Django binds, and return how many rows it changed. A worker's one plan for all values
-    expects a third of what is ready, and looks for it in the order of ids: through all records there are."""
-    with connection.cursor() as cursor:
+    expects a third of what is ready, and reads all records there are for it.
+
+    So would a plan before PostgreSQL 18, which skips within an index, once a crowd has made the index of what is ready
+    larger than it needs to be: it expects to read all of it.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(sql, values)
         return int(cursor.rowcount)

@@ -157,15 +157,21 @@ def test_a_fleet_that_one_tick_has_put_off_by_a_month_waits_for_its_next_window_
     assert not what_waits_too_long(database_clock())
 
 
-def test_a_round_in_a_worker_does_not_read_all_records_that_ever_were() -> None:
+RECORDS = """
+INSERT INTO jobs_backlogrecord (kind, queue, subject, payload, status, finished_at, rank_day, due_day)
+SELECT 'test', 'default', n, '{}', CASE WHEN n > %(done)s THEN 1 ELSE 3 END,
+       CASE WHEN n <= %(done)s THEN now() END, current_date, current_date
+  FROM generate_series(1, %(all)s) n
+"""
+
+
+def test_a_round_in_a_worker_does_not_read_all_records_that_ever_were_also_after_a_crowd_of_ready_ones() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        cursor.execute(
-            """INSERT INTO jobs_backlogrecord (kind, queue, subject, payload, status, finished_at, rank_day, due_day)
-               SELECT 'test', 'default', n, '{}', CASE WHEN n > 16000 THEN 1 ELSE 3 END,
-                      CASE WHEN n <= 16000 THEN now() END, current_date, current_date
-                 FROM generate_series(1, 20000) n"""
-        )
+        crowd = transaction.savepoint()
+        cursor.execute(RECORDS, {"done": 0, "all": 9000})
+        transaction.savepoint_rollback(crowd)
+        cursor.execute(RECORDS, {"done": 1600, "all": 2000})
         cursor.execute("ANALYZE jobs_backlogrecord")
         read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'jobs_backlogrecord'"
         cursor.execute(read)
