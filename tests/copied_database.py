@@ -29,6 +29,7 @@ def django_db_modify_db_settings(
     from django.conf import settings
     from django.db import connection
 
+    connection.creation._destroy_test_db = drop  # type: ignore[attr-defined]
     if "PYTEST_XDIST_WORKER" not in os.environ or os.environ.get("DATABASE_URL"):
         return
     var_dir, tested = Path(os.environ["BACKUPSCHED_TEST_VAR"]), connection.settings_dict["TEST"]
@@ -45,8 +46,15 @@ def django_db_modify_db_settings(
             settings.DATABASES["default"]["NAME"] = connection.settings_dict["NAME"] = usual
             is_migrated.touch()
     tested |= {"TEMPLATE": TEMPLATE, "MIGRATE": False}
-    # it goes with its server; to drop it fails for as long as a process of some test is at its end
-    connection.creation._destroy_test_db = lambda *_: None  # type: ignore[attr-defined]
+    connection.creation._destroy_test_db = lambda *_: None  # type: ignore[attr-defined] # it goes with its server
+
+
+def drop(name: str, verbosity: int) -> None:
+    """Drop a test's database, also under the processes and threads of tests that are at their end."""
+    from django.db import connection
+
+    with connection.creation._nodb_cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {connection.ops.quote_name(name)} WITH (FORCE)")
 
 
 def copy_tables(url: str) -> None:
