@@ -78,7 +78,7 @@ class WorkerProcess:
         self.lease_watch = LeaseWatch()
         self._besides_at = self._rare_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
-        self.upgrades = UpgradeWatch()
+        self.upgrades = UpgradeWatch("this worker")
         self.is_outdated = False
         """Its tables or its host were upgraded since it started: it claims no more, finishes what runs, and exits."""
 

@@ -3,7 +3,16 @@
 import psycopg
 import pytest
 
-from tests.upgrades.newer import EXPANDS, FIRST, NEWER, NEWEST, empty_installation, empty_url, installation
+from tests.upgrades.newer import (
+    EXPANDS,
+    FIRST,
+    NEWER,
+    NEWEST,
+    empty_installation,
+    empty_url,
+    installation,
+    version_with,
+)
 from tests.waiting import PATIENCE, eventually
 
 __all__ = ["empty_installation", "empty_url", "installation"]
@@ -26,6 +35,15 @@ class Migration(migrations.Migration):
     atomic = False
     dependencies = [("audit", "0001_audit_entry")]
     operations = [BuildIndex("auditentry", models.Index(fields=["verb"], name="by_more"))]
+"""
+LOOKS_OFTEN = """
+import sys
+import django
+django.setup()
+from jobs.worker import upgrades
+upgrades.LOOK_EVERY_SECONDS = 0.2
+from backupsched.command_line import main
+sys.exit(main())
 """
 NEEDS = "SELECT obj_description('django_migrations'::regclass, 'pg_class')"
 
@@ -136,3 +154,37 @@ def test_two_do_not_migrate_at_once(installation):
         code, said = installation.end_of("migrate", "--lock-timeout", "0.2s", migrations=NEWER)
     assert (code, said.count("\n")) == (1, 1)
     assert said.startswith("Error: another `manage.py migrate` works on this database: wait until it has ended")
+
+
+def started_pages_and_tasks(installation, name):
+    """`web` and `qcluster` of the version before, at work, and the folder of its migrations of the audit."""
+    older = version_with({"0001_audit_entry": FIRST}, installation.directory / name)
+    first = len(installation.started)
+    both = [
+        installation.run("-W", "ignore", "-c", LOOKS_OFTEN, *each, DATABASE_URL=installation.url, **older)
+        for each in PROCESSES[1:]
+    ]
+    for number, (each, line) in enumerate(zip(both, ("http://", " running."), strict=True), first):
+        eventually(lambda n=number, e=each, line=line: line in installation.log(n) or e.poll() is not None)
+    return both, installation.directory / name / "version1" / "migrations"
+
+
+def test_pages_and_periodic_tasks_continue_on_expanded_tables_and_end_once_they_are_outdated(installation):
+    both, folder = started_pages_and_tasks(installation, "host upgraded last")
+    assert installation.end_of("migrate", migrations=NEWER)[0] == 0
+    for number, process in enumerate(("this web process", "this qcluster")):
+        ahead = f"audit 0002_more; {process} continues"
+        eventually(lambda n=number, ahead=ahead: ahead in installation.log(n) or both[n].poll() is not None)
+        assert ahead in installation.log(number)
+    (folder / "0002_more.py").write_text("from jobs.online import WhatOnlyTheNewVersionHas")
+    assert [each.wait(PATIENCE) for each in both] == [2, 2]
+
+    first = len(installation.started)
+    both, _ = started_pages_and_tasks(installation, "tables contracted")
+    assert installation.end_of("migrate", migrations=NEWEST)[0] == 0
+    assert [each.wait(PATIENCE) for each in both] == [2, 2]
+    for number, found in enumerate(("another version was installed on this host", "the database was migrated")):
+        for process, log in zip(("web process", "qcluster"), (number * first, number * first + 1), strict=True):
+            said = installation.log(log)
+            assert said.count(f"{found} after this {process} started") == 1
+            assert said.endswith("started. What to do: start the newer version here.\n")

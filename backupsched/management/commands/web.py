@@ -1,7 +1,11 @@
 import errno
+import logging
+import os
 import signal
 import sys
+import time
 from argparse import ArgumentParser
+from threading import Event, Thread
 from typing import Any
 
 import waitress
@@ -15,7 +19,10 @@ from declarations.surfaces.patience import PAGE_SECONDS
 from jobs import conf
 from jobs.conf import PROGRAM
 from jobs.management.commands.worker import is_migrated
+from jobs.worker import upgrades
 from operations.ports import free_port, listener_on
+
+log = logging.getLogger(__name__)
 
 CONNECTIONS = 1000
 """A slow one costs a socket and no thread: whole requests are read before one of the threads is spent."""
@@ -43,7 +50,8 @@ class Command(BaseCommand):
         check_port(options["listen"])
         if "EMBEDDED_IN" in settings.DATABASES["default"]:
             installed_bin()  # else each page would fail
-        _refuse_other_tables()
+        watch, is_outdated = upgrades.UpgradeWatch("this web process"), Event()
+        _refuse_other_tables(watch)
         limit_lock_waits()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
@@ -61,13 +69,26 @@ class Command(BaseCommand):
         except (OSError, ValueError) as error:
             raise CommandError(cannot_listen(options["listen"], error), returncode=2) from error
         self.stdout.write(f"http://{options['listen']}/")
+        Thread(target=_end_when_outdated, args=(watch, is_outdated), name="upgrades", daemon=True).start()
         server.run()
+        if is_outdated.is_set():
+            raise CommandError(upgrades.OUTDATED, returncode=2)
 
 
-def _refuse_other_tables() -> None:
+def _end_when_outdated(watch: upgrades.UpgradeWatch, is_outdated: Event) -> None:
+    """Look for upgrades until one makes this process outdated, then end it as SIGTERM does."""
+    while not (found := watch.look()):
+        time.sleep(upgrades.LOOK_EVERY_SECONDS)
+    log.warning("%s after this web process started: it ends", found)
+    is_outdated.set()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _refuse_other_tables(watch: upgrades.UpgradeWatch) -> None:
     """Raises: CommandError for tables that this version cannot use. Of a database that is away the pages tell."""
     try:
         is_migrated()
+        watch.begin()
     except Error:
         return
     finally:

@@ -12,10 +12,9 @@ from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
 from jobs.schema_check import differences
 from jobs.worker.process import WorkerProcess
+from jobs.worker.upgrades import OUTDATED
 
 log = logging.getLogger(__name__)
-
-OUTDATED = "the database or this host was upgraded after this worker started. What to do: start the newer version here."
 
 
 class Command(BaseCommand):

@@ -1,10 +1,11 @@
 """The command of django-q2, which ends with a traceback if the database is away: this one waits for it, as workers do.
 
-It also ends when its whole process group is asked to, as systemd and a terminal do.
+It also ends when its whole process group is asked to, as systemd and a terminal do, and when it is outdated.
 """
 
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import time
@@ -24,8 +25,10 @@ from declarations.surfaces.commands.base import unanswered
 from external.formatting import first_line, moment
 from jobs.database_errors import is_away
 from jobs.management.commands.worker import is_migrated
-from jobs.worker import outage
+from jobs.worker import outage, upgrades
 from operations.task_installation import install
+
+log = logging.getLogger(__name__)
 
 TRY_AGAIN_AFTER_SECONDS = 2.0
 LOGGED_EVERY_SECONDS = 60.0
@@ -58,6 +61,8 @@ class Command(ClusterCommand):  # type: ignore[misc]
             raise CommandError("--dry-run and --json are of `qcluster install`", returncode=2)
         while not _answers():
             time.sleep(TRY_AGAIN_AFTER_SECONDS)
+        watch = upgrades.UpgradeWatch("this qcluster")
+        watch.look()
         connections.close_all()  # its processes are forked
         logging.getLogger("django-q").addFilter(InOneLine())
         cluster.Sentinel = ClusterGuard
@@ -65,6 +70,7 @@ class Command(ClusterCommand):  # type: ignore[misc]
             super().handle(*args, **options)
         except RuntimeError as error:
             raise CommandError(f"{error}; its log above says why", returncode=1) from error
+        _run_until_outdated(watch)
 
     def _install(self, options: dict[str, Any]) -> None:
         try:
@@ -93,6 +99,20 @@ class ClusterGuard(cluster.Sentinel):  # type: ignore[misc]
         # the forked processes end by this signal: so a task that takes too long is ended
         os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
         super().start()
+
+
+def _run_until_outdated(watch: upgrades.UpgradeWatch) -> None:
+    """Wait for the end of the cluster's guard, and stop the cluster when this process is outdated.
+
+    Raises: CommandError then, once the tasks that run have ended.
+    """
+    for guard in multiprocessing.active_children():
+        while guard.is_alive():
+            guard.join(upgrades.LOOK_EVERY_SECONDS)
+            if guard.is_alive() and (found := watch.look()):
+                log.warning("%s after this qcluster started: it ends once what runs has ended", found)
+                signal.raise_signal(signal.SIGTERM)  # the cluster's handler returns once it has stopped
+                raise CommandError(upgrades.OUTDATED, returncode=2)
 
 
 def _answers() -> bool:
