@@ -14,7 +14,15 @@ from unfold.decorators import display
 
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention_decisions
-from declarations.surfaces.admin.base import OfManyRows, PagedByIds, ReadOnlyAdmin, column, moment
+from declarations.surfaces.admin.base import (
+    OfManyRows,
+    PagedByIds,
+    ReadOnlyAdmin,
+    SingleSearchAdmin,
+    TablePaginator,
+    column,
+    moment,
+)
 from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.admin.row_history import ModelAdmin
 from declarations.surfaces.admin.tables import table
@@ -142,7 +150,7 @@ class BackupAdmin(PagedByIds, OfManyRows, ReadOnlyAdmin):
 
 
 @admin.register(Assignment)
-class AssignmentAdmin(AsksFirst[Verb], PagedByIds, ReadOnlyAdmin):
+class AssignmentAdmin(AsksFirst[Verb], SingleSearchAdmin, PagedByIds, ReadOnlyAdmin):
     """Sources under their policies: the facts on which the next decision about each depends. Edited with the source."""
 
     when_empty = "An assignment is a source under a policy; it is made on the page of the source."
@@ -166,6 +174,8 @@ class AssignmentAdmin(AsksFirst[Verb], PagedByIds, ReadOnlyAdmin):
     )  # fmt: skip
     search_fields = ("source__name",)
     list_select_related = ("source", "policy__schedule")
+    paginator = TablePaginator
+    show_full_result_count = False  # it would be counted twice
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
         return with_assignment_status(super().get_queryset(request), timezone.now())

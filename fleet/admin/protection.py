@@ -135,8 +135,12 @@ class ErrorFilter(LinkedFilter):
         return queryset.filter(failing_alike(error)) if (error := self.value()) else queryset
 
 
+MOST_POLICIES = 200
+"""The most policies that are listed as a filter. If there are more, one is chosen from the list of policies."""
+
+
 class PolicyFilter(admin.SimpleListFilter):
-    """A filter by policy, all names in one query."""
+    """A filter by policy; the chosen one is always listed, however many policies there are."""
 
     title = "policy"
     parameter_name = "policy"
@@ -145,7 +149,11 @@ class PolicyFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         names = Policy.objects.order_by("schedule__name").values_list("pk", "schedule__name")
-        return [(str(pk), name) for pk, name in names]
+        found = {str(pk): name for pk, name in names[:MOST_POLICIES]}
+        chosen = request.GET.get(str(self.parameter_name), "")
+        if chosen.isdecimal() and chosen not in found:
+            found |= {str(pk): name for pk, name in names.filter(pk=int(chosen))}
+        return list(found.items())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()

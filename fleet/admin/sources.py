@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ORDER_VAR
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.forms import BaseInlineFormSet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -21,6 +21,7 @@ from unfold.views import ChangeList
 from declarations.surfaces.admin.base import (
     SMALL_TEXT_AREAS,
     ByIds,
+    SingleSearchAdmin,
     column,
     link,
     moment,
@@ -42,7 +43,7 @@ from fleet.status.ordering import FEW, worst_first
 from operations.admin.decisions import log_url
 from sources import planning
 from sources.domain.status import COLOURS, ProtectionStatus
-from sources.models import Assignment, Source
+from sources.models import Assignment, Policy, Source
 
 MORNING = time(9, tzinfo=UTC)
 
@@ -88,6 +89,12 @@ class AssignmentInline(TabularInline):
     def get_extra(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
         """Ask for the policy of a new source: without one it is never backed up."""
         return 0 if obj else 1
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """The policy, with its schedule, which has its name."""
+        return super().formfield_for_foreignkey(
+            db_field, request, **({"queryset": Policy.objects.select_related("schedule")} | kwargs)
+        )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
         related = super().get_queryset(request).select_related("policy__schedule", "source")
@@ -141,7 +148,7 @@ class WorstFirstPage(ByIds):
 
 
 @admin.register(Source)
-class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind):
+class SourceAdmin(SourcePage, SingleSearchAdmin, RemovesInBackground, BrowsesBackups, Agents, SettingsByKind):
     """Every source, whether it is protected, and its next attempt."""
 
     when_empty = "A source is a thing to protect: a laptop, server, share, bucket, folder or database."
@@ -179,7 +186,8 @@ class SourceAdmin(SourcePage, RemovesInBackground, BrowsesBackups, Agents, Setti
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
         sources = super().get_queryset(request).with_protection()
-        return with_status(sources, timezone.now()).prefetch_related("assignments__policy__schedule")
+        under = Prefetch("assignments", Assignment.objects.select_related("policy__schedule"))
+        return with_status(sources, timezone.now()).prefetch_related(under)
 
     @admin.display(description="policies")
     def policies(self, source: Source) -> str:

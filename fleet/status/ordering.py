@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import QuerySet
 
@@ -110,7 +111,10 @@ def worst_first(
     the worst first, and then by name or as given by `order`. `few`: True if they are known to be FEW or less.
     """
     by_success, wanted = order == OLDEST_SUCCESS_FIRST, MOST if most is None else int(most)
-    ids, values = _named(*sources.order_by().values("pk").query.sql_with_params())
+    try:
+        ids, values = _named(*sources.order_by().values("pk").query.sql_with_params())
+    except EmptyResultSet:  # without asking the database
+        return {}
     values["now"] = now
     parts = {
         "ids": ids, "order": order, "first": int(first), "most": wanted, "end": int(first) + wanted,

@@ -50,7 +50,7 @@ class PausedQueueAdmin(ReadOnlyAdmin):
             "title": "Queues",
             "opts": self.model._meta,
             "cl": self.get_changelist_instance(request),
-            "content": _page(request, summary()),
+            "content": _page(request, summary(ended=False)),
         }
         return TemplateResponse(request, "admin/base_site.html", context)
 

@@ -1,7 +1,6 @@
 """Rows that machines write: backlog records with their attempts, events among them."""
 
 import json
-from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +15,7 @@ from unfold.admin import TabularInline
 from declarations.surfaces.admin.base import (
     MOST_LISTED,
     CompletingAdmin,
-    FirstPages,
+    IdPaginator,
     OfManyRows,
     ReadOnlyAdmin,
     ReadOnlyRows,
@@ -112,17 +111,6 @@ def _sent(record: BacklogRecord) -> SafeString:
     return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', written)
 
 
-class PagesOfRecords(FirstPages):
-    """Delivered events lie behind all that was there before them: they are counted in the order of the list."""
-
-    @cached_property
-    def count(self) -> int:
-        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
-        if "answer_code" not in rows.query.annotations:
-            return int(super().count)
-        return rows.values("pk")[:MOST_LISTED].count()
-
-
 @admin.register(BacklogRecord)
 class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyRows, ReadOnlyAdmin):
     """The backlog. The page of a record lists its attempts; that of an event also shows its payload and the answer."""
@@ -130,7 +118,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     when_empty = (
         "Each unit of work is listed here: what waits, what is ready, what runs, and for a while what has ended."
     )
-    paginator = PagesOfRecords
+    paginator = IdPaginator
     adds = "delivery"
     list_display = (
         "__str__", "shown_status", "queue", "waiting_for", "due", "priority", "rank_day", "failures",

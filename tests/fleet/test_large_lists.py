@@ -12,14 +12,15 @@ from django.utils import timezone
 from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from declarations.surfaces.admin import base
 from fleet.status import common_errors
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Origin
 from jobs.states import Status, WaitingFor
 from operations.backlog import search, selection
 from operations.backlog.selection import filtered
 from schedules.models import Trigger
-from sources.models import Backup, Restore
+from sources.models import Backup, Policy, Restore
 from sources.planning import KIND, subject_of
 from tests.factories import make_record
+from tests.schedules.event_records import delivered, make_event_schedule
 from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
@@ -102,11 +103,88 @@ def test_what_a_list_is_filtered_by_is_looked_up_once_for_its_count_and_its_page
     assert len([sql for sql in whole if "error" in asked or "SELECT ids FROM few" not in sql]) == 1
 
 
-def test_delivered_events_are_counted_in_the_order_of_the_list(admin_client: Client) -> None:
+@pytest.mark.parametrize("asked", [{"answer": "2xx"}, {"events": "yes"}, {"kind": KIND}])
+def test_records_are_found_once_for_their_count_and_their_page(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, asked: dict[str, str]
+) -> None:
+    """In the order of the list: no index serves these filters, and what they find may be at one end of the table."""
+    schedule = make_event_schedule()
+    backups = [make_record(Status.SUCCEEDED, kind=KIND).pk for _ in range(3)]
+    events = [delivered(schedule, number).pk for number in (1, 2, 3)]
+    expected = sorted(backups if KIND in asked.values() else events, reverse=True)
+    for per_page, number, rows in ((50, 1, expected), (2, 1, expected[:2]), (2, 2, expected[2:])):
+        monkeypatch.setattr(admin.site._registry[BacklogRecord], "list_per_page", per_page)
+        with CaptureQueriesContext(connection) as sent:
+            page = admin_client.get(RECORDS, asked | {"p": str(number)}).context["cl"]
+        assert ([row.pk for row in page.result_list], page.result_count) == (rows, 3)
+        of_records = [each["sql"] for each in sent if '"jobs_backlogrecord"."kind"' in each["sql"]]
+        [search, *others] = [sql for sql in of_records if "ORDER BY" in sql]
+        assert search.endswith(" DESC LIMIT 10000")
+        assert all('"jobs_backlogrecord"."id" IN (' in sql for sql in others)
+        assert not [sql for sql in of_records if "COUNT(" in sql]
+
+
+def test_records_that_have_ended_are_listed_in_another_order(admin_client: Client) -> None:
+    ended = [make_record(Status.SUCCEEDED, finished_at=NOW - timedelta(hours=hours)).pk for hours in (1, 2)]
+    assert listed(admin_client, RECORDS, status="succeeded") == ended
+
+
+def policy_named(name: str) -> Policy:
+    policy = make_policy()
+    Origin.objects.filter(pk=policy.schedule_id).update(name=name)
+    return policy
+
+
+def test_sources_of_policies_are_counted_for_the_rows_of_the_page_alone(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin.site._registry[Policy], "list_per_page", 2)
+    for number in range(3):
+        policy = policy_named(f"policy {number}")
+        for _ in range(number):
+            make_assignment(policy)
     with CaptureQueriesContext(connection) as sent:
-        admin_client.get(RECORDS, {"answer": "2xx"})
-    [count] = [each["sql"] for each in sent if "COUNT(*)" in each["sql"] and "jobs_attempt" in each["sql"]]
-    assert "DESC LIMIT 10000) subquery" in count
+        page = admin_client.get("/admin/sources/policy/").context["cl"]
+    assert [(str(row), row.sources) for row in page.result_list] == [("policy 0", 0), ("policy 1", 1)]
+    [counted] = [each["sql"] for each in sent if "COUNT(" in each["sql"] and "sources_assignment" in each["sql"]]
+    assert '"sources_policy"."id" IN (' in counted
+
+
+def test_assignments_are_counted_without_what_their_status_is_read_from(admin_client: Client) -> None:
+    make_assignment(), make_assignment()
+    with CaptureQueriesContext(connection) as sent:
+        assert admin_client.get("/admin/sources/assignment/").context["cl"].result_count == 2
+    [counted] = [each["sql"] for each in sent if "COUNT(" in each["sql"]]
+    assert counted.endswith('FROM "sources_assignment"')
+
+
+def test_of_many_policies_the_first_are_listed_as_a_filter_and_the_chosen_one(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.admin.protection.MOST_POLICIES", 1)
+    first, last = (make_assignment(policy_named(name)) for name in ("daily", "weekly"))
+    for chosen, names in (("", ["daily"]), (str(last.policy_id), ["daily", "weekly"]), ("9" * 20, ["daily"])):
+        page = admin_client.get(SOURCES, {"policy": chosen} if chosen else {}).context["cl"]
+        [policies] = [each for each in page.filter_specs if each.title == "policy"]
+        assert [name for _, name in policies.lookup_choices] == names
+    assert listed(admin_client, SOURCES, policy=str(last.policy_id)) == [last.source_id]
+    assert f"?policy={first.policy_id}" in admin_client.get("/admin/sources/policy/").content.decode()
+
+
+@pytest.mark.parametrize("path", [SOURCES, "/admin/sources/assignment/"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_search_that_no_index_serves_is_done_once_for_few_rows(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, path: str, many: bool
+) -> None:
+    monkeypatch.setattr(base, "MOST_FOUND", 1 if many else 2)
+    rows = [make_assignment(make_policy(), make_source(name=name)) for name in ("Laptop of Anna", "laptop", "desktop")]
+    with CaptureQueriesContext(connection) as sent:
+        found = listed(admin_client, path, q="LAPTOP")
+    assert sorted(found) == [row.source_id if path == SOURCES else row.pk for row in rows[:2]]
+    searches = [each["sql"] for each in sent if "LIKE UPPER('%LAPTOP%')" in each["sql"]]
+    assert (len(searches) == 1) is not many
+    assert len(listed(admin_client, path, q="anna laptop")) == 1
+    assert listed(admin_client, path, q="nothing like it") == []
 
 
 def test_a_dead_letter_is_looked_for_only_where_nothing_is_unfinished() -> None:

@@ -61,6 +61,45 @@ class FirstPages(Paginator):  # type: ignore[type-arg]
         return rows.order_by().values("pk")[:MOST_LISTED].count()
 
 
+class TablePaginator(Paginator):  # type: ignore[type-arg]
+    """Pages of rows that are counted without the tables that their columns are read from, unless a filter asks them."""
+
+    @cached_property
+    def count(self) -> int:
+        rows: models.QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        return rows.count() if rows.query.where else rows.model._default_manager.count()
+
+
+class IdPaginator(FirstPages):
+    """The same, of rows that are found once for their count and for their page if the list has the order of their ids:
+    by a filter that no index serves, each search reads all that is in front of them. Counted in no order, the table is
+    read from its other end, or from where another scan of it is.
+    """
+
+    object_list: models.QuerySet[Any]
+
+    @cached_property
+    def ids(self) -> list[int] | None:
+        """The ids in the order of the list; None if it has another order."""
+        if set(self.object_list.query.order_by) not in ({"pk"}, {"-pk"}):
+            return None
+        return list(self.object_list.values_list("pk", flat=True)[:MOST_LISTED])
+
+    @cached_property
+    def count(self) -> int:
+        return int(super().count) if self.ids is None else len(self.ids)
+
+    def rows(self, first: int) -> models.QuerySet[Any]:
+        """The rows of the page that begins with the row of that number, counted from 0."""
+        last = first + self.per_page
+        rows = self.object_list
+        return rows[first:last] if self.ids is None else rows.filter(pk__in=self.ids[first:last])
+
+    def page(self, number: int | str) -> Any:
+        number = self.validate_number(number)
+        return self._get_page(self.rows((number - 1) * self.per_page), number, self)  # type: ignore[attr-defined]
+
+
 class WholePage(ChangeList):
     """A page whose rows its admin completes together (`complete`): one query for all of them."""
 
@@ -68,6 +107,8 @@ class WholePage(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
+        if isinstance(self.paginator, IdPaginator) and not self.multi_page:
+            self.result_list = self.paginator.rows(0)
         self.result_list = list(self.result_list)
         self.model_admin.complete(self.result_list)
 
@@ -94,6 +135,24 @@ class PagedByIds(ModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return ByIds
+
+
+MOST_FOUND = 1000
+"""Rows of a search that are then known by their ids."""
+
+
+class SingleSearchAdmin(ModelAdmin):
+    """A model admin whose search no index serves, so that it looks at each row: it does so once for the count and the
+    page, if it finds few. Of many the first ones are met soon."""
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
+    ) -> tuple[models.QuerySet[Any], bool]:
+        found, may_repeat = super().get_search_results(request, queryset, search_term)
+        if not search_term.strip():
+            return found, may_repeat
+        ids = set(found.order_by().values_list("pk", flat=True)[: MOST_FOUND + 1])
+        return (found, may_repeat) if len(ids) > MOST_FOUND else (queryset.filter(pk__in=ids), False)
 
 
 class OfManyRows(ModelAdmin):
