@@ -1,16 +1,16 @@
 """The reasons why a source is not backed up now, and what it waited for in the last thirty days, on its page."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from external.durations import span
 from external.formatting import moment
 from fleet.explaining import explain_source
 from fleet.explaining.history import history_of, totals
+from fleet.explaining.known import KnownSource
 from fleet.explaining.timeline import Stretch
 from operations.backlog.reason import WHAT, Code
-from sources.models import Assignment, Source
 
 SHOWN_DAYS = 30
 WIDTH = 900
@@ -35,12 +35,14 @@ class Mark(NamedTuple):
     title: str
 
 
-def of_page(source: Source, assignments: Sequence[Assignment], now: datetime) -> dict[str, Any]:
+def of_page(known: KnownSource) -> dict[str, Any]:
     """Context for the template: the reasons under each policy, and one strip for each assignment."""
-    since = now - timedelta(days=SHOWN_DAYS)
-    strips = [(str(each.policy), history_of(each, since, now)) for each in assignments[:MOST_STRIPS]]
+    now, since = known.now, known.now - timedelta(days=SHOWN_DAYS)
+    shown = known.assignments[:MOST_STRIPS]
+    strips = [(str(each.policy), history_of(each, since, now, known.idle)) for each in shown]
+    explained = explain_source(known.source, now, known=known)
     return {
-        "explained": [(each.policy, each.record, each.explanation.reasons) for each in explain_source(source, now)],
+        "explained": [(each.policy, each.record, each.explanation.reasons) for each in explained],
         "strips": [
             {"policy": policy, "marks": _marks(found), "totals": _in_words(found), "since": found[0].begins}
             for policy, found in strips

@@ -30,11 +30,11 @@ from fleet import source_edits
 from fleet.admin import reasons_page
 from fleet.admin.protection import mends, of_a_source, table_of_copies
 from fleet.admin.source_form import TRIED
+from fleet.explaining.known import KnownSource
 from fleet.status import reasons_of
 from jobs import breakers
-from jobs.models import BacklogRecord
-from jobs.states import Status
-from operations.hold import held
+from jobs.states import UNFINISHED, Status
+from operations.hold import sentence
 from operations.limits import TooMany
 from sources import planning
 from sources.domain import days
@@ -144,16 +144,18 @@ class SourcePage(AsksFirst[Verb], ModelAdmin):
 
 def facts_of(source: Source, now: datetime) -> dict[str, Any]:
     """The context of the template for the section above the settings."""
-    assignments = list(source.assignments.select_related("source", "policy__schedule"))
+    known = KnownSource(source, now)
+    assignments = known.assignments
     related = Backup.objects.filter(assignment__in=assignments).select_related("assignment__policy__schedule")
     backups = list(related[:DRAWN_BACKUPS])
     policies = Policy.objects.select_related("schedule").order_by("schedule__name")
     status: Any = source.status  # type: ignore[attr-defined]
     return {
-        "status": status, "colour": COLOURS[status], "reason": reasons_of([source], now)[source.pk],
-        "next_attempt": _next_attempt(assignments, now),
-        **_days(assignments, now),
-        **reasons_page.of_page(source, assignments, now),
+        "hold_sentence": sentence(on_hold) if (on_hold := known.around.on_hold) else "",
+        "status": status, "colour": COLOURS[status], "reason": reasons_of([source], now, known.around)[source.pk],
+        "next_attempt": _next_attempt(known),
+        **_days(known),
+        **reasons_page.of_page(known),
         "curves": [
             _curve("size", [each.size for each in backups], filesizeformat),
             _curve("duration", [(each.ended_at - each.started_at).total_seconds() for each in backups], span),
@@ -168,15 +170,14 @@ def facts_of(source: Source, now: datetime) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _next_attempt(assignments: Sequence[Assignment], now: datetime) -> tuple[str, datetime | None]:
+def _next_attempt(known: KnownSource) -> tuple[str, datetime | None]:
     """The next attempt as text, and its instant if one is known."""
+    assignments, now = known.assignments, known.now
     if any(each.source.paused_at or each.source.retired_at for each in assignments):
         return "none is planned", None
-    if held():
+    if known.around.on_hold:
         return "none while everything is on hold", None
-    subjects = [planning.subject_of(each.pk) for each in assignments]
-    found = BacklogRecord.objects.filter(kind=planning.KIND, subject__in=subjects).select_related("breaker")
-    records = list(found.unfinished())
+    records = [record for record in known.records.values() if record.status in UNFINISHED]
     for record in records:
         if record.status == Status.RUNNING and record.started_at:
             queue = "its backup" if record.queue == planning.BACKUPS else "the question whether it is there"
@@ -201,14 +202,15 @@ def _next_period(assignment: Assignment, now: datetime) -> datetime | None:
         return None
 
 
-def _days(assignments: Sequence[Assignment], now: datetime) -> dict[str, Any]:
+def _days(known: KnownSource) -> dict[str, Any]:
     """`days`: for each its date, the class and sign of its outcome, and the outcome as text; and the number of days
     with each outcome. Empty without a policy.
     """
+    assignments, now = known.assignments, known.now
     if not assignments:
         return {}
     dates = ledger.span_of_days(ledger.latest_date(assignments, now))[-SHOWN_DAYS:]
-    judged = ledger.days_of(assignments, dates, now)
+    judged = ledger.days_of(assignments, dates, now, known.idle)
     worst = [days.worst(of_day) for of_day in zip(*judged.values(), strict=True)]
     rows = [(f"{day}", *days.SIGNS.get(found, ("", "")), found.value) for day, found in zip(dates, worst, strict=True)]
     numbers = Counter(worst)

@@ -2,12 +2,12 @@
 
 assignments.py  the reasons before and after those of the record: the source, the policy, the repository
 groups.py       all sources at once, by the first reason of each
+known.py        a source with all that explains it, each read once
 history.py      the reasons at a past instant, and how long each reason held
 when.py         when a backup is expected to start, and why there is no estimate
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,14 +16,14 @@ from declarations.unknown import no_such
 from external.formatting import moment
 from fleet.explaining.assignments import explain
 from fleet.explaining.history import explain_at
+from fleet.explaining.known import KnownSource, records_of
 from fleet.explaining.when import RNG, ExpectedStart, QueueSnapshot, snapshot
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations.backlog.reason import Code, Explanation, Reason
 from schedules.time_limits import LONGEST_SECONDS, GoOn, within
-from sources.availability import repository_breaker
 from sources.models import Assignment, Source
-from sources.planning.names import KIND, REMOVAL, subject_of, subject_of_source
+from sources.planning.names import REMOVAL, subject_of, subject_of_source
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,22 @@ class SourceExplanation:
 
 
 def explain_source(
-    source: Source, now: datetime, *, policy: str | None = None, at: datetime | None = None
+    source: Source,
+    now: datetime,
+    *,
+    policy: str | None = None,
+    at: datetime | None = None,
+    known: KnownSource | None = None,
 ) -> list[SourceExplanation]:
     """Explain a source, one entry for each policy by name; `policy`: that one alone; `at`: as it was then, not now.
+    `known`: the source as it was read already.
 
     Raises: ValueError for a policy that it is not under, and an instant for which no history is kept.
     """
     if at is None and (found := _removal(source)):
         return [SourceExplanation(None, Explanation(now, False, (found,)))]
-    related = Assignment.objects.filter(source=source).select_related(
-        "source", "policy__schedule", "policy__repository"
-    )
-    related = related.annotate(open_breaker=repository_breaker.OPEN_BREAKER).order_by("policy__schedule__name")
-    assignments = list(related)
+    known = known or KnownSource(source, now)
+    assignments = known.assignments
     if policy is not None:
         names = [str(each.policy) for each in assignments]
         assignments = [each for each in assignments if str(each.policy) == policy]
@@ -66,10 +69,10 @@ def explain_source(
         return [SourceExplanation(None, Explanation(now, False, (reason,)))]
     if at is not None:
         return [SourceExplanation(str(each.policy), explain_at(each, at, now)) for each in assignments]
-    records = _records(assignments)
+    under = ((each, known.records.get(_subject(each))) for each in assignments)
     return [
-        SourceExplanation(str(each.policy), explain(each, records.get(subject_of(each.pk)), now), _id_of(records, each))
-        for each in assignments
+        SourceExplanation(str(each.policy), explain(each, record, known.around), record.pk if record else None)
+        for each, record in under
     ]
 
 
@@ -77,7 +80,7 @@ def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> 
     """Policy → when its backup is expected to start, for each that the source is under; or why there is no estimate."""
     related = Assignment.objects.filter(source=source).select_related("policy__schedule")
     assignments = list(related.order_by("policy__schedule__name"))
-    records = _records(assignments)
+    records = records_of(assignments)
     seen, go_on = snapshot(now), within(LONGEST_SECONDS, "when it starts, so many wait")
     return [(str(each.policy), _expected(each, records.get(_subject(each)), seen, rng, go_on)) for each in assignments]
 
@@ -96,27 +99,11 @@ def _expected(
     return ExpectedStart(None, because=text)
 
 
-def _id_of(records: dict[str, BacklogRecord], assignment: Assignment) -> int | None:
-    record = records.get(subject_of(assignment.pk))
-    return record.pk if record else None
-
-
 def _removal(source: Source) -> Reason | None:
     of_source = BacklogRecord.objects.filter(kind=REMOVAL, subject=subject_of_source(source.pk)).unfinished().first()
     if of_source is None:
         return None
     return Reason(Code.REMOVED, f"it is being deleted, by record {of_source.pk}", facts={"record": of_source.pk})
-
-
-def _records(assignments: Sequence[Assignment]) -> dict[str, BacklogRecord]:
-    """Subject → its unfinished record; for one that fails and has none, the dead letter that it left."""
-    of_backups = BacklogRecord.objects.filter(kind=KIND).select_related("retry_policy", "origin", "leased_by")
-    found = {each.subject: each for each in of_backups.unfinished().filter(subject__in=map(_subject, assignments))}
-    for each in assignments:
-        if each.failures and _subject(each) not in found:
-            ended = of_backups.filter(subject=_subject(each), finished_at__isnull=False).order_by("-finished_at")
-            found |= {_subject(each): last for last in ended[:1]}
-    return found
 
 
 def _subject(assignment: Assignment) -> str:

@@ -18,6 +18,7 @@ from jobs.states import FINISHED, UNFINISHED, Status
 from operations import hold
 from operations.backlog import reasons
 from operations.backlog.reason import Code, Explanation, Reason
+from operations.backlog.surroundings import Surroundings
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning.names import BACKUPS
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
@@ -26,19 +27,19 @@ ENOUGH_ROOM = 1.1
 """The multiple of the room that a backup lacked with which it is tried without a warning."""
 
 
-def explain(assignment: Any, record: BacklogRecord | None, now: datetime) -> Explanation:
+def explain(assignment: Any, record: BacklogRecord | None, around: Surroundings) -> Explanation:
     """`assignment`: with its source, policy, schedule and repository, and its `open_breaker`. `record`: its unfinished
-    one, or the dead letter if it fails.
+    one, or the dead letter if it fails; one of the records of `around`.
     """
-    source, policy = assignment.source, assignment.policy
+    source, policy, now = assignment.source, assignment.policy, around.now
     found = [*_of_source(source), *_of_policy(policy)]
     runnable = False
     if record is not None and record.status in UNFINISHED:
-        of_record = reasons.explain(record, now)
+        of_record = reasons.explain(record, now, around)
         runnable = of_record.runnable
         found += map(_asked(source, record, now), of_record.reasons)
     else:
-        found += _of_what_is_not_there(assignment, record, now)
+        found += _of_what_is_not_there(assignment, record, around)
     known = {each.code for each in found}
     found += (each for each in _of_repository(assignment, now) if each.code not in known)
     return Explanation(now, runnable, tuple(found))
@@ -84,12 +85,12 @@ def _asked(source: Source, record: BacklogRecord, now: datetime) -> Any:
     return add
 
 
-def _of_what_is_not_there(assignment: Assignment, last: BacklogRecord | None, now: datetime) -> Iterator[Reason]:
+def _of_what_is_not_there(assignment: Assignment, last: BacklogRecord | None, around: Surroundings) -> Iterator[Reason]:
     """Reasons of an assignment without a record on the backlog: it is not due, or has not been put there. `last`: a
     record that ended.
     """
-    policy, due_at = assignment.policy, assignment.next_backup_at
-    if held := hold.held():
+    policy, due_at, now = assignment.policy, assignment.next_backup_at, around.now
+    if held := around.on_hold:
         yield Reason(Code.ON_HOLD, hold.sentence(held), facts={"since": held.since, "by": held.by})
     if due_at is not None and due_at > now:
         text = f"its next backup is due at {moment(due_at)} UTC, in {span((due_at - now).total_seconds())}"
@@ -97,7 +98,7 @@ def _of_what_is_not_there(assignment: Assignment, last: BacklogRecord | None, no
             text = f"{text}; its last one began at {moment(assignment.last_backup_at)} UTC"
         yield Reason(Code.NOT_DUE, text, due_at, {"last_backup_at": assignment.last_backup_at})
     elif last is not None and last.status in FINISHED and last.status == Status.FAILED:
-        yield from reasons.explain(last, now).reasons
+        yield from reasons.explain(last, now, around).reasons
     elif not (assignment.source.retired_at or assignment.source.paused_at) and policy.schedule.enabled:
         yield Reason(Code.NOT_PLANNED, "it is due, and is put on the backlog within a minute", now)
     if not policy.problem:

@@ -5,7 +5,7 @@ The window is that of today: its value before an edit is in the audit.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -83,12 +83,15 @@ def totals(found: Iterable[Stretch]) -> dict[Code, float]:
     return dict(sorted(seconds.items(), key=lambda each: -each[1]))
 
 
-def history_of(assignment: Assignment, since: datetime, now: datetime) -> list[Stretch]:
+def history_of(
+    assignment: Assignment, since: datetime, now: datetime, known: Mapping[int, Sequence[ledger.Idle]] | None = None
+) -> list[Stretch]:
     """Its stretches from `since` (not before the history is kept) to `now`. Needs its source and its
-    policy's schedule.
+    policy's schedule. `known`: the idle times of assignments, if they were looked up already.
     """
     since = max(since, kept_since(assignment, now))
-    idle = [(IDLE[each.why], Span(each.since, each.until)) for each in ledger.idle_of([assignment])[assignment.pk]]
+    times = (ledger.idle_of([assignment]) if known is None else known)[assignment.pk]
+    idle = [(IDLE[each.why], Span(each.since, each.until)) for each in times]
     if assignment.source.retired_at:
         idle.append((Code.RETIRED, Span(assignment.source.retired_at, None)))
     return stretches(_lives(assignment, since, now), _closed(assignment, since, now), idle, since, now)
@@ -117,10 +120,7 @@ def _lives(assignment: Assignment, since: datetime, now: datetime) -> list[Life]
         "waiting_for",
         "run_after",
     )
-    rows = [
-        *records.filter(finished_at__gte=since).values_list(*names),
-        *records.filter(status__in=UNFINISHED).values_list(*names),
-    ]
+    rows = list(records.filter(Q(finished_at__gte=since) | Q(status__in=UNFINISHED)).values_list(*names))
     attempts = _attempts(assignment, [row[0] for row in rows], since)
     lives = []
     for pk, begins, ends, status, trigger_at, started_at, queue, waiting_for, run_after in rows:

@@ -202,8 +202,9 @@ def in_need(now: datetime, known: FleetSummary | None = None) -> list[str]:
     return [f"{wrong}. {do}."] if wrong else []
 
 
-def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
+def reasons_of(sources: Collection[Source], now: datetime, around: Surroundings | None = None) -> dict[int, str]:
     """Source → a sentence with the reasons why it is not protected or does not run now, and when it is tried next.
+    `around`: the surroundings of their records, if they were looked up already.
 
     A number of statements that does not grow with the sources.
     """
@@ -211,8 +212,8 @@ def reasons_of(sources: Collection[Source], now: datetime) -> dict[int, str]:
         "source", "policy__schedule", "policy__repository", "policy__copy_to", "check_round"
     )
     found = list(with_assignment_status(related.filter(source__in=sources), now).order_by("policy__schedule__name"))
-    records = _records_of(found) | _removals_of(sources)
-    around = Surroundings(list(records.values()), now)
+    records = _records_of(found, around.records if around else None) | _removals_of(sources)
+    around = around or Surroundings(list(records.values()), now)
     wrong = assignment_findings.of([each.pk for each in found], now)
     of_source: dict[int, list[Any]] = {source.pk: [] for source in sources}
     for assignment in found:
@@ -227,11 +228,17 @@ def _removals_of(sources: Collection[Source]) -> dict[str, BacklogRecord]:
     return {each.subject: each for each in found}
 
 
-def _records_of(assignments: Collection[Any]) -> dict[str, BacklogRecord]:
-    """Subject → its unfinished record, or, if it fails and has none, the dead letter that it left."""
+def _records_of(
+    assignments: Collection[Any], known: Collection[BacklogRecord] | None = None
+) -> dict[str, BacklogRecord]:
+    """Subject → its unfinished record, or, if it fails and has none, the dead letter that it left. `known`: all
+    unfinished ones, and others.
+    """
     subjects = {subject_of(assignment.pk) for assignment in assignments}
     of_backups = BacklogRecord.objects.filter(kind=KIND).select_related("retry_policy").defer("payload")
-    found = {each.subject: each for each in of_backups.unfinished().filter(subject__in=subjects)}
+    if known is None:
+        known = of_backups.unfinished().filter(subject__in=subjects)
+    found = {each.subject: each for each in known if each.status in states.UNFINISHED}
     failing = {subject_of(each.pk) for each in assignments if each.failures} - set(found)
     gave_up = of_backups.filter(status=states.Status.FAILED, finished_at__isnull=False, subject__in=failing)
     dead = gave_up.order_by("finished_at") if failing else []

@@ -27,9 +27,11 @@ from operations.backlog.reason import REFUSED_BY_CLAIM, Code, Explanation, Reaso
 from operations.backlog.surroundings import Surroundings, expected_end, title_of
 
 
-def explain(record: BacklogRecord, now: datetime) -> Explanation:
-    """Every reason for which it does not run at `now` (aware), the present."""
-    around = Surroundings([record], now)
+def explain(record: BacklogRecord, now: datetime, around: Surroundings | None = None) -> Explanation:
+    """Every reason for which it does not run at `now` (aware), the present. `around`: its surroundings then, if others
+    are asked about with it.
+    """
+    around = around or Surroundings([record], now)
     found = hindrances(record, around)
     match record.status:
         case Status.READY:

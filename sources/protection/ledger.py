@@ -6,7 +6,7 @@ all days from the first to the last; a success counts for the day on which it be
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
@@ -91,14 +91,19 @@ def latest_date(assignments: Sequence[Assignment], now: datetime) -> date:
     return max((now.astimezone(zone).date() for zone in zones), default=now.date())
 
 
-def days_of(assignments: Sequence[Assignment], dates: Sequence[date], now: datetime) -> dict[int, list[Day]]:
-    """Assignment id → the outcomes of `dates` (consecutive), in three statements.
+def days_of(
+    assignments: Sequence[Assignment],
+    dates: Sequence[date],
+    now: datetime,
+    idle: Mapping[int, Sequence[Idle]] | None = None,
+) -> dict[int, list[Day]]:
+    """Assignment id → the outcomes of `dates` (consecutive), in three statements, one if their `idle` times are known.
 
     Needs their `source` and `policy__schedule`. If a policy cannot be read, nothing was due.
     """
     by_policy = {each.policy_id: stretches_of(each, dates[0], dates[-1]) for each in assignments}
     found = _found(assignments, by_policy, now)
-    pauses = idle_of(assignments)
+    pauses = idle_of(assignments) if idle is None else idle
     judged = {}
     for each in assignments:
         stretches = by_policy[each.policy_id]

@@ -218,7 +218,7 @@ class TestSourcePage:
         assignment = Assignment.objects.get(source__name="due")
         for number in range(1, 11):
             add_backup(assignment, number)
-        with django_assert_max_num_queries(48):
+        with django_assert_max_num_queries(34):
             admin_client.get(f"{SOURCES}{assignment.source_id}/change/")
 
 
