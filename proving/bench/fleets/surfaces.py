@@ -95,8 +95,8 @@ def asked() -> Iterator[tuple[str, str]]:
     for query in ("status=failing", "status=absent", "ordering=-checked_in_at"):
         yield f"API /sources ?{query}", f"/api/sources?{query}"
     yield "API /sources ?policy=the last", f"/api/sources?policy={policy}"
-    yield "API /records ?answer=5xx", "/api/records?answer=5xx"
-    yield "API /records ?error=reset", "/api/records?error=reset"
+    for query in ("answer=5xx", "answer=2xx", "answer=2xx&ordering=id", "error=reset"):
+        yield f"API /records ?{query}", f"/api/records?{query}"
     yield "API /backups ?source", f"/api/backups?source={source}"
 
 
