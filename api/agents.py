@@ -96,7 +96,7 @@ def _within_limit(source: Source, named: list[str]) -> tuple[str, ...]:
     return tuple(address for address in named if address not in beyond)
 
 
-@router.get("/agent/status", response=StatusAnswer, operation_id="get_agent_status", summary="How the source stands")
+@router.get("/agent/status", response=StatusAnswer, operation_id="get_agent_status", summary="The status of the source")
 def status(request: HttpRequest) -> dict[str, Any]:
     """The answer of a check-in, without its effects."""
     agent = agent_of(request)

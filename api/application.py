@@ -64,7 +64,7 @@ def known_parameters_only(view: Callable[..., Any]) -> Callable[..., Any]:
     def strict_view(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         if unknown := sorted({shown(name) for name in request.GET if name not in known}):
             hint = f"there are {', '.join(sorted(known))}" if known else "it has none"
-            raise not_valid([(name, "is no parameter of this operation") for name in unknown[:MOST_ERRORS]], hint)
+            raise not_valid([(name, "is not a parameter of this operation") for name in unknown[:MOST_ERRORS]], hint)
         if repeated := sorted(name for name, values in request.GET.lists() if len(values) > 1):
             raise not_valid([(name, "is sent more than once") for name in repeated], "ask once for each value")
         return view(request, *args, **kwargs)

@@ -81,16 +81,18 @@ class AssignmentAnswer(
     last_backup_for: float | None = Field(description="Seconds")
     last_backup_size: int | None = Field(description="Bytes")
     failures: int = Field(description="Consecutive, since the last success")
-    held_back_since: datetime | None = Field(description="Since when nothing of it is removed: a backup looked wrong")
+    held_back_since: datetime | None = Field(description="Since when its points are kept because a backup looked wrong")
     proved_at: datetime | None = Field(description="When a drill last proved that it can be restored")
     proved_point: str = Field(description="Of which point")
     drill_error: str = Field(description="Why the last drill proved nothing; empty: it did")
     drill_facts: JsonObject = Field(description="What the last drill restored: files, size, rows of tables")
-    directory: str = Field(description="Where in the repository its backups lie")
+    directory: str = Field(description="The folder of the repository that holds its backups")
     checked_at: datetime | None = Field(description="When it was last read in its repository, and compared")
-    checked_whole_at: datetime | None = Field(description="When all of it had been read for the last time")
+    checked_whole_at: datetime | None = Field(description="When everything in it was last read")
     damage: list[DamageAnswer] = Field(description="What was not as its manifest says")
-    to_copy_since: datetime | None = Field(description="Since when a point of it is not in its copy; null: all are")
+    to_copy_since: datetime | None = Field(
+        description="Since when its copy lacks one of its points; null if it has all"
+    )
     copies: list[CopyAnswer]
     record: RecordOfAssignment | None
 
@@ -245,4 +247,4 @@ def _moved(request: HttpRequest, assignment: Assignment, do: Callable[..., int],
 def accept(request: HttpRequest, assignment: Assignment) -> None:
     """Confirms that a user has looked at a backup that looked wrong: removal by the policy resumes."""
     if not held_back.accept([assignment.pk], by=name_of(request)):
-        raise ApiError(409, "nothing of it is held back", "there is nothing to do")
+        raise ApiError(409, "it is not held back", "there is nothing to do")

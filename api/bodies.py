@@ -67,7 +67,7 @@ def _read(request: HttpRequest) -> None:
             raise ApiError(411)
         return
     if not (length.isascii() and length.isdecimal()):
-        raise ApiError(400, hint="the header Content-Length is no number")
+        raise ApiError(400, hint="the header Content-Length is not a number")
     if len(length) > 9 or int(length) > LARGEST_BODY:
         raise ApiError(413, f"the body is larger than {LARGEST_BODY} bytes")
     if int(length) and request.content_type not in ("", "application/json"):

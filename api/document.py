@@ -43,7 +43,11 @@ def _request_header(name: str, text: str, pattern: str) -> dict[str, Any]:
 RETRY_AFTER = {"Retry-After": _header("Seconds", "integer")}
 PROBLEM_HEADERS = {401: {"WWW-Authenticate": _header("`Bearer`")}, 429: RETRY_AFTER, 503: RETRY_AFTER}
 ANSWER_HEADERS = {
-    "etag": {"ETag": _header("Of what people edit. Send it as If-Match to change only what you have seen")},
+    "etag": {
+        "ETag": _header(
+            "The state of a row that users edit. Send it as If-Match to change only the state that you have seen"
+        )
+    },
     "location": {"Location": _header("Where the new one is")},
     "idempotency": {"Idempotent-Replayed": _header("`true`: the stored answer to an earlier request")},
 }

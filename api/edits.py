@@ -68,7 +68,7 @@ def _clash(service: Service[Any], row_id: int | None, sent: dict[str, Any]) -> A
         service.fill(service.rows().get(pk=row_id) if row_id else service.new(), sent)
     except ValidationError as error:
         return not_valid(list(lines_of(error)))
-    return ApiError(409, f"the {service.title} clashes with what others saved meanwhile", "read it again")
+    return ApiError(409, f"the {service.title} clashes with a change that was saved in the meantime", "read it again")
 
 
 def delete(request: HttpRequest, service: Service[Any], row: Any) -> HttpResponse:
@@ -81,7 +81,7 @@ def delete(request: HttpRequest, service: Service[Any], row: Any) -> HttpRespons
         users = sorted({f"{each._meta.verbose_name} {each}" for each in error.protected_objects})
         raise _in_use(service, some_of(users), "take it away there first") from error
     except IntegrityError as error:
-        raise _in_use(service, "it came into use meanwhile", "delete it again, to read what uses it") from error
+        raise _in_use(service, "it came into use in the meantime", "delete it again, to read what uses it") from error
     return HttpResponse(status=204)
 
 

@@ -43,9 +43,9 @@ USUAL = {
     403: ("not allowed", "sessions need their CSRF token, and their user the permission"),
     404: ("there is nothing here", "/api/docs lists what there is"),
     405: ("this method is not allowed here", "the header Allow names those that are"),
-    409: ("it cannot be done as things stand", "look at it again"),
+    409: ("it cannot be done in the present state", "look at it again"),
     411: ("the length of the body is missing", "send the header Content-Length"),
-    412: ("it was changed meanwhile", "read it again, and send its new ETag as If-Match"),
+    412: ("it was changed in the meantime", "read it again, and send its new ETag as If-Match"),
     413: ("the body is too large", "a body of this API is a small JSON object"),
     415: ("the body is not JSON", "send `Content-Type: application/json`"),
     422: ("what was sent is not valid", "correct what `errors` names; /api/docs says how it looks"),
@@ -187,20 +187,20 @@ def database_away(request: HttpRequest, error: Exception) -> ApiError:
     if trouble_of(error) is DatabaseTrouble.OURS:
         raise error
     log.error("an answer was not possible: %s", error)
-    detail = "another change of it has not ended in time" if code_of(error) == LOCKED else ""
+    detail = "another change to it did not end in time" if code_of(error) == LOCKED else ""
     return ApiError(503, detail, headers={"Retry-After": str(DATABASE_AWAY_SECONDS)})
 
 
 def _deleted_meanwhile(request: HttpRequest, error: Exception) -> ApiError:
     """Every operation looks for its row first, and then locks it: in between another one may have deleted it."""
-    log.warning("what was asked for was deleted meanwhile: %s", error, exc_info=error)
-    return ApiError(404, "it was deleted meanwhile", "read the list again")
+    log.warning("what was asked for was deleted in the meantime: %s", error, exc_info=error)
+    return ApiError(404, "it was deleted in the meantime", "read the list again")
 
 
 def _clash(request: HttpRequest, error: Exception) -> ApiError:
     """References are checked at the commit: what they name may be gone by then."""
     log.warning("what was sent clashes with what others saved: %s", error)
-    return ApiError(409, "it clashes with what others saved meanwhile")
+    return ApiError(409, "it clashes with a change that was saved in the meantime")
 
 
 def _not_storable(request: HttpRequest, error: Exception) -> ApiError:

@@ -67,7 +67,7 @@ def _in_range(instant: datetime) -> datetime:
     try:
         return instant.astimezone(UTC)
     except OverflowError:
-        raise ValueError("must lie between the years 1 and 9999") from None
+        raise ValueError("must be between the years 1 and 9999") from None
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), PRINTABLE]

@@ -40,7 +40,7 @@ def once(request: HttpRequest, create: Callable[[], HttpResponse]) -> HttpRespon
         if key is None:
             return create()
         if not KEY.fullmatch(key):
-            raise not_valid([(HEADER, "must be 1 to 255 visible ASCII characters, as a UUID")])
+            raise not_valid([(HEADER, "must be 1 to 255 visible ASCII characters, such as a UUID")])
         token = token_of(request)
         owner = f"token {token.pk}" if token else f"user {request.user.pk}"
         digest = _digest(request)

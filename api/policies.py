@@ -35,7 +35,7 @@ class PolicyAnswer(PolicyDeclaration):
     sources: int = Field(description="How many sources are under it")
     next_trigger_at: datetime | None = Field(description="When its next period begins; null while it is disabled")
     paused_until: datetime | None = Field(
-        description="While it is disabled: when it is enabled by itself; null: by a person"
+        description="While it is disabled: when it is enabled automatically; null if a user has to enable it"
     )
     paused_why: str
     edit_under_way: rollouts.RolloutProgress | None = Field(
@@ -84,7 +84,9 @@ class PolicyPreviewAnswer(Schema):
     window: Any
     excluded_dates: Any
     holidays: list[HolidayAnswer] = Field(description="The next ones among the excluded dates: ten at most")
-    not_kept: dict[str, list[str]] = Field(description="Of its sources, by their kind: what no backup keeps of them")
+    not_kept: dict[str, list[str]] = Field(
+        description="By the kinds of its sources: what no backup of such a source keeps"
+    )
     periods: list[PeriodAnswer]
 
 

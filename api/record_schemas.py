@@ -36,7 +36,7 @@ class RecordChoice(Schema):
     queue: Name | None = None
     subject: Name | None = Field(None, description="Of an event: its id, as its receiver knows it")
     error: Name | None = Field(None, description=A_PART_OF_AN_ERROR)
-    group: GroupId | None = Field(None, description="Failed, and says the same, as `GET /api/dead-letters` tells")
+    group: GroupId | None = Field(None, description="Failed with the same error: a group of `GET /api/dead-letters`")
     events: bool | None = Field(None, description="Whether it is delivered to an endpoint")
     schedule: RowId | None = Field(None, description="Emitted by the schedule with this id")
     trigger_at: Instant | None = Field(
@@ -60,12 +60,14 @@ class AttemptAnswer(RowAnswer, of=Attempt, names="record number queue worker_id 
 class DeliveryAnswer(Schema):
     """The further fields of an event."""
 
-    schedule: str | None = Field(description="The name of its schedule as it was emitted; null: by hand")
-    launch_at: datetime | None = Field(description="When it was to start; null: it cannot be told any more")
+    schedule: str | None = Field(
+        description="The name of its schedule when it was emitted; null if it was enqueued by hand"
+    )
+    launch_at: datetime | None = Field(description="When it was to start; null if that is no longer known")
     lag: float | None = Field(description="Seconds from `launch_at` to the start of its last attempt")
     code: int | None = Field(description="What the last attempt was answered: the status of HTTP; null: nothing")
     seconds: float | None = Field(description="How long the last attempt took")
-    endpoint: int | None = Field(description="The endpoint that it goes to; null: its payload has a URL of its own")
+    endpoint: int | None = Field(description="The endpoint that it goes to; null if its payload has the URL")
     endpoint_name: str | None = Field(description="The name of that endpoint; null: none, or it was deleted")
 
 

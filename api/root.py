@@ -36,12 +36,12 @@ from jobs.conf import PROGRAM
 api = Api(
     title="Proactive backup scheduler",
     version="1",
-    description="People are known by their session, programs by a token as `Authorization: Bearer bst_…` (scopes read, "
-    f"write, operate; `{PROGRAM} secrets issue`), agents by that of their source (`bsa_…`). An error is a problem "
-    "document (RFC 9457) with a `hint`. Lists are pages: send `next` as `after`. Updates take `If-Match`, creates an "
-    "`Idempotency-Key`. All instants are UTC, all durations seconds; one that is sent may be a text as `90s`, "
-    "`15m`, `2h` or `7d`. A request with more than 256 KiB of address "
-    "and headers gets 431 from the web server, as plain text; a proxy before it may refuse shorter ones with 414.",
+    description="Users are identified by their session, programs by a token as `Authorization: Bearer bst_…` (scopes "
+    f"read, write, operate; `{PROGRAM} secrets issue`), agents by that of their source (`bsa_…`). An error is a "
+    "problem document (RFC 9457) with a `hint`. Lists are pages: send `next` as `after`. Updates take `If-Match`, "
+    "creates an `Idempotency-Key`. All instants are UTC, all durations seconds; one that is sent may be a text as "
+    "`90s`, `15m`, `2h` or `7d`. A request with more than 256 KiB of address and headers gets 431 from the web "
+    "server, as plain text; a proxy before it may refuse shorter ones with 414.",
     urls_namespace="api",
 )
 PROTECTED = (agents, sources, policies, assignments, repositories, backups, restores, stored_secrets, what_if)

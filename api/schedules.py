@@ -44,7 +44,7 @@ class ScheduleAnswer(declarations.ScheduleDeclaration):
     id: int
     next_trigger_at: datetime | None
     paused_until: datetime | None = Field(
-        description="While it is not enabled: when it is again by itself; null: by a person"
+        description="While it is not enabled: when it is enabled automatically; null if a user has to enable it"
     )
     paused_why: str
 

@@ -50,8 +50,10 @@ class SourceAnswer(
     status: ProtectionStatus = Field(description="Over all its assignments, worst first")
     reason: str = Field(description="Why it is not protected, or does not run now, and when it is tried next")
     policies: list[str] = Field(description="Names of the policies that it is under")
-    paused_at: datetime | None = Field(description="Since when a person wants no backups of it")
-    paused_until: datetime | None = Field(description="When it is resumed by itself; null: by a person")
+    paused_at: datetime | None = Field(description="Since when it is paused")
+    paused_until: datetime | None = Field(
+        description="When it is resumed automatically; null if a user has to resume it"
+    )
     paused_why: str
     paused_by_user: bool = Field(description="Whether its user wants no backups, by its agent")
     checked_in_at: datetime | None = Field(description="When its agent, or a person, last said that it is here")
@@ -246,4 +248,4 @@ def revoke_tokens(request: HttpRequest, source: Source) -> dict[str, int]:
 
 
 def _gone() -> ApiError:
-    return ApiError(404, "the source was deleted meanwhile", "GET /api/sources lists those there are")
+    return ApiError(404, "the source was deleted in the meantime", "GET /api/sources lists those there are")

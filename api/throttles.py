@@ -32,7 +32,9 @@ class ThrottleAnswer(ThrottleDeclaration):
 
     id: int
     paused: bool
-    paused_until: datetime | None = Field(description="When it is resumed by itself; null: by a person")
+    paused_until: datetime | None = Field(
+        description="When it is resumed automatically; null if a user has to resume it"
+    )
     paused_why: str
     live: LiveThrottle
 
@@ -68,7 +70,7 @@ class ResumeQuery(Schema):
 
 @resource.verb("pause", PAUSING, "Pause a throttle", has=["conflict"])
 def pause(request: HttpRequest, throttle: models.Throttle, query: Query[PauseRequest]) -> None:
-    """None of its records begins until it is resumed, by itself at `until`. What runs goes on."""
+    """None of its records begins until it is resumed, by itself at `until`. Running records continue."""
     try:
         throttle_pauses.pause(throttle, **query.checked())
     except ValueError as error:

@@ -115,7 +115,7 @@ def _release(request: HttpRequest) -> None:
     if not may_operate(request):
         raise PermissionDenied
     done = backlog.release(by=str(request.user))
-    messages.success(request, "Everything goes on." if done else "Nothing was on hold.")
+    messages.success(request, "Everything is resumed." if done else "Nothing was on hold.")
 
 
 def _hold(request: HttpRequest) -> None:

@@ -138,7 +138,7 @@ RULES = {
     "imap": KindRule(
         title="a mailbox",
         address="the host name of its IMAP server, as imap.example.org",
-        path="a folder of it, with all below it, as Archive/2026; empty: the whole mailbox",
+        path="one of its folders, with everything below it, such as Archive/2026; empty: the whole mailbox",
         path_needed=False,
         options=(
             KindOption("user", "The account, often the whole address", needed=True),

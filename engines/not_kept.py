@@ -6,13 +6,13 @@ NOT_KEPT = {
         "extended attributes of a file that together have more than 32 KiB",
         "holes of sparse files: they are stored, and come back, in full size",
     ),
-    "sftp": ("symbolic links", "owners, groups and modes", "hard links: each name becomes a file of its own"),
+    "sftp": ("symbolic links", "owners, groups and modes", "hard links: each name becomes a separate file"),
     "s3": ("metadata, tags and access rules of objects", "older versions of objects", "storage classes"),
     "webdav": ("properties other than the modification time", "access rules and locks", "older versions of files"),
     "rclone": (
         "symbolic links, owners and modes",
         "older versions of files, access rules and shares",
-        "a change that keeps a file's size, where the storage tells neither times nor digests",
+        "a change that keeps a file's size, where the storage reports neither times nor digests",
     ),
     "mariadb": (
         "other databases of the server",
@@ -22,7 +22,7 @@ NOT_KEPT = {
         "what changes between two backups: no binary log is kept",
     ),
     "sqlite": (
-        "databases in other files, which it attaches: each is a source of its own",
+        "databases in other files, which it attaches: each is a separate source",
         "what changes between two backups",
     ),
     "imap": (

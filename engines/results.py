@@ -67,5 +67,5 @@ class GuardedProgress:
             self._listener(progress)
         except Exception:
             if not self._complained:
-                log.warning("progress could not be saved; the backup goes on", exc_info=True)
+                log.warning("progress could not be saved; the backup continues", exc_info=True)
             self._complained = True

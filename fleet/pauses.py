@@ -12,8 +12,8 @@ from sources.models import Policy, Source
 
 BY_ITSELF = "the end of the pause"
 MEANS = (
-    "No backups of it begin, and what waits is taken off the backlog; what runs goes on. At the instant that is given "
-    "it goes on by itself; without one when a person resumes it."
+    "No backup begins, and waiting records are taken off the backlog; running ones continue. It resumes at the "
+    "given instant, or, without one, when a user resumes it."
 )
 
 

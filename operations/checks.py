@@ -72,7 +72,7 @@ VALUES: dict[str, tuple[str, Any, Fits, str]] = {
 }  # fmt: skip
 """The keys of settings.JOBS except QUEUES: the check's number, the usual value, the accepted values, and advice."""
 
-AHEAD = "tasks are taken into memory long before they run, and delivered again meanwhile"
+AHEAD = "tasks are taken into memory long before they run, and delivered again in the meantime"
 TRAPS: tuple[tuple[str, Fits, str, str], ...] = (
     (
         "W011", lambda c: c["orm"] != "default" or c["broker_class"] != BROKER,
@@ -131,11 +131,11 @@ DATABASE: tuple[tuple[str, Fits, str, str], ...] = (
     (
         "W002", lambda d: d["ATOMIC_REQUESTS"],
         "ATOMIC_REQUESTS keeps a transaction open for as long as a page takes: what it locks, claims pass over, and "
-        "dead rows stay", "set ATOMIC_REQUESTS to False; what has to be atomic says so itself",
+        "dead rows stay", "set ATOMIC_REQUESTS to False; code that has to be atomic opens its own transaction",
     ),
     (
         "W003", lambda d: d["CONN_MAX_AGE"] == 0 and not d["OPTIONS"].get("pool"),
-        "CONN_MAX_AGE is 0: every handler opens a connection of its own and closes it again",
+        "CONN_MAX_AGE is 0: every handler opens a separate connection and closes it again",
         "set CONN_MAX_AGE to None, and CONN_HEALTH_CHECKS to True",
     ),
 )  # fmt: skip
@@ -192,7 +192,7 @@ def _wrong_queues(queues: Any) -> Iterator[CheckMessage]:
     for name, row in queues.items():
         where = f"JOBS['QUEUES'][{name!r}]"
         if not isinstance(name, str) or not 0 < len(name) <= MAX_QUEUE_NAME:
-            yield _message("E003", f"{where}: that is no name", f"use 1 to {MAX_QUEUE_NAME} characters")
+            yield _message("E003", f"{where}: that is not a name", f"use 1 to {MAX_QUEUE_NAME} characters")
         if not isinstance(row, dict):
             yield _message("E003", f"{where} is {row!r:.80}, not a dict", "write {'concurrency': 4}")
             continue

@@ -41,7 +41,7 @@ def log_claim(queue: str, claimed: Sequence[ClaimedRecord], wanted: int, worker_
     except Exception as error:
         if is_away(error):
             raise
-        log.exception("cannot log what a claim of %s considered; it stands all the same", queue)
+        log.exception("cannot log what a claim of %s considered; the claim is valid all the same", queue)
     (_fruitless.discard if claimed else _fruitless.add)(queue)
 
 

@@ -38,7 +38,7 @@ class PeriodicTasksOnly(ORM):  # type: ignore[misc]
         unknown = [name for name in named if name and not (isinstance(name, str) and name in ALLOWED)]
         if not unknown:
             return True
-        reason = f"refused: {unknown[0]!r:.200} is no periodic task of this installation"
+        reason = f"refused: {unknown[0]!r:.200} is not a periodic task of this installation"
         log.error("%s (task %.100r)", reason, task.get("name"))
         self.delete(task_id)
         now = timezone.now()

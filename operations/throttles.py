@@ -160,7 +160,7 @@ def warnings(throttle: Throttle, found: Live | None = None) -> list[str]:
     messages = []
     if throttle.max_in_flight == 0:
         held = f", {found.ready:,} are ready" if found and found.ready else ""
-        messages.append(f"0 means paused: none of its records begins{held}; those that run go on")
+        messages.append(f"0 means paused: none of its records begins{held}; running ones continue")
     reached = throttle.bucket_size / SHORTEST_WAIT_SECONDS
     if throttle.rate and throttle.rate > reached:
         messages.append(

@@ -137,7 +137,7 @@ class Restores(Service[Restore]):
         if row.to == To.SOURCE and source.kind == SourceKind.IMAP:
             raise ValidationError({"to": f"{source.name} is a mailbox, which is restored to a folder, as Maildirs"})
         if row.to == To.DATABASE and "/" in row.target:
-            raise ValidationError({"target": "must be the name of a new database, or of a file beside the source's"})
+            raise ValidationError({"target": "must be the name of a new database, or of a file next to the source's"})
         folder = row.target if row.to == To.FOLDER else source.path if source.kind in ON_THIS_HOST else ""
         if not folder:
             return ""

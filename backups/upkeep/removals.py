@@ -195,7 +195,7 @@ def remove(run: Run) -> Outcome:
         return Failed(str(error))
     except ProtectedError as error:
         users = sorted({str(each) for each in error.protected_objects})[:5]
-        return Failed(f"it came into use meanwhile, by {', '.join(users)}")
+        return Failed(f"it came into use in the meantime, by {', '.join(users)}")
     except Error as error:
         if trouble_of(error) is DatabaseTrouble.OURS:
             raise
@@ -208,7 +208,7 @@ def _remove(run: Run) -> Outcome:
     if row is None:
         return Succeeded()
     if isinstance(row, Repository) and (policy := row.policies.first() or row.copied_policies.first()):
-        return Failed(f"it came into use meanwhile, by the policy {policy}: nothing was deleted")
+        return Failed(f"it came into use in the meantime, by the policy {policy}: nothing was deleted")
     if isinstance(row, Repository) and retention_decisions.restores_under_way().filter(repository=row).exists():
         raise Busy("a restore from it is under way")
     for assignment, repository in _places(row):

@@ -85,7 +85,7 @@ def remove_folder(
         instructions.check_is_ours(store, Identity(**ours))
         if foreign := runs.foreign(store, folder):
             raise StorageFailed(
-                f"point {foreign[0]} is foreign: {FOREIGN}. What lies there is removed once a person has accepted "
+                f"point {foreign[0]} is foreign: {FOREIGN}. Its files are removed once a user has accepted "
                 "it, or deletes the source with its files"
             )
         if isinstance(store, ResticStore):

@@ -36,7 +36,7 @@ OF_SYSTEMS = frozenset({"lost+found", "System Volume Information"})
 WRITTEN = "written by a probe\n"
 NOT_AS_IT_WAS = "what is written there is not read back as it was; name another place"
 APPEND_ONLY = (
-    "these credentials may not delete there, so no rule removes a point: backups, checks, copies and restores go on "
+    "these credentials may not delete there, so no rule removes a point: backups, checks, copies and restores work "
     "all the same; see docs/append-only.md"
 )
 ANOTHERS = (

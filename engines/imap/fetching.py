@@ -194,7 +194,7 @@ class _Copy:
         for uid in uids:
             if uid not in facts:
                 if self._is_there(uid):  # else it has just been deleted
-                    self._warn(uid, "the message was not fetched: its server does not tell its size")
+                    self._warn(uid, "the message was not fetched: its server does not report its size")
                 continue
             if facts[uid][0] > LARGEST:
                 self._warn(uid, f"it has {facts[uid][0]:,} bytes, and {LARGEST:,} may be")

@@ -32,7 +32,7 @@ LACKS = {
 }
 GRANTS = {UNREADABLE: "TABLE", SEQUENCE: "SEQUENCE", LARGE_OBJECT: "LARGE OBJECT"}
 WITHOUT = {
-    "foreign": "rows of foreign tables are not kept, since they lie at another server: {names}",
+    "foreign": "rows of foreign tables are not kept, since they are on another server: {names}",
     "unlogged": "rows of unlogged tables are not kept, which the primary server alone has: {names}",
     "mapping": "options of user mappings (passwords) are not kept where the role {role} may not see them: {names}",
 }

@@ -38,7 +38,7 @@ def _expression(pattern: str) -> str:
         found = f"{start}{_body(pattern.removeprefix('/'))}(?:/|$)"
         re.compile(found)
     except (re.error, IndexError):
-        raise ValueError(f"{pattern!r} is no pattern of files: see whether each bracket is closed") from None
+        raise ValueError(f"{pattern!r} is not a file pattern: see whether each bracket is closed") from None
     return found
 
 

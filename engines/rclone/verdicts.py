@@ -57,7 +57,7 @@ MEANINGS = (
         "THE HOST KEY IS NOT THE PINNED ONE: this is another machine than before, or another one is in between. "
         "Nothing was copied. Only if the host was reinstalled, correct its host key (ssh-keyscan)",
     ),
-    (BAD_KEY, Verdict.SOURCE_FAILED, "the source's host key is no SSH public key: copy it again (ssh-keyscan)"),
+    (BAD_KEY, Verdict.SOURCE_FAILED, "the source's host key is not an SSH public key: copy it again (ssh-keyscan)"),
     (REFUSED, Verdict.SOURCE_FAILED, "the source refused the credentials: check its user and secret"),
     (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
 )

@@ -64,7 +64,7 @@ WITHOUT_PROPERTIES = (
     "character set and collation of the database: the point does not hold them, so its server's are used"
 )
 
-RUN_BY = " with `mariadb --force`, twice if views stand on views"
+RUN_BY = " with `mariadb --force`, twice if views depend on other views"
 OF_OTHERS = frozenset({1054, 1305})
 """Errors of a view or a routine, which may depend on another database, or be dead: each backup names it then."""
 

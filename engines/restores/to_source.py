@@ -104,7 +104,7 @@ class _Back(RunningRestore):
             names = ", ".join(collisions[:SHOWN]) + (", …" if len(collisions) > SHOWN else "")
             raise RestoreRefused(
                 f"{len(collisions):,} files at {self.source.name} differ from this point ({names}): restore into a "
-                "folder beside them, or choose to replace what differs"
+                "folder next to them, or choose to replace what differs"
             )
         self._bring(wanted, set(collisions))
         self._make_empty_folders()

@@ -123,7 +123,7 @@ def open_to_read(file: str, seconds: float, *, immutable: bool = False) -> sqlit
     """Open a database for reading only. Raises: SqliteFailed, OSError if it is not a file."""
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):
-            raise SqliteFailed("source", "it is no file")
+            raise SqliteFailed("source", "it is not a file")
     except FileNotFoundError:
         raise SqliteFailed("away", "there is no such file") from None
     flags = "mode=ro&immutable=1" if immutable else "mode=ro"

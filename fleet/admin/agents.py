@@ -41,7 +41,7 @@ NEW_CODE = (
 REVOKE = (
     "Revoke its tokens",
     "Every agent of the source is refused from now on, and an open enrolment code is void. A new code is needed for it "
-    "to check in again. Backups go on: the source is asked as its policies say.",
+    "to check in again. Backups continue: the source is asked as its policies say.",
 )
 
 

@@ -47,9 +47,9 @@ DRILL_MEANS = "The newest point of each is restored into scratch space and compa
 
 CHECK = "Check now"
 CHECK_MEANS = (
-    "All that the round under way has left is read and compared with the manifests, or all when none is, whatever the "
-    "window: in that repository, or one after the other in all that an assignment has. What was found stands on the "
-    "page of each assignment."
+    "Everything that the current round has not read yet is read and compared with the manifests, or everything if no "
+    "round is under way, whatever the window: in that repository, or in all repositories of an assignment, one after "
+    "the other. The page of each assignment shows the result."
 )
 COPY = "Copy now"
 COPY_MEANS = "Points that are not in the second repository of their policy are copied there, whatever its window."

@@ -21,9 +21,9 @@ from sources.models import Assignment, Copy, Format, Repository
 from storage.places.location import joined
 
 MEANS = (
-    "It is done in the background, and begins at once: from then on nothing of it is backed up or edited. "
-    "With all files nothing can be restored any more. Without, the scheduler forgets the backups, and their files stay "
-    "in the repository, with RECOVER.txt, which says how to get them back."
+    "It runs in the background and begins at once: from then on nothing is backed up or edited. If all files are "
+    "deleted, too, nothing can be restored any more. Otherwise the scheduler forgets the backups, and their files "
+    "stay in the repository, with RECOVER.txt, which explains how to get them back."
 )
 NAMED = 20
 

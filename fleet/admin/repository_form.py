@@ -36,7 +36,7 @@ BUTTON = (
 )
 WORKS = "Not saved yet. Writing, reading and deleting work there{}."
 WORKS_NOT = "Not saved: {}."
-WRONG = "Not saved: correct what is wrong below, and test again."
+WRONG = "Not saved: correct the errors below, and test again."
 
 
 class RepositoryForm(StoresSecrets):
@@ -52,7 +52,7 @@ class RepositoryForm(StoresSecrets):
 
     force = forms.BooleanField(
         required=False,
-        help_text="Also where other files lie, or where its points do not: its sources are doubtful from then on.",
+        help_text="Also where other files are, or where its points are not: its sources are doubtful from then on.",
     )
 
     class Meta:

@@ -60,8 +60,8 @@ SHOWN_ABOVE = {"act_on_this", "restore", "retire_this", "unretire_this"}
 
 
 RETIRE_MEANS = (
-    "It leaves all counts, plans and checks, and what runs of it is stopped. Its backups stay for as long as its "
-    "policies would have kept them had the backups gone on: they can be restored until then. It can be undone."
+    "It leaves all counts, plans and checks, and its running work is stopped. Its backups stay for as long as its "
+    "policies would have kept them if the backups had continued: they can be restored until then. It can be undone."
 )
 UNRETIRE = "Take into use again"
 UNRETIRE_MEANS = "It is planned, counted and checked again, and backed up at once if it is due."

@@ -236,7 +236,7 @@ class SourceAdmin(SourcePage, SingleSearchAdmin, RemovesInBackground, BrowsesBac
     @admin.action(description="Pause: no more backups until resumed", permissions=["change"])
     def pause(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
         paused = planning.pause(sources, by=request.user.get_username())
-        self.message_user(request, f"{several(paused, 'source')} paused. Backups that run already go on.")
+        self.message_user(request, f"{several(paused, 'source')} paused. Running backups continue.")
 
     @admin.action(description="Pause until…", permissions=["change"])
     def pause_until(self, request: HttpRequest, sources: QuerySet[Source]) -> HttpResponse | None:

@@ -51,7 +51,7 @@ def repository_modes(look: Look) -> Iterator[Case]:
 
 
 @condition(
-    "no backup looks wrong beside those before it",
+    "no backup looks wrong compared with those before it",
     "nothing is removed of what looked wrong: {}",
     f"look at those backups; if they are meant so, `{PROGRAM} sources accept SOURCE`",
 )
@@ -76,8 +76,8 @@ def broken_off(look: Look) -> Iterator[Case]:
     "nothing in a repository is known to be damaged",
     "files in repositories are damaged: {}",
     "look at the disk; what the source still has is fetched again by its next backup (docs/upkeep.md, Checks), and "
-    "for restic once the damaged file is moved away (the same, restic). A point that is gone lies where its repository "
-    "was before, or on a disk that is to be mounted",
+    "for restic once the damaged file is moved away (the same, restic). A point that is gone is where its "
+    "repository was before, or on a disk that is to be mounted",
 )
 def damage(look: Look) -> Iterator[Case]:
     """Files that checks found to differ from their manifest."""

@@ -53,7 +53,9 @@ def import_fleet(
             transaction.set_rollback(dry_run)
     except IntegrityError as error:
         reason = str(error).strip().splitlines()[0]
-        raise FleetError([f"{origin}: the same rows were changed meanwhile ({reason}); apply it again"]) from error
+        raise FleetError(
+            [f"{origin}: the same rows were changed in the meantime ({reason}); apply it again"]
+        ) from error
     return report
 
 
@@ -153,7 +155,7 @@ class _Import:
                 self._add(section, "is not an object", number)
                 continue
             if (name := _name_of(sent)) and first.setdefault(name, number) != number:
-                self._add(section, f"name: stands twice in the file, first in {section}[{first[name]}]", number, name)
+                self._add(section, f"name: is in the file twice, first in {section}[{first[name]}]", number, name)
                 continue
             row, sent = existing.get(name), dict(sent)
             if (old := sent.pop(RENAMED_FROM, None)) is not None and not isinstance(old, str):

@@ -103,7 +103,7 @@ def _once_each(texts: dict[str, str], pairs: list[tuple[str, Any]]) -> dict[str,
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         name = f" (in the row named {found['name']!r})" if "name" in found else ""
-        raise ValueError(f"the key {twice!r} stands twice in one object{name}")
+        raise ValueError(f"the key {twice!r} is given twice in one object{name}")
     return found
 
 

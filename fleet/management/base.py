@@ -46,7 +46,7 @@ def report_enqueued(command: TerminalCommand, what: object, enqueued: int, idle:
     """
     if not enqueued:
         raise CommandError(f"{one_line(what)}: nothing was put on the backlog: {idle}", returncode=1)
-    text = f"{one_line(what)}: {enqueued} put on the backlog; `{PROGRAM} {see}` shows what comes of it"
+    text = f"{one_line(what)}: {enqueued} put on the backlog; `{PROGRAM} {see}` shows the result"
     command.answer({"enqueued": enqueued}, text)
 
 

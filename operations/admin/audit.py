@@ -40,7 +40,7 @@ class AboutFilter(_Latest):
 class AuditAdmin(CompletingAdmin, ReadOnlyAdmin):
     """The changes that users made, entry by entry."""
 
-    when_empty = "Each change of what people declare is an entry here: who, what, before and after."
+    when_empty = "Each change to a declaration is an entry here: who, what, before and after."
     adds = "in_words"
     list_display = ("shown_at", "who", "via", "kind", "name", "shown_done")
     list_display_links = ("shown_at",)

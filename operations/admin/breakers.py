@@ -44,7 +44,7 @@ def _waiting(breaker: Breaker) -> SafeString:
 class BreakerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """All breakers there are: one for each subject that has failed at least once. The open ones come first."""
 
-    when_empty = "What fails for every record, as a repository that is full, is listed here once it has failed."
+    when_empty = "What fails for every record, such as a full repository, is listed here once it has failed."
     called = "breaker"
     actions = ("close_now", "probe_now")
     actions_detail = ("close_this", "probe_this")

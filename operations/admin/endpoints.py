@@ -32,8 +32,8 @@ WAITED_FOR = 3.0
 """Seconds for which the page of an endpoint waits for the result of a test event. A web server has few threads."""
 
 ROTATE_MEANS = (
-    f"A new secret signs from now on, beside those in use, which retire in {span(signing.KEEP_FOR)}. Give it to the "
-    "receiver until then: a signature of either will do. It is shown once, on the next page."
+    f"A new secret signs from now on, in addition to those in use, which retire in {span(signing.KEEP_FOR)}. Give it "
+    "to the receiver before then: a signature by either is enough. It is shown once, on the next page."
 )
 REPLACE_MEANS = (
     "A new secret signs from now on, and those in use sign nothing more: what a secret that became known is good for. "
@@ -67,7 +67,7 @@ class EndpointForm(DeclaredForm):
         strip=True,
         max_length=LONGEST_AUTHORIZATION,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="The value of the header, as Bearer …, sent with each callback. Empty: it stays as it is.",
+        help_text="The value of the header, such as Bearer …, sent with each callback. Empty: it stays as it is.",
     )
     remove_authorization = forms.BooleanField(
         required=False, widget=UnfoldBooleanWidget, help_text="Send none any more."

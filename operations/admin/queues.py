@@ -67,7 +67,7 @@ class PausedQueueAdmin(ReadOnlyAdmin):
                         else "That was so before"
                     )
                 case "release":
-                    done = "Everything goes on" if backlog.release(by=by) else "Nothing was on hold"
+                    done = "Everything is resumed" if backlog.release(by=by) else "Nothing was on hold"
                 case "resume":
                     done = f"Queue {name} {'goes on' if backlog.resume_queue(name) else 'was not paused'}"
                 case _:

@@ -29,12 +29,12 @@ from operations.backlog.verbs import Verb, carried_out, counted, describe, descr
 SHOWN_TO_CONFIRM = 10
 
 RETRY_MEANS = (
-    "What waits is ready at once. What failed or was cancelled starts a fresh series, unless another record of its "
-    "subject is on the backlog. What runs or succeeded is left alone."
+    "Waiting records are ready at once. Failed and cancelled ones start a fresh series, unless another record of the "
+    "same subject is on the backlog. Running and succeeded ones are left alone."
 )
 CANCEL_MEANS = (
-    "What waits or is ready ends at once. What runs is told to stop, and ends as cancelled unless it succeeds first. "
-    "Its trigger does not emit it again."
+    "Waiting and ready records end at once. Running ones are asked to stop, and end as cancelled unless they succeed "
+    "first. Their trigger does not emit them again."
 )
 
 LEFT_ALONE = (Status.READY, Status.RUNNING, Status.SUCCEEDED)

@@ -29,13 +29,13 @@ from schedules.models import Schedule, Stagger, Trigger
 from schedules.obstacles import obstacle_to_editing, owner_of
 
 TRIGGER_MEANS = (
-    "A batch goes on the backlog now, beside what its cron triggers. It keeps to the window, stagger, throttle and "
-    "overlap of its schedule."
+    "A batch goes on the backlog now, in addition to those that its cron expression triggers. It keeps to the window, "
+    "stagger, throttle and overlap of its schedule."
 )
 PAUSE = "Pause"
 PAUSE_MEANS = (
-    "It triggers nothing until it is resumed: by itself at the instant that is given, else by a person. What it has "
-    "emitted already goes on."
+    "It triggers nothing until it is resumed: automatically at the given instant, otherwise by a user. Records that it "
+    "has already emitted continue."
 )
 RESUME_MEANS = "It triggers again from now on. What it would have triggered while it was paused is not caught up."
 
@@ -159,7 +159,7 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
             except ValueError as error:
                 text, level = str(error), messages.ERROR
             except Schedule.DoesNotExist:
-                text, level = "it was deleted meanwhile", messages.ERROR
+                text, level = "it was deleted in the meantime", messages.ERROR
             else:
                 self.log_change(request, schedule, storable(f"{name}: {text}."))
             self.message_user(request, f"{name}: {schedule}: {text}.", level)

@@ -20,8 +20,8 @@ STATES = {"open": "success", "full": "warning", "no token": "warning", "paused":
 
 
 PAUSE_MEANS = (
-    "None of its records begins; what runs goes on. At the instant that is given it goes on by itself, with as many in "
-    "flight as before; without one when a person resumes it."
+    "None of its records begins; running ones continue. It resumes at the given instant, with as many in flight as "
+    "before, or, without one, when a user resumes it."
 )
 
 

@@ -24,8 +24,8 @@ from schedules.models import Trigger
 STATE_LABELS = {"queued": "warning", "under way": "info", "finished": "success", "skipped": ""}
 
 CANCEL_MEANS = (
-    "What of its batch waits or is ready is taken off the backlog. What runs is told to stop, and ends as cancelled "
-    "unless it succeeds first. It emits nothing more. Other triggers of its schedule go on."
+    "Waiting and ready records of its batch are taken off the backlog. Running ones are asked to stop, and end as "
+    "cancelled unless they succeed first. It emits nothing more. Other triggers of its schedule continue."
 )
 
 COUNTED = 20

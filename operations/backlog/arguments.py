@@ -60,8 +60,8 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
     errors.add_argument("--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
     cancels = _verb(
         verbs, "cancel", "take records off the backlog",
-        "What waits or is ready ends at once. What runs is told to stop, and ends as cancelled unless it succeeds "
-        "first. Without --status: whatever has not ended.",
+        "Waiting and ready records end at once. Running ones are asked to stop, and end as cancelled unless they "
+        "succeed first. Without --status: all that have not ended.",
         "backlog cancel 4711 4712", "backlog cancel --kind backup --status waiting --dry-run",
     )  # fmt: skip
     retries = _verb(
@@ -83,10 +83,10 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
         for name, options in WHICH.items():
             which.add_argument(f"--{name}", **options)
     pauses = _verb(
-        verbs, "pause", "let nothing be claimed from a queue", "What runs goes on.",
+        verbs, "pause", "let nothing be claimed from a queue", "Running records continue.",
         'backlog pause backups --reason "the store is full"',
     )  # fmt: skip
-    resumes = _verb(verbs, "resume", "let a paused queue go on", "", "backlog resume backups")
+    resumes = _verb(verbs, "resume", "resume a paused queue", "", "backlog resume backups")
     for changes in (pauses, resumes):
         changes.add_argument("queues", nargs="+", metavar="QUEUE", help="names of queues")
     pausing.add_options(pauses)
@@ -120,7 +120,7 @@ def number(what: str, most: int) -> Callable[[str], int]:
 
 def _group(text: str) -> str:
     if not re.fullmatch("[0-9a-f]{12}", text):
-        raise ArgumentTypeError(f"{text!r} is no group: 12 digits and letters, as `{PROGRAM} backlog errors` shows")
+        raise ArgumentTypeError(f"{text!r} is not a group: 12 digits and letters, as `{PROGRAM} backlog errors` shows")
     return text
 
 

@@ -81,7 +81,7 @@ def _full(record: BacklogRecord, live: Live, around: Surroundings) -> Reason:
         lanes = list(Lane.objects.filter(throttle_ids__contains=[throttle.pk]).values_list("pk", flat=True))
         ahead = most + (most + 1) // 2
         answered = BacklogRecord.objects.filter(lane__in=lanes, queue=rule.feeds).ready()[:ahead].count()
-        facts, stand = facts | {"answered": answered}, f"{answered} more stand ready in {rule.feeds}"
+        facts, stand = facts | {"answered": answered}, f"{answered} more are ready in {rule.feeds}"
         if live.in_flight + answered >= ahead or live.tokens is None or throttle.rate is None:
             return Reason(Code.THROTTLED, f"its throttle {throttle} is full: {runs}; {stand}", facts=facts)
         soon = int(live.tokens + throttles.AHEAD_SECONDS * throttle.rate)

@@ -164,7 +164,7 @@ def _runs(record: BacklogRecord, now: datetime) -> Reason:
     elif end:
         text = f"{text}; its last one took {span(record.expected_seconds)}"
     if record.cancel_requested_at:
-        text = f"{text}; it was told to stop at {moment(record.cancel_requested_at)} UTC"
+        text = f"{text}; it was asked to stop at {moment(record.cancel_requested_at)} UTC"
     worker = str(record.leased_by) if record.leased_by else None
     facts |= {"worker": worker, "since": record.started_at, "expected_end": end}
     return Reason(Code.RUNNING, text, end, facts)
@@ -212,7 +212,7 @@ def next_trial(breaker: Breaker, around: Surroundings) -> str:
     count, now = around.held[breaker.pk], around.now
     waiting = f"{count:,} {'record waits' if count == 1 else 'records wait'} for it"
     if breaker.trial_id:
-        return f"record {breaker.trial_id} is on trial for it; {waiting}, all go on when that succeeds"
+        return f"record {breaker.trial_id} is on trial for it; {waiting}, all continue when that succeeds"
     coming = breaker.probe_at or now
     when = f"at {moment(coming)} UTC, in {_ahead(coming, now)}" if coming > now else "at the next tick"
     failed = f" after {breaker.trials} that failed" if breaker.trials else ""
@@ -230,8 +230,8 @@ def _gave_up(record: BacklogRecord) -> list[Reason]:
 def _what_to_do(record: BacklogRecord) -> str:
     other = BacklogRecord.objects.filter(kind=record.kind, subject=record.subject).unfinished().first()
     if other is not None:
-        return f"record {other.pk} of the same subject goes on in its place"
-    return f"correct what is wrong, then retry it: `{PROGRAM} backlog retry {record.pk}`"
+        return f"record {other.pk} of the same subject continues in its place"
+    return f"correct the cause, then retry it: `{PROGRAM} backlog retry {record.pk}`"
 
 
 def _rule_that_ended(record: BacklogRecord) -> str:

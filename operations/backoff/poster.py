@@ -26,7 +26,7 @@ def draw_all(studies: Sequence[Study], form: str, *, theme: str = "light") -> by
         made = f"{jobs:,} jobs that fail together, {studies[0].wanted:,} retries of each at most"
         same = f"At equal mean load: half of the jobs are through by {span(equal[0].horizon)}"
         _write(top, 0.045, 0.72, f"{POSTER}: {made}", 16)
-        _write(top, 0.045, 0.2, "As it is, with a time axis of its own", 12)
+        _write(top, 0.045, 0.2, "As it is, with a separate time axis", 12)
         _write(top, 0.545, 0.2, same, 12)
         for row, own, other in zip(rows, studies, equal, strict=True):
             given = own.described_rule.removeprefix(f"{own.rule.algorithm} · ")

@@ -65,8 +65,8 @@ def migrations(look: Look) -> Answer:
 @condition(
     "the server may write",
     "{}: nothing is backed up, and no edit is kept",
-    "lead DATABASE_URL to the primary, or free the server's disk where its provider has locked it; with several hosts "
-    "in the URL the one that may write is found by itself",
+    "point DATABASE_URL at the primary, or free the server's disk where its provider has locked it; with several hosts "
+    "in the URL the one that may write is found automatically",
     severity=Severity.PROBLEM,
 )
 def writable(look: Look) -> Answer:
@@ -124,7 +124,7 @@ def judge_pooler(at_client: int, at_server: int, *, listens: bool) -> Finding:
     if not listens:
         return ok("behind a pooler, and workers poll", pooled=True)
     return warning(
-        "a pooler (PgBouncer) stands before the server, while workers listen and prepare statements",
+        "a pooler (PgBouncer) is in front of the server, while workers listen and prepare statements",
         "if it pools transactions: BACKUPSCHED_WAKE=poll for all processes, or a direct DATABASE_URL for the workers; "
         "if it pools sessions, nothing",
         pooled=True,

@@ -122,8 +122,8 @@ def ticks(look: Look) -> Iterator[Case]:
 
 @condition(
     "the periodic tasks are installed, and run in time",
-    "{}; backups and sweeps go on while a worker lives, since workers tick and sweep by themselves; only pruning and "
-    "digests wait",
+    "{}; backups and sweeps continue while a worker is alive, since workers tick and sweep by themselves; only "
+    "pruning and digests wait",
 )
 def periodic_tasks(look: Look) -> Iterator[Finding]:
     """Periodic tasks that are not scheduled, not on their grid, or that the qcluster does not run."""

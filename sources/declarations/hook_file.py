@@ -101,7 +101,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _check_owners(path: Path, file: os.stat_result) -> None:
     """Raises: ValueError unless only root and this account can write the file, or put another in its place."""
     if not stat.S_ISREG(file.st_mode):
-        raise ValueError("it is no file")
+        raise ValueError("it is not a file")
     if os.path.realpath(path) != str(path):
         raise ValueError(f"it is reached by a link; name it {os.path.realpath(path)}")
     for each, found in ((path, file), *((parent, parent.lstat()) for parent in path.parents)):

@@ -156,7 +156,7 @@ def test_a_repository_that_came_into_use_meanwhile_keeps_everything(
     played: Played,
 ) -> None:
     removals.start(assignment.policy.repository, with_backups=True, by="kim", now=NOW)
-    assert "it came into use meanwhile" in failure(at_work())
+    assert "it came into use in the meantime" in failure(at_work())
     assert (len(played.points()), Backup.objects.count()) == (5, 5)
 
 

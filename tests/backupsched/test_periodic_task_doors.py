@@ -58,7 +58,7 @@ def test_the_cluster_is_never_handed_a_function_that_is_no_periodic_task(caplog)
         assert not broker.dequeue()
     assert not OrmQ.objects.exists()
     refused = Failure.objects.get()
-    assert refused.result == "refused: 'os.system' is no periodic task of this installation"
+    assert refused.result == "refused: 'os.system' is not a periodic task of this installation"
     assert refused.result in caplog.text
 
 

@@ -95,7 +95,7 @@ def test_what_is_done_to_one_after_the_other_goes_on_behind_one_that_was_refused
     run, refused = command("schedules")
     assert "1 of 2 failed" in refused("pause", policy, own, code=1)
     assert Schedule.objects.filter(enabled=False).count() == 1
-    assert run("cancel", own, own, "--yes").count("no batch of it is under way") == 1
+    assert run("cancel", own, own, "--yes").count("none of its batches is under way") == 1
 
 
 @of_each

@@ -40,5 +40,5 @@ def test_a_pattern_names_the_same_files_for_our_walk_and_for_rclone(pattern: str
 
 @pytest.mark.parametrize("pattern", ["a[b", "{a,b", "{{a", "{{(}}", "a\\"])
 def test_a_pattern_that_is_none_is_named(pattern: str) -> None:
-    with pytest.raises(ValueError, match="is no pattern of files"):
+    with pytest.raises(ValueError, match="is not a file pattern"):
         matcher([pattern])

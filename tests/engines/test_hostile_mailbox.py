@@ -119,7 +119,7 @@ def test_what_its_server_does_not_describe_is_named_and_thousands_of_warnings_en
         described = b"".join(server.fetched(uid, "SIZE") for uid in server.messages if uid != 7)
         server.fault = when("UID FETCH 1,.*SIZE", described + b"TAG OK done\r\n")
         result = run(server, tmp_path)
-        text = "INBOX, UID 7: the message was not fetched: its server does not tell its size"
+        text = "INBOX, UID 7: the message was not fetched: its server does not report its size"
         assert (result.verdict, result.files, result.warnings) == (Verdict.WARNINGS, 999, (text,)), result
         server.validity = 8
         server.fault = when("UID.*BODY", "TAG NO [SERVERBUG] \U0001f4a5 {}\r\n".format("\u0444" * 99).encode())

@@ -59,7 +59,7 @@ def test_without_the_pinned_host_key_nothing_is_sent_or_copied(tmp_path: Path) -
     source = specification("sftp", "127.0.0.1", port=2022, options={"user": "backup"})
     with sftp_host(write_files(tmp_path / "files", a="a")) as host:
         for each, message in (
-            (dataclasses.replace(source, host_key="ssh-ed25519 AAAA"), "host key is no SSH public key"),
+            (dataclasses.replace(source, host_key="ssh-ed25519 AAAA"), "host key is not an SSH public key"),
             (source, "ssh-keyscan -p 2022 127.0.0.1"),
             (
                 dataclasses.replace(host, host_key=new_host_key(tmp_path / "other")),

@@ -151,7 +151,7 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(shop: Path, tmp_path: P
     for path, expected, words in (
         (tmp_path / "text", Verdict.SOURCE_FAILED, "or none of SQLite"),
         (tmp_path / "none", Verdict.UNAVAILABLE, "the database is not there"),
-        (tmp_path, Verdict.SOURCE_FAILED, "it is no file"),
+        (tmp_path, Verdict.SOURCE_FAILED, "it is not a file"),
     ):
         verdict, text = failed(path)
         assert (verdict, words in text) == (expected, True), text

@@ -149,7 +149,7 @@ BOMB = "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
         ("[" * 200_000, "is nested too deeply"),
         (b"\xff\xfe", "is not UTF-8 text"),
         ('{"sources": [', "bad.yaml is not JSON: line 1, column 14"),
-        ('{"sources": [], "sources": []}', "the key 'sources' stands twice"),
+        ('{"sources": [], "sources": []}', "the key 'sources' is given twice"),
     ],
 )
 def test_a_bad_file_is_refused_in_words(content: Any, message: str, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_every_error_of_a_file_is_told_with_its_row_and_field(tmp_path: Path) ->
         "sources[1] (laptop): address: '-oProxyCommand=x' begins with '-'",
         "sources[1] (laptop): host_key: is missing",
         "sources[1] (laptop): secret: must say where the password is found",
-        "sources[2] (folder): name: stands twice in the file, first in sources[0]",
+        "sources[2] (folder): name: is in the file twice, first in sources[0]",
         "sources[3] (ftp): kind: must be 'sftp', ",
         "sources[4]: name: is missing",
         "sources[5]: is not an object",
@@ -239,7 +239,7 @@ def test_a_file_means_the_same_however_many_of_its_rows_are_taken_at_once(
     beside = "renamed_from: 'anna' is there beside 'eva': give one of them another name, or delete it"
     assert errors_of(fleet(("dora", "anna"), ("eva", "anna"), ("bert", None), ("dora", None)), tmp_path) == [
         f"office.json: sources[1] (eva): {beside}",
-        "office.json: sources[3] (dora): name: stands twice in the file, first in sources[0]",
+        "office.json: sources[3] (dora): name: is in the file twice, first in sources[0]",
     ]
     assert import_fleet(fleet(("dora", "anna"), ("eva", "dora")), "office.json", folder=tmp_path).count("create") == 1
     assert set(Source.objects.values_list("name", flat=True)) == {"dora", "bert", "cleo", "eva"}

@@ -85,7 +85,7 @@ class TestChanging:
         free = make_record(Status.CANCELLED)
         printed = run("retry", old.pk, free.pk, "--yes")
         assert "1 ready" in printed
-        assert f"{old.pk}: record {new.pk} of the same subject goes on" in printed
+        assert f"{old.pk}: record {new.pk} of the same subject continues" in printed
         found = json.loads(run("retry", old.pk, free.pk, "--yes", "--json"))
         assert found == {
             "ready": [free.pk], "running": [], "succeeded": [], "superseded": {str(old.pk): new.pk}, "missing": [],

@@ -287,7 +287,7 @@ class TestLike:
             refused("retry", "--like", FULL, "--yes", *beside, code=1)
         assert refused("retry", "--like", "0" * 12, "--yes", code=1) == "no record matches"
         for group in ("x", "4F1C08AB92DE", FULL + "0"):
-            assert "is no group: 12 digits and letters" in refused("retry", "--like", group, "--yes", code=None)
+            assert "is not a group: 12 digits and letters" in refused("retry", "--like", group, "--yes", code=None)
         assert statuses(record) == [Status.FAILED]
 
 

@@ -32,7 +32,7 @@ def test_the_button_holds_every_page_says_so_with_a_button_that_releases_and_who
     page = operator.post(QUEUES, {"verb": "hold", "reason": " <ransom> "}, follow=True).content.decode()
     assert HELD in page
     assert "&lt;ransom&gt;. No backup," in operator.get(HOME).content.decode()
-    assert "Everything goes on." in operator.post(QUEUES, {"verb": "release"}, follow=True).content.decode()
+    assert "Everything is resumed." in operator.post(QUEUES, {"verb": "release"}, follow=True).content.decode()
     assert HELD not in operator.get(HOME).content.decode()
     assert "a reason is missing" in operator.post(QUEUES, {"verb": "hold"}, follow=True).content.decode()
 

@@ -220,7 +220,7 @@ class TestReady:
         throttle = make_rated(0.1, tokens=1)
         ready(throttle, 4, queue="backups")
         [unasked] = ready(throttle, queue="availability")
-        assert why(unasked)[0] == f"its throttle {throttle} has 4 tokens within 30 s: 4 more stand ready in backups"
+        assert why(unasked)[0] == f"its throttle {throttle} has 4 tokens within 30 s: 4 more are ready in backups"
         BacklogRecord.objects.filter(queue="backups").first().delete()
         assert not any("tokens" in line for line in why(unasked))
         assert len(claim_ready(queue="availability")) == 1
@@ -235,7 +235,7 @@ class TestReady:
         assert len(why(record)) == 1
         for _ in range(3):
             make_record(queue="backups", lane=record.lane)
-        full = f"its throttle {throttle} is full: 0 of its records run; 3 more stand ready in backups"
+        full = f"its throttle {throttle} is full: 0 of its records run; 3 more are ready in backups"
         assert full in why(record)
         for _ in range(3):
             make_record(queue="backups")
@@ -264,10 +264,10 @@ class TestEnded:
         settled(Failed("no such file"))
         assert why(record) == [
             "it gave up after 1 failure in a row, as many as its retry policy short allows; the last one: no such file",
-            f"correct what is wrong, then retry it: `manage.py backlog retry {record.pk}`",
+            f"correct the cause, then retry it: `manage.py backlog retry {record.pk}`",
         ]
         other = make_record(subject=record.subject)
-        assert why(record)[1] == f"record {other.pk} of the same subject goes on in its place"
+        assert why(record)[1] == f"record {other.pk} of the same subject continues in its place"
 
 
 def test_a_long_backlog_costs_no_more_than_a_short_one(django_assert_max_num_queries):

@@ -204,5 +204,5 @@ class TestCancelling:
         assert (facts["changed"], facts["batches"], facts["cancelled"]) == (True, 2, 3)
         assert not Trigger.objects.filter(schedule=schedule, finished_at=None).exists()
         assert BacklogRecord.objects.filter(origin=other).unfinished().count() == 2
-        assert "no batch of it is under way" in run("cancel", "nightly")
+        assert "none of its batches is under way" in run("cancel", "nightly")
         assert "is removed" in run("remove", "nightly", "--yes")

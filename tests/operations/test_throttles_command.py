@@ -72,7 +72,7 @@ class TestSet:
     def test_to_nothing_in_flight_says_that_this_means_paused(self, hooks):
         ready(hooks, 3)
         message = run("set", "hooks", "--max-in-flight", "0")
-        assert "hooks: 0 means paused: none of its records begins, 3 are ready; those that run go on" in message
+        assert "hooks: 0 means paused: none of its records begins, 3 are ready; running ones continue" in message
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

@@ -104,7 +104,7 @@ class AtSource:
             first = errors[0]
             raise RestoreRefused(
                 f"{self.source.name}: error {first.number} at line {first.line} of the dump, and nothing was kept: the "
-                "account of the source may not make another one that could go on (CREATE USER, and its rights WITH "
+                "account of the source may not make another one that could continue (CREATE USER, and its rights WITH "
                 "GRANT OPTION)"
             )
         return errors

@@ -40,7 +40,7 @@ class Command(TerminalCommand):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
         parser.add_argument(
             "--force", action="store_true",
-            help="take repositories also where other files lie, or where their points do not (repositories set --help)",
+            help="accept repositories also where other files are, or points are missing (repositories set --help)",
         )  # fmt: skip
         parser.add_argument(
             "--prune", action="store_true",

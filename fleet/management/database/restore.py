@@ -68,4 +68,6 @@ def _in_words(restored: restoring.RestoredArchive) -> str:
             f"Its environment was another one: {names}. Their values are in "
             f"{settings.VAR_DIR / restoring.ENVIRONMENT_FILE}; set them, then delete that file."
         )
-    return "\n".join([*lines, "Next: start workers, clock and web process as before; `doctor` says what is left."])
+    return "\n".join(
+        [*lines, "Next: start workers, clock and web process as before; `doctor` reports what is left to do."]
+    )

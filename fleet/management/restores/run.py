@@ -146,7 +146,7 @@ def _into_database(assignment: Assignment, options: dict[str, Any]) -> dict[str,
     if not RULES[source.kind].is_database:
         raise CommandError(f"{source.name} is not a database: name a folder, by --to", returncode=2)
     if "/" in options["database"]:
-        raise CommandError("--database names a new database, or a file beside the source's", returncode=2)
+        raise CommandError("--database names a new database, or a file next to the source's", returncode=2)
     validation.check_restore_target(To.DATABASE, options["database"])
     validation.check_restore_account(To.DATABASE, options["user"], options["secret"])
     specification = specification_as(source, options["user"], options["secret"])

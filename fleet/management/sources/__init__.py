@@ -10,7 +10,7 @@ VERBS = {
     "preview": "show their next periods and windows",
     "enrol": "make a code with which the agent of a source gets its token",
     "held-back": "list those whose last backup looked wrong, of which nothing is removed",
-    "accept": "what is held back of them is meant so: what is kept is removed again as their policies say",
+    "accept": "accept what is held back: their points are removed again as their policies say",
     "check": "show what was read last and compared with the manifests, or read all of some sources now",
     "copy": "show the copies in other repositories, or copy some sources now",
     "prune": "remove the points that their policies do not keep",

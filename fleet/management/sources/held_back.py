@@ -8,8 +8,8 @@ from jobs.conf import PROGRAM
 from sources.models import Assignment
 
 HELP = (
-    "List the assignments whose backup looked wrong beside those before it, of which nothing is removed until an "
-    f"operator has looked: `{PROGRAM} sources accept NAME` says that it is meant so. Exit codes: 0; 2 for bad usage."
+    "List the assignments whose backup looked wrong compared with those before it, whose points all stay until an "
+    f"operator has looked: `{PROGRAM} sources accept NAME` accepts it. Exit codes: 0; 2 for bad usage."
 )
 COLUMNS = columns("source", "policy", "since (UTC)", "why")
 NAMES = ("source__name", "policy__schedule__name", "held_back_since", "held_back_why")

@@ -8,8 +8,8 @@ from jobs.conf import PROGRAM
 from sources.planning import retirement
 
 HELP = (
-    "Retire sources: they leave all counts, plans and checks, and what runs of them is stopped. Their backups stay "
-    "for as long as their policies would have kept them had the backups continued, and can be restored until then. "
+    "Retire sources: they leave all counts, plans and checks, and their running work is stopped. Their backups stay "
+    "for as long as their policies would have kept them if the backups had continued, and can be restored until then. "
     f"--undo: take them into use again. To delete one with or without its backups: `{PROGRAM} sources remove`. Exit "
     "codes: 0, also when that was so before; 2 for bad usage."
 )

@@ -135,7 +135,7 @@ class Command(NounCommand):
     def _pause(self, options: dict[str, Any]) -> None:
         asked = pausing.asked(options)
         end = f"until {moment(asked['until'])} UTC" if asked["until"] else "any more"
-        words = f"nothing is claimed from it {end}; what runs goes on", "it was paused before"
+        words = f"nothing is claimed from it {end}; running records continue", "it was paused before"
         self._report(options["queues"], lambda queue: pause_queue(queue, **asked), *words, paused=True)
 
     def _resume(self, options: dict[str, Any]) -> None:
@@ -226,7 +226,7 @@ def _asked(options: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, 
 def _describe_result(result: dict[str, Any]) -> str:
     lines = list(filter(None, describe_result(result).split(", ")))
     if superseded := result.get("superseded"):
-        lines += [f"  {old}: record {new} of the same subject goes on" for old, new in list(superseded.items())[:20]]
+        lines += [f"  {old}: record {new} of the same subject continues" for old, new in list(superseded.items())[:20]]
     if missing := result.get("missing"):
         lines.append(f"  there is no record {', '.join(map(str, missing[:20]))}")
     return "\n".join(lines) or "nothing was left to change"

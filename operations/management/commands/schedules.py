@@ -131,7 +131,7 @@ class Command(DeclaredCommand):
         schedule_verbs.stands_alone(schedule)
         found = _batches_under_way(schedule)
         if not found:
-            self._report(schedule, False, "no batch of it is under way", batches=0, cancelled=0)
+            self._report(schedule, False, "none of its batches is under way", batches=0, cancelled=0)
             return
         many = f"{len(found):,} {'batches' if len(found) > 1 else 'batch'}"
         if not self.is_agreed(options, f"Cancel {many} of {schedule}?"):

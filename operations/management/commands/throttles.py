@@ -18,8 +18,8 @@ EMPTY = f"There are no throttles: `{PROGRAM} throttles add NAME --max-in-flight 
 class Command(DeclaredCommand):
     help = (
         "Show the throttles with what runs, is ready and waits under each, and change them while they are at work: "
-        "the next claim goes by it, what runs goes on. Alone: all of them. Exit codes: 0; 1 when a throttle that is in "
-        "use is not removed; 2 for bad usage, or when the database does not answer."
+        "the next claim follows them, running records continue. Alone: all of them. Exit codes: 0; 1 when a throttle "
+        "that is in use is not removed; 2 for bad usage, or when the database does not answer."
     )
     service = Throttles
     examples = {
@@ -28,9 +28,9 @@ class Command(DeclaredCommand):
     }  # fmt: skip
 
     def add_more_verbs(self, verbs: Any) -> None:
-        what = "let nothing more of it begin, until a time or until it is resumed"
+        what = "begin none of its records until a time or until it is resumed"
         pausing.add_options(self.add_named(verbs, "pause", what, several=True))
-        resuming = self.add_each(verbs, "resume", "let as many of it run at once as before its pause")
+        resuming = self.add_each(verbs, "resume", "let as many of its records run at once as before its pause")
         resuming.add_argument(
             "--max-in-flight", type=number("number", MOST_IN_FLIGHT), metavar="N", help="so many (as before its pause)"
         )

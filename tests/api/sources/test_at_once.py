@@ -52,7 +52,7 @@ def test_a_locked_row_holds_up_a_thread_of_the_web_server_for_some_seconds_only(
     finally:
         connection_created.disconnect(dispatch_uid=web.__name__)
     for answer in refused:
-        assert problem_of(answer, 503)["detail"] == "another change of it has not ended in time"
+        assert problem_of(answer, 503)["detail"] == "another change to it did not end in time"
         assert answer.headers["Retry-After"] == "10"
     assert agent.check_in(hostname="new").status_code == 200
 

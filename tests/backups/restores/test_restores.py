@@ -107,7 +107,7 @@ def test_a_restore_that_is_stopped_goes_on_with_its_next_run(built: Built, tmp_p
     ("target", "message"),
     [
         ("shop.db", "your account may name folders below"),
-        ("../shop2.db", "must be the name of a new database, or of a file beside the source's"),
+        ("../shop2.db", "must be the name of a new database, or of a file next to the source's"),
         ("shop2.db", "your account may name folders below"),
     ],
 )
