@@ -17,7 +17,7 @@ from fleet.files.apply import import_fleet
 from sources.models import Assignment
 from storage.recover import program as recovering
 from tests.documents import DOCUMENTS, ROOT, Command, blocks, commands, table_rows
-from tests.product import PACKAGES, modules
+from tests.product import PACKAGES, paths
 
 README = ROOT / "README.md"
 MANAGE = [".venv/bin/python", "manage.py"]
@@ -72,7 +72,7 @@ def test_no_document_and_no_message_names_a_command_or_a_verb_that_is_not_there(
     commands = get_commands()
     ours = {name for name, app in commands.items() if app in PACKAGES}
     verbs = {name: verbs_of(load_command_class(commands[name], name)) for name in sorted(ours)}
-    texts = [*DOCUMENTS, *(ROOT / path for path, _ in modules()), ROOT / "agent/backupsched-agent", ROOT / "Makefile"]
+    texts = [*DOCUMENTS, *(ROOT / path for path in paths()), ROOT / "agent/backupsched-agent", ROOT / "Makefile"]
     wrong = []
     for path in texts:
         text = path.read_text(encoding="utf-8")

@@ -297,7 +297,7 @@ def test_a_check_that_is_killed_before_it_writes_a_manifest_again_leaves_its_poi
 def test_nothing_but_a_store_reads_manifests_unseen() -> None:
     """Each reader of a manifest goes by `Store.manifest`, which compares it. A new one that does not is found here."""
     found = list[str]()
-    for path, module in modules():
+    for path, module in modules("manifest_path"):
         for node in ast.walk(module):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fetch":
                 found += [path for each in node.args if "manifest_path" in ast.unparse(each)]

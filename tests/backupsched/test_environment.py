@@ -105,7 +105,7 @@ def test_messages_name_the_command_line_as_the_installation_has_it():
     """A wheel has no manage.py: `jobs.conf.PROGRAM` says what it has."""
     allowed = {"backupsched/places.py", "jobs/conf.py", "operations/checks.py"}
     found = set()
-    for path, tree in modules():
+    for path, tree in modules("manage.py"):
         prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
         if any("manage.py" in node.value and id(node) not in prose for node in texts):

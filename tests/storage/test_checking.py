@@ -176,22 +176,24 @@ def test_what_a_backup_brings_in_the_middle_of_a_round_keeps_nothing_else_from_b
 def test_what_is_wrong_is_named_with_the_first_and_the_last_point_that_hold_it(played: WithDigests, how: str) -> None:
     played.back_up({"a": "1", "c": "linked"})
     first, second, third = played.points()
-    for path, held in {"b": (second, first), "a": (third, second)}.items():
-        file = played.place(held[0], path)
-        before = file.read_text()
+    held = {"a": (third, second), "b": (second, first)}
+    before = {path: (file := played.place(newest, path), file.read_text()) for path, (newest, _) in held.items()}
+    for file, text in before.values():
         if how == "missing":
             file.unlink()
         else:
-            file.write_text(before[:-1] if how == "shorter" else "?" * len(before))
-        [damage] = check(played).damaged
-        assert (damage.path, damage.point, damage.oldest) == (path, *held)
-        assert all(damage.touches(each) is (held[1] <= each <= held[0]) for each in played.points())
-        assert f"{held[0]} and of all points before it since {held[1]}" == damage.points
-        [again] = check(played, [damage]).damaged
-        assert again == damage
-        file.write_text(before)
-        found = check(played, [damage])
-        assert (found.damaged, found.mended) == ([], [path])
+            file.write_text(text[:-1] if how == "shorter" else "?" * len(text))
+    damaged = check(played).damaged
+    assert {each.path: (each.point, each.oldest) for each in damaged} == held
+    for damage in damaged:
+        newest, oldest = held[damage.path]
+        assert all(damage.touches(each) is (oldest <= each <= newest) for each in played.points())
+        assert damage.points == f"{newest} and of all points before it since {oldest}"
+    assert check(played, damaged).damaged == damaged
+    for file, text in before.values():
+        file.write_text(text)
+    found = check(played, damaged)
+    assert (found.damaged, sorted(found.mended)) == ([], ["a", "b"])
 
 
 def test_a_size_speaks_where_no_digest_is_known_and_a_manifest_gets_what_was_read(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,10 +31,21 @@ def built(tmp_path: Path) -> Built:
     return built
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """What it says, in this process, when it ends with code 2."""
-    assert recovering.main([*map(str, arguments)]) == 2
-    return "".join(capsys.readouterr())
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What it says, in this process: its start takes a third of a second."""
+
+    def said(*arguments: object, code: int = 0) -> str:
+        assert recovering.main([*map(str, arguments)]) == code
+        return "".join(capsys.readouterr())
+
+    return said
+
+
+@pytest.fixture
+def refused(said: Callable[..., str]) -> Callable[..., str]:
+    """What it says when it ends with code 2."""
+    return partial(said, code=2)
 
 
 def test_a_repository_alone_yields_identical_bytes(built: Built, tmp_path: Path) -> None:
@@ -44,60 +57,64 @@ def test_a_repository_alone_yields_identical_bytes(built: Built, tmp_path: Path)
     assert "nas under nightly as of 2026-11-20 08:00:00 +0100 (point 20261120T070000Z)" in out
 
 
-def test_a_manifest_that_is_damaged_keeps_nothing_else_back(built: Built, tmp_path: Path) -> None:
+def test_a_manifest_that_is_damaged_keeps_nothing_else_back(
+    built: Built, tmp_path: Path, said: Callable[..., str]
+) -> None:
     repository, (first, last) = built.folder / "repository", built.points
     shutil.copytree(repository / ASSIGNMENT, repository / "anna-2/nightly")
     (repository / layout.manifest_path(ASSIGNMENT, last)).write_bytes(b"damaged")
-    assert f"{ASSIGNMENT}: nas under nightly" in recover(repository, "--list")
-    said = recover(repository, "--to", tmp_path / "to", code=1)
-    assert f"{ASSIGNMENT}: manifest {last}.jsonl.gz is damaged" in said
-    assert f"--at {first}" in said
+    assert f"{ASSIGNMENT}: nas under nightly" in said(repository, "--list")
+    listed = said(repository, "--to", tmp_path / "to", code=1)
+    assert f"{ASSIGNMENT}: manifest {last}.jsonl.gz is damaged" in listed
+    assert f"--at {first}" in listed
     assert picture(tmp_path / "to/anna-2/nightly") == picture(built.source)
-    recover(repository, "--source", ASSIGNMENT, "--at", first, "--to", tmp_path / "first")
+    said(repository, "--source", ASSIGNMENT, "--at", first, "--to", tmp_path / "first")
     assert (tmp_path / "first/docs/a").read_text() == "first"
     (repository / layout.manifest_path(ASSIGNMENT, first)).write_bytes(b"")
-    assert f"{ASSIGNMENT}: {ASSIGNMENT}\n{last}" in recover(repository, "--list"), "nothing says whose it is"
+    assert f"{ASSIGNMENT}: {ASSIGNMENT}\n{last}" in said(repository, "--list"), "nothing says whose it is"
 
 
-@pytest.mark.parametrize("said", [None, b"", b"{}"], ids=["lost", "empty", "says nothing"])
-def test_what_a_repository_says_of_itself_may_be_lost(built: Built, tmp_path: Path, said: bytes | None) -> None:
+@pytest.mark.parametrize("text", [None, b"", b"{}"], ids=["lost", "empty", "says nothing"])
+def test_what_a_repository_says_of_itself_may_be_lost(
+    built: Built, tmp_path: Path, said: Callable[..., str], text: bytes | None
+) -> None:
     repository = built.folder / "repository"
     (repository / layout.REPOSITORY).unlink()
-    if said is not None:
-        (repository / layout.REPOSITORY).write_bytes(said)
-    out = recover(repository, "--to", tmp_path / "to")
+    if text is not None:
+        (repository / layout.REPOSITORY).write_bytes(text)
+    out = said(repository, "--to", tmp_path / "to")
     assert picture(tmp_path / "to") == picture(built.source)
-    assert ("its repository.json cannot be read; this goes on without it" in out) is (said is not None)
+    assert ("its repository.json cannot be read; this goes on without it" in out) is (text is not None)
 
 
-def test_a_target_without_a_name_is_not_the_folder_in_which_it_runs(built: Built) -> None:
-    assert "name a folder: this is empty" in recover(built.folder / "repository", "--to", "", code=2)
+def test_a_target_without_a_name_is_not_the_folder_in_which_it_runs(built: Built, refused: Callable[..., str]) -> None:
+    assert "name a folder: this is empty" in refused(built.folder / "repository", "--to", "")
 
 
-def test_it_lists_points_and_folders(built: Built) -> None:
-    rows = json.loads(recover(built.folder / "repository", "--list", "--json"))
+def test_it_lists_points_and_folders(built: Built, said: Callable[..., str]) -> None:
+    rows = json.loads(said(built.folder / "repository", "--list", "--json"))
     assert [(row["assignment"], row["point"]) for row in rows] == [(ASSIGNMENT, each) for each in built.points[::-1]]
-    assert "docs/a" in recover(built.folder / "repository", "--list", "--path", "docs")
+    assert "docs/a" in said(built.folder / "repository", "--list", "--path", "docs")
 
 
 def test_what_cannot_be_is_a_sentence_and_writes_nothing(
-    built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    built: Built, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     repository, to = built.folder / "repository", ("--to", tmp_path / "to")
-    assert "is no folder here; name the one that holds RECOVER.txt" in recover(tmp_path / "none", "--list", code=2)
-    assert "holds no point; is it the folder that holds RECOVER.txt?" in refused(capsys, tmp_path, "--list")
-    assert "no source 'nsa'; there is nas-1/nightly" in refused(capsys, repository, "--source", "nsa", *to)
-    assert "the first one is 20261120T060000Z, of 2026" in refused(capsys, repository, "--at", "2026-11-19", *to)
-    assert "there is no 'dosc' in this point; it has 'docs'" in refused(capsys, repository, "--path", "dosc", *to)
-    assert "lies in the repository" in refused(capsys, repository, "--to", repository / "to")
+    assert "is no folder here; name the one that holds RECOVER.txt" in refused(tmp_path / "none", "--list")
+    assert "holds no point; is it the folder that holds RECOVER.txt?" in refused(tmp_path, "--list")
+    assert "no source 'nsa'; there is nas-1/nightly" in refused(repository, "--source", "nsa", *to)
+    assert "the first one is 20261120T060000Z, of 2026" in refused(repository, "--at", "2026-11-19", *to)
+    assert "there is no 'dosc' in this point; it has 'docs'" in refused(repository, "--path", "dosc", *to)
+    assert "lies in the repository" in refused(repository, "--to", repository / "to")
     for version, says in ((1, "layout version 1, of before the first release"), (3, "layout version 3, and 2 is read")):
         (repository / layout.REPOSITORY).write_text(json.dumps({"layout": version, "id": "x", "name": "disk"}))
-        assert says in refused(capsys, repository, *to)
+        assert says in refused(repository, *to)
     assert not (tmp_path / "to").exists()
     assert not (repository / "to").exists()
 
 
-def test_an_encrypted_repository_needs_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_encrypted_repository_needs_its_key(tmp_path: Path, refused: Callable[..., str]) -> None:
     built = Built(tmp_path / "built", key="correct horse", digests=False)
     built.write("docs/a", "secret")
     built.back_up()
@@ -106,12 +123,12 @@ def test_an_encrypted_repository_needs_its_key(tmp_path: Path, capsys: pytest.Ca
     right.write_text("correct horse\n")
     wrong.write_text("battery staple\n")
 
-    assert "name the file that holds its key with --key-file" in refused(capsys, repository, "--to", to)
-    assert "is not that of the repository disk" in refused(capsys, repository, "--key-file", wrong, "--to", to)
+    assert "name the file that holds its key with --key-file" in refused(repository, "--to", to)
+    assert "is not that of the repository disk" in refused(repository, "--key-file", wrong, "--to", to)
     gone = tmp_path / "gone"
-    assert f"the key file {gone} cannot be read: No such" in refused(capsys, repository, "--key-file", gone, "--list")
+    assert f"the key file {gone} cannot be read: No such" in refused(repository, "--key-file", gone, "--list")
     wrong.write_text("\n")
-    assert f"{wrong} holds no key: it is empty" in refused(capsys, repository, "--key-file", wrong, "--to", to)
+    assert f"{wrong} holds no key: it is empty" in refused(repository, "--key-file", wrong, "--to", to)
     assert not to.exists()
     recover(repository, "--key-file", right, "--to", to)
     assert picture(to) == picture(built.source)
@@ -119,7 +136,7 @@ def test_an_encrypted_repository_needs_its_key(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_where_it_goes_on_and_its_caller_keeps_its_own_handlers(
-    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     built = Built(tmp_path / "built", key="correct horse", digests=False)
     built.back_up()
@@ -136,7 +153,7 @@ def test_a_signal_ends_it_where_it_goes_on_and_its_caller_keeps_its_own_handlers
     assert "stopped; the same command goes on where it was" in ended(process, 1)
     assert not (tmp_path / "to").exists()
     before = signal.getsignal(number)
-    refused(capsys, tmp_path, "--list")
+    refused(tmp_path, "--list")
     assert signal.getsignal(number) is before
 
 

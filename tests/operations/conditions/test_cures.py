@@ -49,7 +49,7 @@ def texts_of(tree: ast.AST) -> Iterator[str]:
 def commands_in_messages() -> list[tuple[str, str]]:
     """(module, what is typed behind the program) of all that any message of the product names."""
     found = set()
-    for path, tree in modules():
+    for path, tree in modules("PROGRAM"):
         for text in texts_of(tree):
             found |= {(path, typed) for typed in TYPED.findall(text)}
     return sorted(found)
