@@ -31,9 +31,9 @@ from tests.waiting import PATIENCE
 
 ASSIGNMENT, BEGAN = "nas-7/nightly", datetime(2026, 3, 1, 9, tzinfo=UTC)
 SEALED = 48
-EITHER = [False, pytest.param(True, marks=pytest.mark.slow)]
-"""Plain, and encrypted: another way to the same files, with four times as many programs."""
 """Bytes by which a small file is longer when it is encrypted."""
+EITHER = [False, pytest.param(True, marks=pytest.mark.slow)]
+"""Whether a repository is encrypted: then as much takes four times as many programs."""
 
 
 def test_a_disk_that_tells_cases_apart_has_no_point_of_a_known_name_in_another_case(tmp_path: Path) -> None:
