@@ -5,6 +5,8 @@ permissions are the same for all tests and stay.
 """
 
 import threading
+from functools import cache
+from itertools import compress
 
 from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
@@ -19,6 +21,13 @@ KEPT = {ContentType._meta.db_table, Permission._meta.db_table}
 LARGE = 512 * 1024
 """Bytes of a table that has to be made anew, since later tests would read past what is left in it."""
 
+WORN = f"""
+SELECT relname,
+       reltuples >= 0 OR pg_relation_size(oid) + COALESCE(pg_relation_size(NULLIF(reltoastrelid, 0)), 0) > {LARGE}
+  FROM pg_class
+ WHERE relname = ANY(%(names)s) AND pg_table_is_visible(oid)
+ ORDER BY relname
+"""
 AT_WORK = """
 SELECT FROM pg_stat_activity
  WHERE datname = current_database() AND backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()
@@ -37,18 +46,20 @@ def empty_the_database() -> None:
     eventually(no_session_is_at_work)  # the server goes on with what a killed process gave it to do, and adds rows
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '60s'")
-        names = sorted(set(connection.introspection.django_table_names(only_existing=True)) - KEPT)
-        facts = (
-            f"SELECT '{name}', pg_table_size(oid) > {LARGE} OR reltuples >= 0, EXISTS (SELECT FROM {name}) "
-            f"FROM pg_class WHERE oid = '{name}'::regclass"
-            for name in names
-        )
-        found = execute(" UNION ALL ".join(facts), {}, prepare=True).fetchall()
-        if worn := [name for name, is_worn, _ in found if is_worn]:
+        found = dict(execute(WORN, {"names": tables_of_models()}, prepare=True).fetchall())
+        if worn := [name for name, is_worn in found.items() if is_worn]:
             cursor.execute(f"TRUNCATE {', '.join(worn)} CASCADE")
-        for name in (name for name, is_worn, has_rows in found if has_rows and not is_worn):
+        has_rows = ", ".join(f"EXISTS (SELECT FROM {name})" for name in found)
+        [rows] = execute(f"SELECT ARRAY[{has_rows}]", {}, prepare=True).fetchall()
+        for name in compress(found, *rows):
             cursor.execute(f"DELETE FROM {name}")
         cursor.execute(f"DELETE FROM {AuditEntry._meta.db_table}")  # to which the deletions have added
+
+
+@cache
+def tables_of_models() -> list[str]:
+    """All that are emptied, also where they are not there at present."""
+    return sorted(set(connection.introspection.django_table_names()) - KEPT)
 
 
 def no_session_is_at_work() -> bool:
