@@ -137,10 +137,11 @@ class ReadableStore(Rclone):
         return set(lines)
 
     def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
-        """Copy a file of at most `most` bytes out of the repository. Returns True if it was there. Raises:
-        StorageFailed, also for a larger one and for anything that is not a file; TargetFailed if it fills this host's
-        disk.
+        """Copy a file of at most `most` bytes out of the repository, in place of one that `file` may be. Returns True
+        if it was there. Raises: StorageFailed, also for a larger one and for anything that is not a file; TargetFailed
+        if it fills this host's disk.
         """
+        file.unlink(missing_ok=True)  # rclone would keep one of the same size, and time if the repository has times
         if (here := self._here(path)) is not None:
             return fetch_here(here, file, most)
         moved = TransferProgress(file.parent)

@@ -24,6 +24,7 @@ from storage.points import manifests, runs
 from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
+from tests.engines.locations import SERVED, location_of
 from tests.engines.peers import back_up, local_folder, run, small_disk, task_for, write_files
 from tests.programs import needed
 from tests.storage.repositories import KEY, encrypted
@@ -57,6 +58,21 @@ def test_what_a_killed_writer_left_goes_a_day_later_and_what_is_being_written_st
     os.utime(tmp_path / names[2], (0, 0))
     store.put(file, "b")
     assert sorted(os.listdir(tmp_path)) == [*names[1:], "b", "file"]
+
+
+@pytest.mark.parametrize("kind", ["plain", *(pytest.param(each, marks=pytest.mark.slow) for each in SERVED)])
+def test_a_file_that_is_fetched_is_not_an_earlier_one_of_its_size_and_time(kind: str, tmp_path: Path) -> None:
+    with location_of(kind, tmp_path / "repository") as place:
+        store, fetched = Store(place, Event()), tmp_path / "fetched"
+        for name in ("one", "two"):
+            write_files(tmp_path, **{name: name})
+            os.utime(tmp_path / name, (1_700_000_000, 1_700_000_000))
+            store.put(tmp_path / name, f"nas-7/{name}")
+        for name in ("one", "two", "one"):
+            assert store.fetch(f"nas-7/{name}", fetched)
+            assert fetched.read_text() == name
+        assert not store.fetch("nas-7/three", fetched)
+        assert not fetched.exists()
 
 
 def header(base: str = "") -> manifests.Header:
