@@ -1,7 +1,7 @@
 """Writes what became of claimed records: step 3 of the lease protocol (`jobs/claiming.py`)."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -157,20 +157,26 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         inserted = {record_id: inserted_at for record_id, _, inserted_at, _ in rows}
         changes = exclusivity.gate(changes_of(results, inserted, instant), instant)
         attempts = set(execute(SETTLE, {**columns_of(changes), "now": now}).fetchall())
-        # by attempt: one batch may hold the result of a lost attempt beside that of the current one
-        written = [(record, outcome) for record, outcome in results if (record.id, record.attempt) in attempts]
-        missing = [record for record, _ in results if (record.id, record.attempt) not in attempts]
+        written = [result for result in results if _is_written(result[0], attempts, leases)]
+        missing = [record for record, _ in results if not _is_written(record, attempts, leases)]
         for record, outcome in written:
             if hook := registry.kind(record.kind).after_settle:
                 hook(record, outcome, instant)
         exclusivity.open_gates([record.exclusive_key for record, _ in written], instant)
-        lost = _lost_among(missing)
+        lost = frozenset(record.id for record in _lost_among(missing))
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:
         wakeups.notify(queue)
     for ended in {change.attempt_outcome for _, change in changes}:
         alike = [record for record, change in changes if change.attempt_outcome is ended]
-        _tell_of_ends([record for record in alike if (record.id, record.attempt) in attempts], ended, instant)
+        _tell_of_ends([record for record in alike if _is_written(record, attempts, leases)], ended, instant)
     return SettleResult(frozenset(record.id for record, _ in written), lost, locked)
+
+
+def _is_written(record: ClaimedRecord, attempts: Set[tuple[int, int]], leases: Set[tuple[int, UUID]]) -> bool:
+    """True if this very run is in the history now: a batch may hold the result of a lost one as well, which has the
+    same attempt number if the database has failed over to a replica that did not know it.
+    """
+    return (record.id, record.attempt) in attempts and (record.id, record.lease_token) in leases
 
 
 def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
@@ -236,10 +242,11 @@ def _settle_succeeded(results: list[tuple[ClaimedRecord, Outcome]], now: datetim
         "facts": facts if any(facts) else None,
         "now": now,
     }
-    ids = frozenset(record.id for record in records)
-    lost = _lost_among(records) if execute(SETTLE_SUCCEEDED, values).rowcount != len(records) else frozenset()
-    _tell_of_ends([record for record in records if record.id not in lost], AttemptOutcome.SUCCEEDED, now)
-    return SettleResult(ids - lost, lost)
+    lost = _lost_among(records) if execute(SETTLE_SUCCEEDED, values).rowcount != len(records) else []
+    dropped = {(record.id, record.lease_token) for record in lost}
+    kept = [record for record in records if (record.id, record.lease_token) not in dropped]
+    _tell_of_ends(kept, AttemptOutcome.SUCCEEDED, now)
+    return SettleResult(frozenset(record.id for record in kept), frozenset(record.id for record in lost))
 
 
 def _tell_of_ends(records: list[ClaimedRecord], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
@@ -264,15 +271,17 @@ def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[Clai
     ]
 
 
-def _lost_among(unwritten: list[ClaimedRecord]) -> frozenset[int]:
-    """The ids of those whose lease was lost: their results are dropped. The others' very attempt is in the history, so
-    an earlier try of this settle went through. An attempt written by a rescue is not such a try.
+def _lost_among(unwritten: list[ClaimedRecord]) -> list[ClaimedRecord]:
+    """Returns those whose lease was lost: their results are dropped. The others' very run is in the history, so an earlier
+    try of this settle went through. A run written by a rescue is not such a try, and neither is one that was claimed at
+    another instant: after a failover, one worker may get the same record under the same attempt number again.
     """
     if not unwritten:
-        return frozenset()
+        return []
     history = Attempt.objects.filter(record_id__in=[record.id for record in unwritten])
-    known = set(history.exclude(outcome=AttemptOutcome.RESCUED).values_list("record_id", "number", "worker_id"))
-    lost = [record for record in unwritten if (record.id, record.attempt, record.worker_id) not in known]
+    history = history.exclude(outcome=AttemptOutcome.RESCUED)
+    known = set(history.values_list("record_id", "number", "worker_id", "started_at"))
+    lost = [each for each in unwritten if (each.id, each.attempt, each.worker_id, each.started_at) not in known]
     for record in lost:
         log.warning("dropped the result of %s %s: lease lost (attempt %s)", record.kind, record.subject, record.attempt)
-    return frozenset(record.id for record in lost)
+    return lost

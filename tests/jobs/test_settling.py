@@ -51,6 +51,19 @@ def hooked(monkeypatch):
     return calls
 
 
+@pytest.fixture
+def ended(monkeypatch):
+    """The runs whose end was passed on."""
+    found: list[ClaimedRecord] = []
+    monkeypatch.setattr(registry, "at_end", [lambda records, outcome, ended_at: found.extend(records)])
+    return found
+
+
+def claimed_before(current: ClaimedRecord) -> ClaimedRecord:
+    """An earlier claim of the same record by the same worker, which the database has lost."""
+    return current._replace(lease_token=uuid4(), started_at=current.started_at - timedelta(seconds=3))
+
+
 class TestFence:
     @pytest.mark.parametrize("what", STALE)
     @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Unavailable("away", 9), Released()])
@@ -95,6 +108,35 @@ class TestFence:
         assert hooked == [(record, Succeeded())]
         assert stored(record).status == Status.SUCCEEDED
         assert (settled.written, settled.lost) == ({record.id}, set())
+
+    @pytest.mark.parametrize("is_the_lost_one_first", [True, False])
+    @pytest.mark.parametrize(
+        "outcomes", [(Failed("old"), Failed("no")), (Succeeded(), Failed("no")), (Released(), Succeeded())]
+    )
+    def test_of_two_runs_under_one_attempt_number_only_the_one_that_holds_the_lease_counts(
+        self, hooked, ended, caplog, outcomes, is_the_lost_one_first
+    ):
+        """The database failed over to a replica that did not know the first claim, and one worker got both."""
+        current = claim_one()
+        lost = claimed_before(current)
+        results = list(zip((lost, current), outcomes, strict=True))
+        settled = settling.settle(results if is_the_lost_one_first else results[::-1], now=LATER)
+        assert hooked == [(current, outcomes[1])]
+        assert (settled.written, settled.lost) == ({current.id}, {current.id})
+        assert ended == [current]
+        assert caplog.text.count("lease lost (attempt 1)") == 1
+        assert settling.settle([(lost, outcomes[0])], now=LATER).lost == {current.id}, "nor in a later batch"
+        assert len(hooked) == 1
+
+    @pytest.mark.parametrize("lost_outcome", [Succeeded(), Failed("old")])
+    def test_nor_is_a_plain_success_of_the_lost_one_counted(self, ended, caplog, lost_outcome):
+        current = claim_one()
+        lost = claimed_before(current)
+        settled = settling.settle([(lost, lost_outcome), (current, Succeeded())], now=LATER)
+        assert (settled.written, settled.lost) == ({current.id}, {current.id})
+        assert ended == [current]
+        assert caplog.text.count("lease lost (attempt 1)") == 1
+        assert stored(current).status == Status.SUCCEEDED
 
     def test_a_settle_and_a_rescue_at_the_same_moment_count_once(self):
         record = claim_one(now=database_clock())
