@@ -272,7 +272,7 @@ def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[Clai
 
 
 def _lost_among(unwritten: list[ClaimedRecord]) -> list[ClaimedRecord]:
-    """Returns those whose lease was lost: their results are dropped. The others' very run is in the history, so an earlier
+    """Claims whose lease was lost: their results are dropped. The others' very run is in the history, so an earlier
     try of this settle went through. A run written by a rescue is not such a try, and neither is one that was claimed at
     another instant: after a failover, one worker may get the same record under the same attempt number again.
     """

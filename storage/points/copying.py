@@ -29,7 +29,7 @@ from external.formatting import several
 from storage import layout
 from storage.places.rclone import expected
 from storage.places.servers import DAMAGED_OR_FOREIGN
-from storage.points import known, manifests, runs, sorted_items
+from storage.points import known, manifests, overwritten_files, runs, sorted_items
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces
 from storage.points.digests import digests_of_copy
@@ -131,7 +131,8 @@ class _Copying:
             manifest = self._fetched(self.target, point)
             entries = {each.place: each for each in manifests.read(manifest) if each.folder and each.place in places}
             try:
-                self._transfer(self._whole(self.source, list(entries.values())), "--ignore-times")
+                for each in self._transfer(self._whole(self.source, list(entries.values())), "--ignore-times"):
+                    self.done.note(NOT_AS_WRITTEN.format(each.path))
             except StorageFailed as error:
                 self.done.note(NOT_AGAIN.format(several(len(entries), "file"), error))
 
@@ -156,14 +157,18 @@ class _Copying:
             header = replace(manifests.read_header(manifest), boot=runs.boot())
             if any(_read(found)):
                 self._mark(point, header, found)
-            over = "--ignore-times" if self.marks else "--no-check-dest"
+            over, unlike = "--ignore-times" if self.marks else "--no-check-dest", dict[str, str]()
             for batch in batches(self._missing(found), OF_A_LIST):
-                self._transfer(batch, over)
+                unlike |= {each.place: NOT_AS_WRITTEN.format(each.path) for each in self._transfer(batch, over)}
+            for each in overwritten_files.overwritten(self.source, self.target, self.files, lambda: _entries(found)):
+                unlike[each.place] = overwritten_files.OVERWRITTEN.format(each.path)
+            for text in unlike.values():
+                self.done.note(text)
             self._write_last(manifest, point, found)
         runs.end(self.target, self.folder, point)
 
     def _mark(self, point: str, header: manifests.Header, found: IO[bytes]) -> None:
-        entries = (entry for entry, _ in _read(found))
+        entries = _entries(found)
         if self.target.location.directory:
             runs.mark(self.target, self.folder, point, header, entries)
             return
@@ -200,6 +205,10 @@ class _Copying:
         return [*self._whole(self.target, read), *(each for each in left if each.place in trusted)]
 
     def _brought_since_the_start(self, places: Collection[str]) -> set[str]:
+        """The places that a mark of this boot names: a file of its size there is the one that the mark was about to
+        bring, since nothing else is ever written to its place. On a disk that keeps two names as one it may be the
+        other file, which the look at the end shows (`overwritten_files.py`).
+        """
         found = set[str]()
         for each in self.marks:
             with runs.marked(self.target, self.folder, each) as mark:
@@ -226,12 +235,12 @@ class _Copying:
             if (digests.get(each.place) == each.digest if each.place in is_read else sizes.get(each.place) == each.size)
         ]
 
-    def _transfer(self, entries: Sequence[Entry], over: str) -> None:
+    def _transfer(self, entries: Sequence[Entry], over: str) -> list[Entry]:
         """Copy files to the places that they have in the first repository. `over`: rclone's option for
-        existing files.
+        existing files. Returns those that are not whole there.
         """
         if not entries:
-            return
+            return []
         before, problems = (self.done.files, self.done.size), dict[str, str]()
         is_local = self.source.location.is_plain and self.target.location.is_plain
 
@@ -249,9 +258,7 @@ class _Copying:
         self.done.files += len(entries)
         self.done.size += sum(each.size for each in entries)
         whole = {each.place for each in self._whole(self.target, entries)}
-        for each in entries:
-            if each.place not in whole:
-                self.done.note(NOT_AS_WRITTEN.format(each.path))
+        return [each for each in entries if each.place not in whole]
 
     def _fetched(self, store: Store, point: str) -> Path:
         file = self.scratch / f"{'source' if store is self.source else 'target'}-{point}"
@@ -281,6 +288,10 @@ class _Copying:
                 for batch in batches(_read(found), OF_A_LIST):
                     self.target.delete(self.files, [each.place for each, _ in batch])
             raise
+
+
+def _entries(found: IO[bytes]) -> Iterator[Entry]:
+    return (entry for entry, _ in _read(found))
 
 
 def _read(found: IO[bytes]) -> Iterator[Found]:

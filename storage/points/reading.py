@@ -18,6 +18,10 @@ SMALL, MANIFEST = 2**20, 2**30
 million files then.
 """
 DIGEST = re.compile(r"([0-9a-f]{32,64})  ")
+BY_NAME = ("--no-traverse",)
+"""An option of rclone for files that a listing lacks: each is looked up, since a server may list it under another name
+than it was given.
+"""
 BETWEEN_LOOKS = 100
 """The number of files before a stop is noticed."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
@@ -98,10 +102,12 @@ class ReadableStore(Rclone):
             if not moved.take(line) and (digest := DIGEST.match(line)):
                 digests[line[digest.end() :]] = digest[1]
 
-        self.with_paths(
-            paths, "hashsum", *how, "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
-            on_line=take, sign_of_life=lambda: (moved(), len(digests)), missing_ok=True, problems=problems,
-        )  # fmt: skip
+        for more in ((), BY_NAME) if "--download" in how else ((),):  # servers without digests have none by name either
+            self.with_paths(
+                [each for each in paths if each not in digests and each not in problems] if more else paths,
+                "hashsum", *how, *more, "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
+                on_line=take, sign_of_life=lambda: (moved(), len(digests)), missing_ok=True, problems=problems,
+            )  # fmt: skip
         return digests, problems
 
     def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
@@ -116,6 +122,8 @@ class ReadableStore(Rclone):
         else:
             listing = ("lsjson", "--recursive", "--files-only", "--no-modtime", "--no-mimetype", self.location.at(path))
             self.with_paths(paths, *listing, missing_ok=True, on_line=rows_to(take))
+            lacking = [each for each in paths if each not in found]
+            self.with_paths(lacking, *listing, *BY_NAME, missing_ok=True, on_line=rows_to(take))
         return found
 
     def present(self, paths: Collection[str]) -> set[str]:
