@@ -51,6 +51,7 @@ def main() -> int:
             SECRET_KEY=secrets.token_hex(),
         )
         django.setup()
+        wait_for_no_start(server)
         code = _storm(directory, server, options, disk if can_be_full else None)
     except KeyboardInterrupt:
         sys.stderr.write("stopped\n")
@@ -69,6 +70,17 @@ def main() -> int:
         else:
             remove_directory(directory)
     return code
+
+
+def wait_for_no_start(server: CrashingServer) -> None:
+    """Let the connections of this process fail while the server is away. A worker that starts it holds its lock, and
+    may be stopped by the storm just then; only the storm can make it go on.
+    """
+    from django.db import connections
+
+    found = connections.databases["default"]
+    found["PASSWORD"] = server.password()
+    del found["EMBEDDED_IN"]
 
 
 def _storm(directory: Path, server: CrashingServer, options: argparse.Namespace, disk: SmallDisk | None) -> int:

@@ -65,6 +65,7 @@ class Run:
             drained = self._drain(storm, filler, fleet)
             _say("the workers end")
             fleet.end()
+            self.server.ensure_running()
         finally:
             fleet.kill_all()
         seconds = boot_seconds() - began

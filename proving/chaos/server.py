@@ -20,6 +20,12 @@ class CrashingServer(Server):
         with self.locked():
             self._pg_ctl("restart", "-l", str(self.layout.log_file))
 
+    def stop_at_once(self) -> None:
+        """Stop it without a shutdown, as when its host loses power. Waits for no lock, which a stopped process may hold
+        that was about to start it. Raises: EmbeddedDatabaseError, also if it does not run.
+        """
+        self._pg_ctl("stop")
+
     def kill(self) -> None:
         """SIGKILL its postmaster, if it runs."""
         if pid := self.status().pid:

@@ -52,10 +52,6 @@ class LanServer(CrashingServer):
         """As the embedded server's, on its host."""
         return self.host.do(super().ensure_running)
 
-    def stop_at_once(self) -> None:
-        """Without a shutdown, as when its host loses power."""
-        self._pg_ctl("stop")
-
     def ask(self, question: str, *values: Any) -> Any:
         """The first column of the first row. Raises: psycopg.Error."""
         with self.connect(DATABASE) as there:
