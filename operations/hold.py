@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from jobs.backlog.pausing import held
 from jobs.models import Hold
 
-__all__ = ["held", "in_pages", "sentence"]
+__all__ = ["clause", "held", "in_pages", "sentence"]
 
 
 def sentence(hold: Hold) -> str:
@@ -16,6 +16,15 @@ def sentence(hold: Hold) -> str:
         f"Everything has been on hold since {hold.since:%Y-%m-%d %H:%M} UTC, by {hold.by}: {hold.reason}. No backup, "
         "retention, check, drill, restore or delivery starts before it is released"
         f"{f', by itself at {hold.until:%Y-%m-%d %H:%M} UTC' if hold.until else ''}."
+    )
+
+
+def clause(hold: Hold) -> str:
+    """The same as one reason among others, without a full stop."""
+    until = f", by itself at {hold.until:%Y-%m-%d %H:%M} UTC" if hold.until else ""
+    return (
+        f"everything has been on hold since {hold.since:%Y-%m-%d %H:%M} UTC, by {hold.by} ({hold.reason}): nothing "
+        f"starts before it is released{until}"
     )
 
 

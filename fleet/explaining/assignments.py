@@ -91,7 +91,7 @@ def _of_what_is_not_there(assignment: Assignment, last: BacklogRecord | None, ar
     """
     policy, due_at, now = assignment.policy, assignment.next_backup_at, around.now
     if held := around.on_hold:
-        yield Reason(Code.ON_HOLD, hold.sentence(held), facts={"since": held.since, "by": held.by})
+        yield Reason(Code.ON_HOLD, hold.clause(held), facts={"since": held.since, "by": held.by})
     if due_at is not None and due_at > now:
         text = f"its next backup is due at {moment(due_at)} UTC, in {span((due_at - now).total_seconds())}"
         if assignment.last_backup_at:

@@ -30,7 +30,7 @@ def paused(record: BacklogRecord, around: Surroundings) -> Reason | None:
     """The reason that everything is on hold, or else that its queue is paused."""
     if held := around.on_hold:
         facts = {"since": held.since, "by": held.by, "reason": held.reason}
-        return Reason(Code.ON_HOLD, hold.sentence(held), facts=facts)
+        return Reason(Code.ON_HOLD, hold.clause(held), facts=facts)
     queue = around.paused.get(record.queue)
     if queue is None:
         return None

@@ -41,7 +41,7 @@ def test_the_command_holds_and_backlog_doctor_and_the_reasons_of_a_record_say_so
     record = make_record()
     assert "spring cleaning" in hold("--reason", "spring cleaning")
     assert any(line.startswith(HELD) and "spring cleaning" in line for line in attention(summary()))
-    assert explain(record, database_clock()).reasons[0].text.startswith(HELD)
+    assert explain(record, database_clock()).reasons[0].text.startswith(HELD.replace("E", "e"))
     [finding] = [each for each in conditions.examine() if each.name == "on_hold"]
     assert (finding.severity, len(finding.found)) == (Severity.WARNING, 1)
     assert json.loads(release("--json")) == {"changed": True}
