@@ -100,5 +100,6 @@ def effect_of(policy: Policy) -> Effect:
     ]
     more = [f"and {len(found.worse) - SHOWN:,} more"] if len(found.worse) > SHOWN else []
     sample = [f"this is of a sample: one source in {one_in}, with that share of the units"] if one_in > 1 else []
-    lines = [f"over {several(found.days, 'recorded day')}", *in_words(found), *worse, *more, *sample, *recorded.lacks]
+    lacks = [f"not known: {each}" for each in recorded.lacks]
+    lines = [f"over {several(found.days, 'recorded day')}", *in_words(found), *worse, *more, *sample, *lacks]
     return Effect(lines, found.is_worse, mark_safe(chart_of(found)))  # noqa: S308 - its template escapes

@@ -6,7 +6,7 @@ Sightings are the attempts of records: a question that was answered or was not, 
 the check-ins of agents that were news, with the last one of each. Nothing is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import log
@@ -24,7 +24,7 @@ from operations.backlog.surroundings import Surroundings
 from schedules.time_limits import GoOn, for_ever
 from simulation.fleet_file import SimulatedFleet, SimulatedPolicy, SimulatedPresence, SimulatedSource
 from simulation.machines import DAY
-from sources.models import Assignment, Policy
+from sources.models import Assignment, AtClose, Policy
 from sources.planning.names import BACKUPS
 
 LONGEST_DAYS = 90
@@ -109,7 +109,21 @@ def recorded_fleet(now: datetime, days: int, units: int | None = None, go_on: Go
         units=here, seed=1, start=begins, policies=[_policy(each) for each in policies.values()],
         sources=[each for each in sources if each],
     )  # fmt: skip
-    return RecordedFleet(fleet, whole, [*lacks, *made.lacks(len(assignments))])
+    return RecordedFleet(fleet, whole, [*lacks, *made.lacks(len(assignments)), _without_effect(policies.values())])
+
+
+def _without_effect(policies: Collection[Policy]) -> str:
+    """A sentence about the causes of delay that these policies have and that are not simulated."""
+    present = {
+        "throttles": any(each.schedule.throttle_id or each.seeding_limit for each in policies),
+        "priorities": any(each.schedule.priority for each in policies),
+        "excluded dates": any(each.excluded_dates for each in policies),
+        "rules for the close of a window": any(
+            each.only_if_it_fits or each.at_close != AtClose.FINISH for each in policies
+        ),
+    }
+    named = ["failures", "breakers", *(name for name, is_there in present.items() if is_there)]
+    return f"the effect of {', '.join(named[:-1])} and {named[-1]}, which are not simulated"
 
 
 def _midnight(instant: datetime) -> datetime:

@@ -154,6 +154,10 @@ class TestFromHistory:
         )
         assert any("history is too short for 28 days: it begins on 2026-03-02" in each for each in found.lacks)
         assert any("1 of 3 assignments was never seen there" in each for each in found.lacks)
+        assert found.lacks[-1] == "the effect of failures and breakers, which are not simulated"
+        Policy.objects.update(seeding_limit=1, excluded_dates=["2026-12-24"], at_close="stop")
+        words = "failures, breakers, throttles, excluded dates and rules for the close of a window"
+        assert recorded_fleet(NOW, 28).lacks[-1] == f"the effect of {words}, which are not simulated"
 
     def test_without_a_history_it_says_what_is_missing(self, db):
         with pytest.raises(HistoryTooShort, match="no source is under a policy"):
@@ -221,6 +225,7 @@ class TestFromHistory:
         assert len(Policy.objects.get(pk=recorded.policy_id).window) == 1
         answer = admin_client.post(address, form, follow=True)  # always, as before: better
         assert "The fleet with this policy: over 7 recorded days" in answer.content.decode()
+        assert "not known: the effect of failures and breakers" in answer.content.decode()
         assert Policy.objects.get(pk=recorded.policy_id).window == []
 
     def test_what_cannot_be_computed_stops_no_edit(self, recorded, admin_client, monkeypatch):
