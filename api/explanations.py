@@ -33,8 +33,8 @@ class SourceExplanationAnswer(Schema):
 
 
 class StartAnswer(RowAnswer, of=ExpectedStart, names="record at earliest latest because"):
-    """When a backup starts: the median of some runs; in nine tenths of them from `earliest` to `latest`. Null: there is
-    no estimate, and `because` says why."""
+    """When a backup starts: from `earliest` to `latest` in about nine cases of ten. `at` is the median of some runs, of
+    a laptop seldom right to ten minutes. Null: there is no estimate, and `because` says why."""
 
     policy: str
 
@@ -58,9 +58,10 @@ class RiskAnswer(Schema):
     until: datetime
 
 
-class AtRiskAnswer(RowAnswer, of=AtRisk, names="at number looked_at units units_needed because"):
-    """The latest look ahead; `because`: why there is none; `at_risk`: the first ones; `units_needed`: enough for 99 %
-    of what is there, null: unknown."""
+class AtRiskAnswer(RowAnswer, of=AtRisk, names="at number looked_at unnamed units units_needed because"):
+    """The latest look ahead; `because`: why there is none; `at_risk`: the first ones; `unnamed`: so many or
+    more will probably miss their period besides, early in a day most of all; `units_needed`: enough for 99 % of what is
+    there, null: unknown."""
 
     at_risk: list[RiskAnswer]
 

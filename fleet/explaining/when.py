@@ -59,8 +59,8 @@ SELECT asked.subject, count(*), count(*) FILTER (WHERE t.outcome = {AttemptOutco
 
 @dataclass(frozen=True)
 class ExpectedStart:
-    """The start of a record: the median of the runs, and the interval in which it is in nine tenths of them. `because`:
-    why there is no estimate; empty if there is one.
+    """The start of a record: the median of the runs, and the interval around it, which held nine tenths of the starts
+    of simulated fleets. `because`: why there is no estimate; empty if there is one.
     """
 
     record: int | None
@@ -71,12 +71,12 @@ class ExpectedStart:
 
     @property
     def text(self) -> str:
-        """The estimate as text."""
+        """The estimate as text: the interval, since the median alone is seldom right to ten minutes."""
         if self.at is None:
             return f"no estimate, because {self.because}"
-        return (
-            f"{moment(self.at)} UTC, between {moment(self.earliest)} and {moment(self.latest)} UTC in nine cases of ten"
-        )
+        if self.earliest == self.latest:
+            return f"at {moment(self.at)} UTC, by all that is known now"
+        return f"between {moment(self.earliest)} and {moment(self.latest)} UTC in about nine cases of ten"
 
 
 class Presence(NamedTuple):

@@ -1,7 +1,9 @@
 """Assignments that will probably miss their period: computed every quarter of an hour, and kept as one row.
 
 A look includes the assignments that are due and whose period ends within 36 hours. The queue is run forward as
-`runs.py` does; an assignment is at risk if it is protected in fewer than half of the runs.
+`runs.py` does; an assignment is at risk if it is protected in fewer than half of the runs. Early in a day most of those
+who miss are not among them: each is protected in most of the runs, since who does not come is not known yet. How many
+they are at least is known better than who, so that number is kept as well.
 """
 
 import random
@@ -50,7 +52,7 @@ def keep(now: datetime | None = None, rng: random.Random = RNG) -> int:
     if due:
         units = units_for(ENOUGH, state, contenders, draw, others, rng, until=ends)
     found = sorted(_at_risk(due, runs), key=lambda each: each["probability"])
-    return _write(instant, began, len(due), found, state.units, units)
+    return _write(instant, began, len(due), found, state.units, units, unnamed=unnamed_of(due, runs))
 
 
 def _others(due: Sequence[DueAssignment]) -> dict[bool, Past]:
@@ -66,7 +68,8 @@ def _at_risk(due: Sequence[DueAssignment], runs: Runs) -> Iterator[dict[str, Any
         probability = runs.probability(each.contender.id)
         if probability < 0.5:
             there = runs.found[each.contender.id].there
-            why = "no unit is free in time" if there >= runs.number / 2 else "it is probably away, or leaves too early"
+            no_unit = there >= runs.number / 2
+            why = "probably no unit is free in time" if no_unit else "it is probably away, or leaves too early"
             yield {
                 "assignment": each.contender.id, "source": each.source, "source_id": each.source_id,
                 "policy": each.policy, "probability": round(probability, 2), "why": why,
@@ -74,13 +77,20 @@ def _at_risk(due: Sequence[DueAssignment], runs: Runs) -> Iterator[dict[str, Any
             }  # fmt: skip
 
 
+def unnamed_of(due: Sequence[DueAssignment], runs: Runs) -> int:
+    """The number of those that are not at risk one by one, and miss their period in a run all the same, on average."""
+    others = [each.contender.id for each in due if runs.probability(each.contender.id) >= 0.5]
+    return round(sum(1.0 - runs.found[each].protected / runs.number for each in others))
+
+
 def _write(
     now: datetime, began: float, looked_at: int = 0, found: Sequence[dict[str, Any]] = (), units: int = 0,
-    needed: int | None = None, because: str = "",
+    needed: int | None = None, because: str = "", unnamed: int = 0,
 ) -> int:  # fmt: skip
     values = {
         "at": now, "seconds": round(time.monotonic() - began, 2), "looked_at": looked_at, "number": len(found),
         "at_risk": list(found[:MOST_KEPT]), "units": units, "units_needed": needed, "because": because,
+        "unnamed": unnamed,
     }  # fmt: skip
     Foresight.objects.update_or_create(pk=1, defaults=values)
     return len(found)
@@ -88,7 +98,9 @@ def _write(
 
 @dataclass(frozen=True)
 class AtRisk:
-    """The latest look. `because`: why there is no fresh one; empty if there is."""
+    """The latest look. `unnamed`: how many miss their period besides those at risk, by the runs. `because`: why there
+    is no fresh one; empty if there is.
+    """
 
     at: datetime | None
     number: int
@@ -97,22 +109,40 @@ class AtRisk:
     units: int
     units_needed: int | None
     because: str
+    unnamed: int = 0
 
     @property
     def text(self) -> str:
-        """A sentence without its full stop; empty if nothing is at risk, or nothing is known."""
-        if not self.number:
-            return ""
+        """The summary with names; empty if none is foreseen to miss its period, or nothing is known."""
         names = ", ".join(dict.fromkeys(each["source"] for each in self.at_risk[:3]))
         more = f" and {self.number - 3:,} more" if self.number > 3 else ""
-        return f"{several(self.number, 'assignment')} will probably miss this period: {names}{more}{self.needed}"
+        return self._summary(f": {names}{more}")
 
     @property
-    def needed(self) -> str:
-        """A clause with the number of units that would be enough; empty if there are as many."""
-        if self.units_needed is None or self.units_needed <= self.units:
-            return ""
-        return f"; {self.units_needed:,} units in place of {self.units:,} would be enough for 99 % of what is there"
+    def summary(self) -> str:
+        """A sentence without its full stop about those who miss their period: how many are named, how many are not,
+        and how many units would be enough; empty if none is foreseen to, or nothing is known.
+        """
+        return self._summary()
+
+    def _summary(self, names: str = "") -> str:
+        clauses = []
+        if self.number:
+            of = f"{self.number:,} of {several(self.looked_at, 'due assignment')}"
+            clauses.append(f"{of} will probably miss this period{names}")
+        if self.unnamed:
+            clauses.append(self._others)
+        if clauses and self.units_needed is not None and self.units_needed > self.units:
+            units = f"{self.units_needed:,} units in place of {self.units:,}"
+            clauses.append(f"by the same runs {units} would be enough for 99 % of what is there")
+        return "; ".join(clauses)
+
+    @property
+    def _others(self) -> str:
+        if self.number:
+            return f"{self.unnamed:,} or more of the others probably will, too, and it is not known yet which"
+        due = several(self.looked_at, "due assignment")
+        return f"{self.unnamed:,} or more of {due} will probably miss this period, and it is not known yet which"
 
 
 def latest(now: datetime) -> AtRisk:
@@ -123,4 +153,4 @@ def latest(now: datetime) -> AtRisk:
     if row.because or now - row.at > OLD_AFTER:
         because = row.because or "what was foreseen is older than an hour: the periodic tasks do not run"
         return AtRisk(row.at, 0, row.looked_at, [], row.units, None, because)
-    return AtRisk(row.at, row.number, row.looked_at, row.at_risk, row.units, row.units_needed, "")
+    return AtRisk(row.at, row.number, row.looked_at, row.at_risk, row.units, row.units_needed, "", row.unnamed)

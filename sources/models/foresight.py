@@ -13,6 +13,9 @@ class Foresight(models.Model):
     looked_at = models.PositiveIntegerField(help_text="Assignments that were due.")
     number = models.PositiveIntegerField(help_text="Those at risk.")
     at_risk = models.JSONField(default=list)
+    unnamed = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Those that miss their period in a run, on average, without being at risk."
+    )
     units = models.PositiveIntegerField()
     units_needed = models.PositiveIntegerField(null=True, help_text="Enough for 99 % of what is there; empty: unknown.")
     because = models.TextField(blank=True, default="", help_text="Why nothing was foreseen; empty: it was.")

@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 from django.utils import timezone
 
+from external.formatting import moment
 from fleet.explaining.when import LEAST_KNOWN, RUNS, ExpectedStart, snapshot
 from fleet.foreseeing.intervals import WIDER, ForecastGroup, error, interval
 from jobs.models import Attempt, BacklogRecord, PausedQueue
@@ -81,6 +83,9 @@ def test_behind_units_that_are_busy_starts_when_the_first_ends_with_an_interval(
     found = expected(rows[2])
     assert NOW + 3 * MINUTE < found.earliest < found.at < found.latest < NOW + 27 * MINUTE  # type: ignore[operator]
     assert found.latest - found.earliest > 5 * MINUTE  # type: ignore[operator]
+    assert found.text == f"between {moment(found.earliest)} and {moment(found.latest)} UTC in about nine cases of ten"
+    page = render_to_string("dashboard/expected.html", {"expected": [("daily", found)], "several": True})
+    assert "Under daily: it is expected to start between" in page
 
 
 def test_what_is_to_be_asked_counts_by_how_often_it_answered() -> None:
