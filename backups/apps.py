@@ -42,11 +42,12 @@ class BackupsConfig(AppConfig):
             "backups.upkeep.looks:plan",
             "backups.upkeep.copies:plan",
             "backups.restores.drills:plan",
-            "backups.restores.requests:end_cancelled",
             "backups.copying.staging:remove_unused",
             "backups.hooks.running:pay_owed",
         ):
             registry.add_periodic(later(task))
+        wanted = "EXISTS (SELECT FROM sources_restore WHERE ended_at IS NULL)"
+        registry.add_periodic(later("backups.restores.requests:end_cancelled"), due=wanted)
         registry.at_start.append(later("backups.hooks.running:pay_owed"))
         registry.prunes.append(later("backups.restores.requests:prune"))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import local
+from typing import Any
 
 from django.db import connection
 
@@ -31,13 +32,18 @@ _thread = local()
 
 
 @contextmanager
-def clock_asked_once() -> Iterator[None]:
+def clock_asked_once(*columns: str) -> Iterator[list[Any]]:
     """Let `database_clock` ask the database once in this thread, and count on from there by the boot clock: for what
-    does many short things in a row. Raises: django.db.Error.
+    does many short things in a row. Yields the values of `columns`, scalar expressions that the same statement asks,
+    and that see the instant as `clock.now`. Raises: django.db.Error.
     """
-    _thread.asked = database_clock(), boot_seconds()  # in this order: never ahead of the database
+    with connection.cursor() as cursor:
+        wanted = ",\n       ".join(("clock.now", *columns))
+        cursor.execute(f"SELECT {wanted}\n  FROM (SELECT clock_timestamp() AS now) AS clock")
+        now, *found = cursor.fetchone()
+    _thread.asked = now, boot_seconds()  # in this order: never ahead of the database
     try:
-        yield
+        yield found
     finally:
         _thread.asked = None
 

@@ -144,11 +144,11 @@ class Registry:
     """Kinds, their handlers by queue, and the functions of other apps that the queue calls.
 
     `step`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute; `rare`:
-    every five minutes of a worker, and every minute of the clock outside. `prunes`: every hour, `(now)`.
-    `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a claim. `at_end(records, outcome,
-    ended_at)`: when attempts have ended in one way, at that instant (None: now). `before_retry(record ids)`: before
-    they are locked, so that no end is noted of what they belong to until this transaction ends. `at_retry(record
-    ids)`: when these, which had ended, are unfinished again.
+    every five minutes of a worker, and every minute of the clock outside; `due`: what has to hold for such a task.
+    `prunes`: every hour, `(now)`. `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a
+    claim. `at_end(records, outcome, ended_at)`: when attempts have ended in one way, at that instant (None: now).
+    `before_retry(record ids)`: before they are locked, so that no end is noted of what they belong to until this
+    transaction ends. `at_retry(record ids)`: when these, which had ended, are unfinished again.
     """
 
     def __init__(self) -> None:
@@ -157,6 +157,7 @@ class Registry:
         self.at_start: list[Callable[[datetime], int]] = []
         self.periodic: list[Callable[[], int]] = []
         self.rare: list[Callable[[], int]] = []
+        self.due: dict[Callable[[], int], str] = {}
         self.prunes: list[Callable[[datetime], int]] = []
         self.at_heartbeat: list[Callable[[], None]] = []
         self.at_claim: list[Callable[[str, Sequence[ClaimedRecord], int, int], None]] = []
@@ -213,13 +214,17 @@ class Registry:
         """The kinds known here whose records have no windows. Of any other, a worker that knows it decides."""
         return [kind.name for kind in self.kinds.values() if kind.next_opening is None]
 
-    def add_periodic(self, task: Callable[[], int], *, rare: bool = False) -> None:
+    def add_periodic(self, task: Callable[[], int], *, rare: bool = False, due: str = "") -> None:
         """Register what is done every minute beside the tick, or if `rare`, since nothing waits for it, every five
-        minutes: short, idempotent. It returns how many rows it changed.
+        minutes: short, idempotent. It returns how many rows it changed. `due`: a condition without which there is
+        nothing to do, asked for all tasks of a round in one statement, which has the instant as `clock.now`; empty: the
+        task asks by itself.
         """
         tasks = self.rare if rare else self.periodic
         if task not in tasks:
             tasks.append(task)
+        if due:
+            self.due[task] = due
 
 
 UNKNOWN_KIND_SECONDS, LONGEST_UNKNOWN_KIND_SECONDS = 60, 3_600

@@ -1,7 +1,8 @@
 """Tasks of a clock outside of the workers, and of the workers' every minute. Short tasks only: no record runs here."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 
 from jobs import breakers, conf, decisions, long_waits, sweeps
@@ -38,6 +39,13 @@ KEPT_ATTEMPTS = 1000
 """The attempts that are kept of a record that is tried for ever: at one a day, the history of three years."""
 
 
+DUE_OF_OURS: dict[Callable[[], int], str] = {
+    pausing.resume_those_over: "EXISTS (SELECT FROM jobs_pausedqueue WHERE paused_until <= clock.now)",
+    pausing.release_if_over: "EXISTS (SELECT FROM jobs_hold WHERE until <= clock.now)",
+}
+"""Tasks of this package, and what has to hold for each."""
+
+
 def tick() -> str:
     """One tick, for the case that no worker is alive to do it.
 
@@ -65,7 +73,7 @@ def run_minutely(*, rare: bool = True) -> int:
 
     Raises: django.db.Error if the database is away.
     """
-    tasks = [sweeps.run_overdue, pausing.resume_those_over, pausing.release_if_over, *registry.periodic]
+    tasks = [sweeps.run_overdue, *DUE_OF_OURS, *registry.periodic]
     return _run(tasks) + (run_rarely() if rare else 0)
 
 
@@ -78,9 +86,16 @@ def run_rarely() -> int:
     return _run([breakers.correct_clocks, long_waits.correct, *registry.rare])
 
 
-def _run(tasks: Iterable[Callable[[], int]]) -> int:
-    with clock_asked_once():
-        return sum(_done_or_logged(task) for task in tasks)
+def _run(tasks: Sequence[Callable[[], int]]) -> int:
+    """Ask in one statement which tasks are due, and do these; all of them, if that cannot be asked."""
+    due = DUE_OF_OURS | registry.due
+    with ExitStack() as stack:
+        try:
+            asked = stack.enter_context(clock_asked_once(*(due.get(task, "TRUE") for task in tasks)))
+        except Exception as error:
+            log_unless_away(log, "cannot ask which periodic tasks are due, so all are done", error)
+            asked = [True] * len(tasks)
+        return sum(_done_or_logged(task) for task, is_due in zip(tasks, asked, strict=True) if is_due)
 
 
 def _done_or_logged(task: Callable[[], int]) -> int:

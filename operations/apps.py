@@ -24,6 +24,7 @@ class OperationsConfig(AppConfig):
         for model in (RetryPolicy, PausedQueue, Origin):
             follow(model)
         follow(Throttle, also=("paused_until", "paused_why"))
-        registry.add_periodic(later("operations.throttle_pauses:resume_those_over"))
+        over = "EXISTS (SELECT FROM jobs_throttle WHERE max_in_flight = 0 AND paused_until <= clock.now)"
+        registry.add_periodic(later("operations.throttle_pauses:resume_those_over"), due=over)
         follow(Hold, title="'everything'")
         registry.prunes.append(later("operations.silences:prune"))

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from fleet import pauses
@@ -93,17 +95,6 @@ class TestUntil:
         pauses.pause_policy(policy, by="a test")
         assert Policy.objects.get().paused_until is None
         assert pauses.resume_those_over(now + 2 * DAY) == 0
-
-    def test_the_round_of_the_minute_ends_them_all(self) -> None:
-        source, policy = make_source(), make_policy()
-        now = timezone.now()
-        PausedQueue.objects.create(name="default", paused_at=now - DAY, paused_until=now - DAY / 2)
-        Source.objects.filter(pk=source.pk).update(paused_at=now - DAY, paused_until=now - DAY / 2)
-        pauses.pause_policy(policy, by="a test")
-        Policy.objects.update(paused_until=now - DAY / 2)
-        periodic.run_minutely()
-        policy.schedule.refresh_from_db()
-        assert (PausedQueue.objects.count(), Source.objects.active().count(), policy.schedule.enabled) == (0, 1, True)
 
 
 class TestSurfaces:
@@ -225,18 +216,41 @@ class TestOfEvents:
             backlog.hold("ransom", by="a test", until=now - DAY)
         assert held() is None
 
-    def test_the_round_of_the_minute_ends_them_all(self) -> None:
+    def test_the_round_of_the_minute_ends_them_all_and_asks_for_all_in_one_statement(self) -> None:
         schedule, throttle, over = make_schedule(), make_throttle(7), timezone.now() - DAY
+        assignment, queue = make_assignment(), PausedQueue.objects.create(name="backups", paused_at=over)
+        ends = {"paused_until": timezone.now() + DAY}
         verbs.pause(schedule)
         throttle_pauses.pause(throttle)
-        Schedule.objects.filter(pk=schedule.pk).update(paused_until=over)
-        Throttle.objects.update(paused_until=over)
+        pauses.pause_policy(assignment.policy, by="a test")
+        Source.objects.update(paused_at=over)
         backlog.hold("ransom", by="a test")
+        paused = (Schedule, Throttle, Policy, Source, PausedQueue)
+        for model in paused:
+            model.objects.update(**ends)
+        Hold.objects.update(until=ends["paused_until"])
+        with CaptureQueriesContext(connection) as asked:
+            periodic.run_minutely(rare=False)
+        assert [each["sql"] for each in asked if "jobs_pausedqueue" in each["sql"]] == [asked[0]["sql"]]
+        assert all(f'"{model._meta.db_table}"."paused_until" <=' not in str(list(asked)) for model in paused)
+        for model in paused:
+            model.objects.update(paused_until=over)
         Hold.objects.update(until=over)
-        periodic.run_minutely()
-        schedule.refresh_from_db()
-        throttle.refresh_from_db()
+        periodic.run_minutely(rare=False)
+        for row in (schedule, throttle, assignment.source, assignment.policy.schedule):
+            row.refresh_from_db()
         assert (schedule.enabled, throttle.max_in_flight, held()) == (True, 7, None)
+        assert (assignment.source.paused_at, assignment.policy.schedule.enabled) == (None, True)
+        assert not PausedQueue.objects.filter(pk=queue.pk).exists()
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_round_that_cannot_ask_what_is_due_does_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        Hold.objects.create(pk=1, since=timezone.now() - DAY, reason="ransom", by="a test", until=timezone.now() - DAY)
+        wrong = dict.fromkeys(periodic.DUE_OF_OURS, "(SELECT 1 / 0) = 1")
+        monkeypatch.setattr(periodic, "DUE_OF_OURS", wrong)
+        monkeypatch.setattr(periodic.registry, "periodic", [])
+        periodic.run_minutely(rare=False)
+        assert held() is None
 
     def test_every_surface_takes_end_and_reason(self, admin_client: Client) -> None:
         schedule, throttle, program = make_schedule(), make_throttle(7), Program()
