@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MILLISECONDS = 1000 * PATIENCE
-"""For whatever the browser is to do; its own patience is half of that."""
+"""Seconds for anything that the browser does; its own patience is half of that."""
 
 
 def session_of_a_superuser() -> str:

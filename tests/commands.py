@@ -8,8 +8,8 @@ from django.core.management import CommandError, call_command
 
 
 def command(name: str, *, with_errors: bool = False) -> tuple[Callable[..., str], Callable[..., str]]:
-    """What the command, such as `status` or `sources pause`, writes for arguments; and how it refuses them, with exit
-    code `code` or any."""
+    """A pair of functions: the output of the command, such as `status` or `sources pause`, for arguments; and its
+    refusal, with exit code `code` or any."""
     noun, *verb = name.split()
 
     def run(*arguments: object) -> str:

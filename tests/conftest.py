@@ -89,8 +89,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported and collected stays for the whole run: a collector that looks at it again and again finds
-    nothing, at a tenth of the time. It looks seldom at what tests leave: a twentieth of their time."""
+    """Collect garbage seldom: imports and collected tests stay for the whole run, and a collector that looks at them
+    again and again finds nothing, at a tenth of the time. What tests leave takes it a twentieth of their time."""
     gc.disable()
     try:
         return (yield)
@@ -140,7 +140,7 @@ def _pages_take_their_time() -> None:
 
 
 def is_rolled_back(request: pytest.FixtureRequest) -> bool:
-    """Whether the test uses the database and commits nothing."""
+    """True if the test uses the database and commits nothing."""
     marker = request.node.get_closest_marker("django_db")
     asks = {"db", "transactional_db", "live_server"}.intersection(request.fixturenames)
     is_marked = "db" in asks if marker is None else not marker.kwargs.get("transaction")
@@ -171,8 +171,8 @@ def _no_round_beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture(autouse=True)
 def _nothing_learnt() -> None:
-    """What one test's claims learnt of rates and lanes is no business of the next. Nor is whom it asked last:
-    `async_to_sync` leaves a test what a coroutine has set in its context."""
+    """Forget what one test's claims learnt of rates and lanes, and whom it asked last: `async_to_sync` leaves a test
+    what a coroutine has set in its context."""
     throttles._named.clear()
     throttles._rated.clear()
     contact.is_arrival.set(False)

@@ -63,7 +63,7 @@ def tables_of_models() -> list[str]:
 
 
 def no_session_is_at_work() -> bool:
-    """Whether every other session of this database is idle."""
+    """True if every other session of this database is idle."""
     with connection.cursor() as cursor:
         cursor.execute(AT_WORK)
         return not cursor.rowcount

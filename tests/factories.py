@@ -91,7 +91,7 @@ def make_claimed(**fields: Any) -> ClaimedRecord:
 
 
 def claim_ready(limit: int = 1000, queue: str = "default", now: datetime | None = NOON) -> list[ClaimedRecord]:
-    """What is ready in `queue`, in claim order, claimed at `now` by a worker of its own."""
+    """The ready records of `queue`, in claim order, claimed at `now` by a new worker."""
     return claiming.claim(queue, worker_id=make_worker().pk, limit=limit, now=now)
 
 

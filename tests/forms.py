@@ -1,4 +1,4 @@
-"""What a browser sends of a form of the admin."""
+"""The data that a browser sends of a form of the admin."""
 
 from html.parser import HTMLParser
 from typing import Any

@@ -11,7 +11,7 @@ from tests.waiting import PATIENCE
 Found = TypeVar("Found")
 
 ROUNDS = 5
-"""Of the loop, in which what was accepted becomes a transport, or what was closed is let go."""
+"""Turns of the loop, in which an accepted connection becomes a transport, or a closed one is let go."""
 
 
 class LoopThread:
@@ -23,7 +23,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Found]) -> Found:
-        """What `work` returns, from another thread."""
+        """The result of `work`, from another thread."""
         found: Future[Found] = asyncio.run_coroutine_threadsafe(work, self.loop)
         return found.result(PATIENCE)
 

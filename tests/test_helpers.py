@@ -1,4 +1,4 @@
-"""What several test modules need is in a helper module: a test module can be moved, split or removed by itself."""
+"""Parts of several test modules are in a helper module: a test module can be moved, split or removed by itself."""
 
 import ast
 from pathlib import Path

@@ -19,7 +19,7 @@ NEEDED = {
 }
 OF_FEW = {"sqs", "simulation"}
 EVERYWHERE = [requirement for extra, required in EXTRAS.items() if extra not in OF_FEW for requirement in required]
-"""What the README's two commands need, or show."""
+"""Packages that the README's two commands need, or show."""
 
 
 def names_of(requirements: list[str]) -> set[str]:

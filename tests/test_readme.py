@@ -1,4 +1,4 @@
-"""What the documents tell a person to type exists, and the policy in the README can be imported."""
+"""Commands in the documents exist, and the policy in the README can be imported."""
 
 import re
 import shlex
@@ -68,7 +68,7 @@ WITHOUT_PROGRAM = re.compile(r"`([a-z]+) ([a-z][\w-]*)")
 
 
 def test_no_document_and_no_message_names_a_command_or_a_verb_that_is_not_there() -> None:
-    """In backticks, with the program or beginning with a noun of ours."""
+    """Commands in backticks, with the program or beginning with a noun of ours."""
     commands = get_commands()
     ours = {name for name, app in commands.items() if app in PACKAGES}
     verbs = {name: verbs_of(load_command_class(commands[name], name)) for name in sorted(ours)}

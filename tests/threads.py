@@ -44,7 +44,7 @@ def beside(work: Callable[[], Result]) -> "Future[Result]":
 
 
 def a_lock_is_waited_for() -> bool:
-    """Whether a session of this database stands at a lock of another."""
+    """True if a session of this database waits for a lock of another."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")  # within a transaction it would not change
         cursor.execute(
@@ -65,7 +65,8 @@ def end_what_waits_for_a_lock() -> None:
 
 
 def meeting() -> Callable[[], None]:
-    """For two that lock: each calls it after its first lock, and goes on once both are there or the other one waits."""
+    """A meeting of two that lock: each calls it after its first lock, and continues once both are there or the other
+    one waits."""
     there: list[None] = []
 
     def arrive() -> None:

@@ -40,7 +40,7 @@ class Walk:
 
     @property
     def deciding(self) -> list[str]:
-        """Those of them that decide something."""
+        """The modules among them that decide something."""
         return [each for each in self.modules if each not in GROUND and ".models" not in each]
 
     @property

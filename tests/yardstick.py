@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PIECE_SECONDS = 0.025
-"""What the piece of work takes on a usual machine."""
+"""The seconds that the piece of work takes on a usual machine."""
 
 
 @contextmanager

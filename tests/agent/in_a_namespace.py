@@ -1,4 +1,4 @@
-"""In a network namespace without anything: server and agent on loopback, then an address comes.
+"""Run in a network namespace without anything: server and agent on loopback, then an address comes.
 
 Prints the reason of each announcement, with the address if it was sent. `unshare -n python in_a_namespace.py`.
 """

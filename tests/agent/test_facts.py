@@ -1,4 +1,4 @@
-"""What an agent finds out about its machine: best effort, bounded, never fatal."""
+"""Facts that an agent finds out about its machine: best effort, bounded, never fatal."""
 
 import ipaddress
 import stat

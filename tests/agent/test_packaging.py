@@ -141,7 +141,7 @@ class TestTheNetworkManagerSnippet:
 
 
 def is_running(script: Path) -> bool:
-    """Whether any process has `script` in its command line."""
+    """True if any process has `script` in its command line."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if os.fsencode(script) in path.read_bytes():

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 OFTEN = {"LOOK_EVERY": 0.1}
 SELDOM = {"LOOK_EVERY": 3600.0}
-"""What a test sees is found by no look."""
+"""Long intervals: a look finds nothing that a test sees."""
 PATIENT = {**SELDOM, "SOCKET_TIMEOUT": 3600.0, "WHOLE_REQUEST": 3600.0}
 """Nothing but a signal ends its wait for an answer."""
 QUICK = {**OFTEN, "SETTLE": 0.2, "NETWORK_GAP": 0.0, "unresponsive": True}
@@ -67,7 +67,7 @@ class TestWhenItAnnounces:
 
     @pytest.mark.needs("iproute2", "ip")
     def test_when_linux_tells_that_an_address_came(self):
-        """In a network namespace of its own, with looks an hour apart: only the kernel's message can have told it."""
+        """A separate network namespace, with looks an hour apart: only the kernel's message can have announced it."""
         if subprocess.run(("unshare", "-n", "true"), check=False, capture_output=True).returncode:
             pytest.skip("no network namespace may be made here; the way without messages is tested above")
         script = ROOT / "tests/agent/in_a_namespace.py"

@@ -1,4 +1,4 @@
-"""What people type and read: durations, times, waits. Pure functions of the agent's file."""
+"""Texts that users type and read: durations, times, waits. Pure functions of the agent's file."""
 
 import random
 from collections.abc import Iterator

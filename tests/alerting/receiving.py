@@ -13,7 +13,7 @@ from tests.loop_thread import LoopThread
 
 
 class Mailbox:
-    """What has arrived, and the port of its server."""
+    """The messages that have arrived, and the port of their server."""
 
     def __init__(self) -> None:
         self.mails: list[Message] = []

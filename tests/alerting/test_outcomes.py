@@ -1,4 +1,4 @@
-"""What goes out besides alerts: outcomes of backups to webhooks, dead-man pings, digests."""
+"""Messages besides alerts: outcomes of backups to webhooks, dead-man pings, digests."""
 
 import asyncio
 import json

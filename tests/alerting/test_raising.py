@@ -1,4 +1,4 @@
-"""What raises an alert, what ends it, and who hears of it: each once."""
+"""The causes and ends of alerts, and who hears of them: each once."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -71,7 +71,7 @@ WEEKDAYS = [{"days": "mon-fri", "start": "12:00", "end": "18:00"}]
     ("window", "excluded", "days"), [([], [], 3), (WEEKDAYS, [], 5), (WEEKDAYS, ["2026-03-02..2026-03-04"], 8)]
 )
 def test_a_source_is_overdue_after_two_missed_chances(window: list[Any], excluded: list[str], days: int):
-    """Of Thursday at ten is the last backup: Friday is missed, and then Saturday, or Monday, or Thursday."""
+    """The last backup is of Thursday at ten: Friday is missed, and then Saturday, or Monday, or Thursday."""
     make_route()
     policy = make_policy(window=window, excluded_dates=excluded)
     thursday = AT - timedelta(days=4, hours=2)

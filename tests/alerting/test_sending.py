@@ -39,7 +39,7 @@ def cannot_send(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def deliver_all() -> list[str]:
-    """What each message that is due came to: empty, or why it was not delivered."""
+    """The result of each message that is due: empty, or why it was not delivered."""
     sending.deliver_due(AT)
     return list(AlertMessage.objects.order_by("pk").values_list("error", flat=True))
 

@@ -32,7 +32,7 @@ def _short_periods(monkeypatch: pytest.MonkeyPatch, settings) -> None:
 
 
 def broken(at: datetime) -> set[str]:
-    """What the watch finds in a round at that instant."""
+    """The findings of the watch in a round at that instant."""
     return {found.subject for found in watching.look(Watch(looked_at=at, resumed_at=at - timedelta(hours=1)), at)}
 
 

@@ -105,7 +105,7 @@ def world() -> World:
 
 
 class Corruption(NamedTuple):
-    """What is broken, and by which subject that is noticed."""
+    """Faults, and the subject by which each is noticed."""
 
     name: str
     do: Callable[[World], Any]

@@ -19,7 +19,7 @@ def make_user(*permissions: str, name: str = "user", **fields: Any) -> User:
 
 
 class Program:
-    """What asks with a token of `user` (a new superuser, unless given)."""
+    """A client with a token of `user` (a new superuser, unless given)."""
 
     def __init__(self, user: User | None = None, scopes: tuple[str, ...] = ALL) -> None:
         self.user = user or make_user(is_superuser=True)
@@ -80,7 +80,7 @@ def made(answer: Any) -> Any:
 
 
 def ids_of(answer: Any) -> list[int]:
-    """Of a page of a list."""
+    """The ids of the rows on a page of a list."""
     return [each["id"] for each in found(answer)["items"]]
 
 

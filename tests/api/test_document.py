@@ -103,7 +103,7 @@ APP = {
     "schedules": "schedules", "throttles": "jobs", "endpoints": "delivery", "retry-policies": "jobs",
     "alert-routes": "alerting",
 }  # fmt: skip
-"""Of what is edited; all else that changes something is for who may operate records."""
+"""Operations on edited resources; every other change needs the scope that operates records."""
 MODEL = {"policies": "policy", "repositories": "repository", "retry-policies": "retrypolicy",
          "alert-routes": "alertroute"}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What machines write, over the API: workers, queues, breakers; and retry policies, which people do."""
+"""Rows that machines write, over the API: workers, queues, breakers; and retry policies, which users write."""
 
 from datetime import datetime, timedelta
 from typing import Any

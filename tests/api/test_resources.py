@@ -1,4 +1,4 @@
-"""What holds for every resource, most of it seen at throttles: pages, ETags, keys, refusals, and who may."""
+"""Rules that hold for every resource, most of them seen at throttles: pages, ETags, keys, refusals, permissions."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -181,7 +181,7 @@ class TestChanging:
     def test_what_is_left_out_of_a_patch_stays_and_what_stays_is_not_written(
         self, program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What lies in the bucket of a throttle moves while it is edited."""
+        """The content of a throttle's bucket changes while the throttle is edited."""
         created = program.post("throttles", BODY)
         path, written, save = created.headers["Location"], [], Throttle.save
         monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""What is copied."""
+"""The folder that is copied."""
 
 from pathlib import Path
 

@@ -34,7 +34,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any
 
 
 def stored(tmp_path: Path) -> dict[str, bytes]:
-    """What both servers have."""
+    """The set-up of both servers."""
     return {
         str(each.relative_to(tmp_path)): each.read_bytes()
         for name in ("first", "second")
@@ -44,7 +44,7 @@ def stored(tmp_path: Path) -> dict[str, bytes]:
 
 
 def assert_it_stays(tmp_path: Path, before: dict[str, bytes]) -> None:
-    """What was there before is there, and as it was."""
+    """Every earlier file is still there, unchanged."""
     after = stored(tmp_path)
     assert before.items() <= after.items()
     before.update(after)

@@ -1,4 +1,4 @@
-"""What lies in repositories is read, some of it each day, and what is damaged is shown."""
+"""The contents of repositories are read, a part each day, and damage is shown."""
 
 import json
 from dataclasses import asdict
@@ -53,7 +53,7 @@ def assignment(played: Played) -> Assignment:
 
 
 def checked(now: datetime) -> Outcome:
-    """What is planned, done and settled."""
+    """Carry out the planned record, and settle it."""
     assert checks.plan(now) == 1
     return run(at_work(now), now)
 

@@ -1,5 +1,5 @@
-"""Which repository a check reads, where points of a source lie in two: the one that was asked for, or both; and what is
-known to be damaged, wherever the round is."""
+"""The repository that a check reads, where points of a source are in two: the one that was asked for, or both; and
+known damage, wherever the round is."""
 
 import shutil
 from datetime import timedelta
@@ -52,7 +52,7 @@ def offsite(assignment: Assignment, tmp_path: Path) -> Played:
 
 
 def done() -> Outcome:
-    """What was asked for, done and settled."""
+    """Carry out the requested record, and settle it."""
     now = database_clock()
     return run(at_work(now), now)
 
@@ -69,7 +69,7 @@ def break_b(*places: Played, text: str = "longer than it was") -> None:
 
 
 def read() -> list[str]:
-    """What the log says was read, in order."""
+    """The repositories that were read according to the log, in order."""
     texts = Decision.objects.filter(what="checked").order_by("pk").values_list("text", flat=True)
     return [text.partition("read in ")[2].partition(",")[0] for text in texts]
 

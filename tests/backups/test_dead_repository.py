@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 UNITS = 2
 LEASE_SECONDS = 20
-"""What is stopped may take a sixth of it."""
+"""The limit in seconds; a stop may take a sixth of it."""
 ENDED_WITHIN_SECONDS = 15.0
 
 

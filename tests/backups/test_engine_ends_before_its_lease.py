@@ -1,4 +1,4 @@
-"""What a guard stops is gone before another worker may begin, also when it does not listen."""
+"""A run that a guard stops is gone before another worker may begin, also when it does not listen."""
 
 import signal
 from collections.abc import Iterator

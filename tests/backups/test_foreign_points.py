@@ -1,4 +1,4 @@
-"""What lies in a repository is not believed: points that no backup of ours has written so are foreign."""
+"""The contents of a repository are not believed: points that no backup of ours has written are foreign."""
 
 import ast
 import gzip

@@ -73,7 +73,7 @@ def sources(office: Repository) -> list[Assignment]:
 
 
 def look(now: Any = NOW) -> None:
-    """What is planned, done and settled."""
+    """Carry out the planned record, and settle it."""
     assert looks.plan(now) == 1
     claimed = claim("default", now)
     settle(claimed, looks.look(Run(claimed)), now)

@@ -26,7 +26,7 @@ FOLDER = {"name": "folder", "kind": "local", "path": "/etc"}
 
 
 def program(*more: str) -> Program:
-    """Of an account that may edit sources and repositories, and has `more` permissions."""
+    """A client of an account that may edit sources and repositories, and has `more` permissions."""
     return Program(make_user(*MAY_EDIT, *more))
 
 

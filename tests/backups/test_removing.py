@@ -1,4 +1,4 @@
-"""What has backups is deleted in the background, with or without their files, and goes on where it was killed."""
+"""Sources and repositories with backups are deleted in the background, with or without files, also after a kill."""
 
 from datetime import timedelta
 from pathlib import Path

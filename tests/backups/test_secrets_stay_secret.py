@@ -36,7 +36,7 @@ from tests.waiting import PATIENCE, eventually
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise, pytest.mark.slow]
 
 CORE = "Schwertfisch7Zq9wXk3Lm5"
-"""What stays the same in whatever way the rest is quoted."""
+"""The part that stays the same however the rest is quoted."""
 SECRET = f"ü '{CORE}\" $HOME"
 KEY = "Kugelfisch4Tn8vRb6Pd2-of-an-encrypted-repository"
 SLOWLY = {"bwlimit": "1M", "transfers": 1}
@@ -54,14 +54,14 @@ def encodings(core: str) -> dict[str, bytes]:
 
 
 class Processes:
-    """What was seen of all processes that began after this did."""
+    """Everything seen of all processes that began after this one."""
 
     def __init__(self, needles: list[bytes]) -> None:
         self.needles, self.worker = needles, 0
         self.older = set(os.listdir("/proc"))
         self.in_arguments: list[bytes] = []
         self.in_environment: set[tuple[bool, str]] = set()
-        """Whether it descends from the worker, and the name, of each process that had a needle there."""
+        """Each process that had a needle there: True if it descends from the worker, and its name."""
         self.passwords: set[tuple[bytes, bytes]] = set()
         """Variables of engines that held a secret in rclone's form, and that."""
         self.seen: set[tuple[str, bytes, int]] = set()

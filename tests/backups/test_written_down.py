@@ -1,4 +1,4 @@
-"""What a settled backup attempt means for its assignment, its progress and the next record."""
+"""The effects of a settled backup attempt on its assignment, its progress and the next record."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

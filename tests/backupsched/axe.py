@@ -7,6 +7,6 @@ AXE = {
 SERIOUS = """([where, options]) => axe.run(where.exclude ? where : document, options).then(found => found.violations
   .filter(fault => ['serious', 'critical'].includes(fault.impact))
   .flatMap(fault => fault.nodes.slice(0, 2).map(node => `${fault.id}: ${node.html.slice(0, 150)} ${node.target}`)))"""
-"""What axe finds, in lines: all that it says of a page would take as long to be handed over as the looking."""
+"""The findings of axe, in lines: its whole report of a page would take as long to hand over as the looking."""
 THEME = "theme => document.documentElement.classList.toggle('dark', theme === 'dark')"
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

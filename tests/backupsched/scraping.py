@@ -1,4 +1,4 @@
-"""What scrapes /metrics: its token, and the samples that it reads."""
+"""A scraper of /metrics: its token, and the samples that it reads."""
 
 from django.contrib.auth.models import Permission, User
 from prometheus_client.parser import text_string_to_metric_families

@@ -60,7 +60,7 @@ def admin_pages() -> list[str]:
 
 
 def faults(page: Page, path: str, looks: Sequence[tuple[str, int]] = LOOKS) -> list[str]:
-    """What is serious on a page, a line each, in each of `looks`, and what the browser complains of."""
+    """Serious findings on a page, a line each, in each of `looks`, and complaints of the browser."""
     complaints: list[str] = []
 
     def complain(entry: ConsoleMessage) -> None:

@@ -1,4 +1,4 @@
-"""What stands in a row or in an address is data: no page of the admin runs it, or breaks by it.
+"""Values in rows and addresses are data: no page of the admin runs them, or breaks by them.
 
 `BACKUPSCHED_ADMIN_FUZZ=500` asks each list so many times instead, of more parameters and values, in random order.
 """

@@ -1,4 +1,4 @@
-"""What rows and arguments hold cannot steer the terminal of the person who types a command, whichever it is."""
+"""Texts in rows and arguments cannot steer the terminal of the user who types a command, whichever it is."""
 
 import json
 import re

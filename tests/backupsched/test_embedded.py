@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 
 def together(*command: str, **environment: str) -> list[str]:
-    """What four processes print that are started at once, with a strict umask, as a user would."""
+    """The output of four processes that are started at once, with a strict umask, as a user would."""
     tests_own = ("DATABASE_URL", "DJANGO_SETTINGS_MODULE", "BACKUPSCHED_VAR")
     kept = {name: value for name, value in os.environ.items() if name not in tests_own}
     four = [
@@ -61,7 +61,7 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serv
 
 @pytest.fixture(scope="module")
 def made_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """For tests that each process of `make test-rest` begins with: four starts would cost it four seconds."""
+    """A server for tests that each process of `make test-rest` begins with: four starts would cost it four seconds."""
     server = Server(tmp_path_factory.mktemp("embedded") / "var")
     yield server
     server.destroy()

@@ -1,4 +1,4 @@
-"""What the environment sets: numbers, and where a checkout and an installed package keep what they write."""
+"""Settings from the environment: numbers, and where a checkout and an installed package keep what they write."""
 
 import ast
 import os

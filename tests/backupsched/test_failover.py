@@ -49,7 +49,7 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """Of both, as libpq takes several hosts."""
+        """The URL of both, with several hosts as libpq takes them."""
         hosts = ",".join(str(each.layout.socket_directory).replace("/", "%2F") for each in (self.old, self.new))
         return f"postgresql://backupsched:{self.old.password()}@{hosts}/backupsched"
 
@@ -148,7 +148,7 @@ def _status(web: str, path: str) -> int:
 
 
 def _log_in(web: str) -> int:
-    """What a person's login is answered, which writes a session."""
+    """The status of a user's login, which writes a session."""
     with requests.Session() as session:
         page = session.get(f"{web}/admin/login/", timeout=30)
         if not (field := re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)):

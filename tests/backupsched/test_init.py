@@ -74,7 +74,7 @@ def test_from_an_empty_folder_to_the_first_backup_and_not_twice(home: Path) -> N
 
 
 def conversation(home: Path, answers: list[tuple[str, str]]) -> str:
-    """What `init` says at a terminal, where each question that contains the first is given the second."""
+    """The output of `init` at a terminal, where each question that contains the first is given the second."""
     near, far = pty.openpty()
     process = subprocess.Popen(
         (sys.executable, "-m", "backupsched", "init"), cwd=home, env=environment(home), stdin=far,

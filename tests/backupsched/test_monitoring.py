@@ -1,4 +1,4 @@
-"""What machines ask of a web process."""
+"""Requests of machines to a web process."""
 
 import threading
 from datetime import UTC, datetime, timedelta

@@ -57,7 +57,7 @@ def on_hand() -> OnHand:
 
 
 def asked(asker: Asker, on_hand: OnHand) -> Findings:
-    """What was answered; all of it where it was wrong."""
+    """A summary of the answers; whole answers where they were wrong."""
     found = ask(asker, on_hand)
     print(found.summary())  # noqa: T201 - what pytest -s shows
     assert not found.wrong, "\n".join([found.summary(), *list(found.wrong.values())[:50]])
@@ -85,7 +85,7 @@ def test_to_an_account_that_may_only_look(on_hand):
 
 
 def test_to_a_token_that_is_none(on_hand):
-    """What has no token at all is refused alike: test_roles.py."""
+    """Requests without a token are refused in the same way: test_roles.py."""
     found = asked(Asker("Bearer bst_made-up", EXAMPLES or 1, bounds=bool(EXAMPLES)), on_hand)
     assert set(found.statuses) <= REFUSED
     assert found.statuses[401] > len(found.operations) / 2

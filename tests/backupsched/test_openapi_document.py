@@ -16,7 +16,7 @@ def kinds_of(schema: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def test_no_two_shapes_share_a_name():
-    """In the document the one would stand in the other's place."""
+    """Each name once: in the document the one would replace the other."""
     names = Counter(each.__name__ for each in set(kinds_of(BaseModel)) if each.__module__.split(".")[0] in PACKAGES)
     assert len(names) > 50
     assert [name for name, count in names.items() if count > 1] == []

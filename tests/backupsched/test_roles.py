@@ -40,7 +40,7 @@ SCOPES = ("read", "write", "operate")
 
 
 def permissions(*verbs: str) -> list[str]:
-    """Those of our apps that Django makes for these verbs."""
+    """The permissions of our apps that Django makes for these verbs."""
     found = Permission.objects.filter(content_type__app_label__in=OURS).values_list("codename", flat=True)
     return [name for name in found if name.split("_")[0] in verbs]
 

@@ -11,7 +11,7 @@ from tests.programs import needed
 
 FOLDER = PACKAGE / "systemd"
 MOST_EXPOSED = {"web": 2.0, "qcluster": 2.0, "worker@": 3.5}
-"""Of ten, as `systemd-analyze security` counts; services that do nothing against it have 9.2."""
+"""Exposure, at most ten, as `systemd-analyze security` counts it; services that do nothing against it have 9.2."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the home page says of sources that need a person, and the buttons that mend it."""
+"""The home page on sources that need an operator, and the buttons that mend them."""
 
 import html
 import re
@@ -47,7 +47,7 @@ def test_a_first_copy_that_runs_is_named_and_no_button_asks_for_it(admin_client,
 
 
 def test_the_chips_add_up_to_the_numbers_of_the_sentence(admin_client, policy):
-    """What runs or is due counts as protected in the sentence, and had a chip beside that of the protected."""
+    """Running and due sources count as protected in the sentence, and had a chip next to that of the protected."""
     sources = [well(policy) for _ in range(3)]
     Assignment.objects.filter(pk=sources[0].pk).update(next_backup_at=NOW - HOUR)
     make_record(Status.RUNNING, kind=KIND, queue=BACKUPS, subject=subject_of(sources[1].pk), started_at=NOW)

@@ -1,4 +1,4 @@
-"""What the script beside instants in UTC makes of the headings over them."""
+"""The effects of the script for instants in UTC on the headings over them."""
 
 import pytest
 from django.utils import timezone

@@ -1,4 +1,4 @@
-"""What an operator asks, answered in a real browser by so many clicks from home. And what the page does by itself."""
+"""Questions of an operator, answered in a real browser by so many clicks from home; and the page's own updates."""
 
 from datetime import timedelta
 from typing import Any

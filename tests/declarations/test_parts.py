@@ -53,11 +53,11 @@ odd = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(printable, inner, max_size=3),
     max_leaves=8,
 )
-"""What nothing but SQL has stored."""
+"""Values that only SQL can have stored."""
 
 
 def is_shown(item: Any) -> bool:
-    """Whether a row of it has a text: an empty row is none."""
+    """True if a row has a text: an empty row counts as none."""
     return any(text.strip() for row in WINDOW.cells([item]) for text in row.values())
 
 

@@ -1,4 +1,4 @@
-"""What sources and programs wrote cannot steer the terminal of the person who reads it."""
+"""Texts of sources and programs cannot steer the terminal of the user who reads them."""
 
 import io
 import logging

@@ -1,5 +1,5 @@
-"""What pages show: a character that turns or hides a line is seen as what it is, what is typed is code, and what a form
-holds is sent back unchanged."""
+"""Shown text: a character that turns or hides a line is seen as what it is, typed text is code, and the contents of a
+form are sent back unchanged."""
 
 from html.parser import HTMLParser
 

@@ -1,4 +1,4 @@
-"""What the commands share: verbs, refusals with code 2, and the question at the terminal."""
+"""Shared behaviour of the commands: verbs, refusals with code 2, and the question at the terminal."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -37,7 +37,7 @@ def make_certificate(directory: Path, address: str) -> Path:
 
 
 def served_with(certificate: Path) -> ssl.SSLContext:
-    """For a server that shows this certificate."""
+    """A TLS context of a server that shows this certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context

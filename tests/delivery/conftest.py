@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"
 
 @pytest.fixture(autouse=True)
 def _known_for_long(monkeypatch) -> None:
-    """What was looked up a moment ago is still known, though this machine may have stood still meanwhile."""
+    """Names looked up a moment ago are still known, though this machine may have stood still in the meantime."""
     monkeypatch.setattr(targets, "FRESH_SECONDS", 2 * PATIENCE)
 
 

@@ -24,7 +24,7 @@ def make_queue_endpoint(name: str = "queue", **fields: Any) -> Endpoint:
 
 
 def sealed(secret: str = "Bearer sesame") -> dict[str, str]:
-    """For `make_endpoint`: an Authorization."""
+    """Arguments of `make_endpoint`: an Authorization."""
     return {"sealed_authorization": seal(secret)}
 
 

@@ -67,7 +67,7 @@ def on_a_loop(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def failure_at(handle: Handle, **fields: Any) -> Failed:
-    """What a delivery fails with at a server that does `handle`. `fields`: of its endpoint."""
+    """The error of a delivery at a server that does `handle`. `fields`: of its endpoint."""
     with receiving(handle) as receiver:
         [outcome] = deliver(make_event(make_endpoint(receiver.url, **fields)))
         assert len(receiver.requests) == 1

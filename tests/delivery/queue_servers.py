@@ -180,7 +180,7 @@ def endpoint_at(url: str, **fields: Any) -> Endpoint:
 
 
 def payload_for(endpoint: Endpoint | None, number: int = 3, body: Any = None) -> dict[str, Any]:
-    """What an event's record carries."""
+    """The payload of an event's record."""
     return {
         "title": f"nightly reports {number}/10",
         "schedule": "nightly reports",

@@ -24,7 +24,7 @@ class Received(NamedTuple):
 
 
 class Receiver:
-    """What has arrived, and where."""
+    """The requests that have arrived, and where."""
 
     def __init__(self) -> None:
         self.requests: list[Received] = []

@@ -1,4 +1,4 @@
-"""What an endpoint may be, and what a test event comes to."""
+"""Valid endpoints, and the result of a test event."""
 
 from datetime import timedelta
 from typing import Any

@@ -29,7 +29,7 @@ def answer_and_close(answer):
 
 
 def too_slow_at(receiver: Receiver) -> Failed:
-    """What a delivery to it comes to that waits for a moment: on a busy machine it may end before it was accepted."""
+    """The result of a delivery to it that waits for a moment: on a busy machine it may end before it was accepted."""
     [outcome] = deliver(make_event(make_endpoint(receiver.url, timeout=0.3)))
     assert isinstance(outcome, Failed)
     assert outcome.error == f"{receiver.origin} did not answer within 0.3 s"

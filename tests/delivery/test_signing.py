@@ -21,7 +21,7 @@ class TestASealedText:
         assert not text or (sealed != seal(text) and text not in sealed)
 
     def test_is_read_with_the_key_that_sealed_it_while_that_is_known(self, settings):
-        """What installations have sealed must open in later versions, too."""
+        """A text that an installation sealed: it must open in later versions, too."""
         settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new", ["older", "a key of 2026"]
         new = seal("Bearer abc")
         assert unseal(SEALED_IN_2026) == "Bearer abc"

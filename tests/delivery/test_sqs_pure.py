@@ -1,4 +1,4 @@
-"""What the address of a queue says, what is sent to it, and what its refusals mean. Without a server."""
+"""The address of a queue, the messages sent to it, and the meaning of its refusals. Without a server."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is known of where records go: asked once for many, and for how long."""
+"""Targets of records: looked up once for many, and for how long."""
 
 import asyncio
 

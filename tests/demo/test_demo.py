@@ -26,14 +26,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONGEST_SECONDS + 200)]
 
 @pytest.fixture(scope="module")
 def var_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of an installation, in which the demo makes a directory of its own."""
+    """The folder of an installation, in which the demo makes its own directory."""
     path = tmp_path_factory.mktemp("demo") / "var"
     yield path
     Server(path / "demo").destroy()
 
 
 def start(var_dir: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-    """In the environment of an installation whose database is away and which has TLS."""
+    """The demo in the environment of an installation whose database is away and which has TLS."""
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment |= {"DATABASE_URL": "postgresql://127.0.0.1:1/none", "BACKUPSCHED_TLS": "1"}
     return subprocess.Popen(

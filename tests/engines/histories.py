@@ -200,7 +200,8 @@ class History:
             self.left = None
 
     def _cut_the_power(self) -> None:
-        """What no disk was told to keep has its size and time, and nothing in it, as on some file systems."""
+        """Cut the power: files that were not flushed keep their size and time, and lose their contents, as on some file
+        systems."""
         self.boots += 1
         for file in self._files():
             if file not in self.synced and file.name != "lock":

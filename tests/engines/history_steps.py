@@ -47,7 +47,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Restore:
-    """Of a point, by its number; and once more into the same folder."""
+    """A restore of a point, by its number; and once more into the same folder."""
 
     point: int
     kill: int | None = None

@@ -10,7 +10,7 @@ from engines.base import SourceSpec
 from tests.engines.peers import listening, specification
 
 TAG = b"TAG"
-"""In an answer of a fault: the tag of the command."""
+"""The tag of the command, in the answer of a fault."""
 
 
 class HangUp(Exception):

@@ -79,7 +79,7 @@ class MariadbServer:
 
 
 def listens(path: Path) -> bool:
-    """Whether it can be called: its socket is there a moment before."""
+    """True if it can be called: its socket is there a moment before."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(path))
         return True

@@ -46,7 +46,7 @@ def back_up(task: BackupTask, on_progress: Callable[[EngineProgress], None] = la
 
 IDENTITY = Identity("1f8a", "office", True, digest_of(KEY), format=RESTIC)
 MADE = {"made": True, "unlike": ""}
-"""What `questions.make_repository` answers of a new one that is as it is to be."""
+"""The answer of `questions.make_repository` for a new one that is as it is to be."""
 
 
 def contents(folder: Path) -> dict[bytes, tuple[Any, ...]]:

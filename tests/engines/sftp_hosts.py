@@ -15,7 +15,7 @@ TEXT = b"from the host"
 DIRECTORY, FILE, LINK = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o644, stat.S_IFLNK | 0o777
 
 Listing = Callable[[bytes], Iterable[tuple[bytes, int]]]
-"""Of a directory's path: the names in it, each with its mode."""
+"""A function of a directory's path: the names in it, each with its mode."""
 
 
 def facts(mode: int, size: int = len(TEXT)) -> SFTPAttrs:

@@ -104,7 +104,7 @@ def test_the_data_of_ftp_come_from_its_server_at_any_port_and_from_no_other(tmp_
 
 
 def asked(proxy: str, host: str, port: int) -> int:
-    """What the gate replies to a wish to be connected."""
+    """The gate's reply to a request for a connection."""
     where, _, at = proxy.removeprefix("socks5://").partition(":")
     with socket.create_connection((where, int(at)), PATIENCE) as connection:
         connection.sendall(b"\5\1\0" + b"\5\1\0\1" + socket.inet_aton(host) + port.to_bytes(2, "big"))

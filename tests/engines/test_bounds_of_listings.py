@@ -1,4 +1,4 @@
-"""What a source lists is held on the disk of temporary files, and some servers list without end."""
+"""Listings of a source are held on the disk of temporary files, and some servers list without end."""
 
 import tempfile
 from pathlib import Path

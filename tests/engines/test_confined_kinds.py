@@ -121,7 +121,7 @@ def mariadb(folder: Path) -> Iterator[SourceSpec]:
 
 @contextmanager
 def sqlite(folder: Path) -> Iterator[SourceSpec]:
-    """In use, with all that counts in its log; its folder is reached by a link."""
+    """A database in use, with everything that counts in its log; its folder is reached by a link."""
     (folder / "data").mkdir()
     (folder / "linked").symlink_to(folder / "data")
     with closing(sqlite3.connect(folder / "data/shop.sqlite")) as database:

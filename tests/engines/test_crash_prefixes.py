@@ -29,7 +29,7 @@ BEGAN = datetime(2100, 1, 1, tzinfo=UTC)
 State = dict[str, tuple[bytes, int]]
 """Content and time of each file."""
 LOST, EMPTY = "lost", "empty"
-"""What a disk may have of a file that was written and not synced: nothing, or its size and time."""
+"""The contents that a disk may have of a file that was written and not synced: nothing, or its size and time."""
 
 
 class Operation(NamedTuple):
@@ -42,7 +42,7 @@ class Operation(NamedTuple):
 
 @dataclass
 class Recorded:
-    """What is done in a folder, file by file."""
+    """The steps in a folder, file by file."""
 
     top: Path
     state: State = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What is left out means the same by our own walk and by rclone's listing."""
+"""Patterns leave out the same in our own walk and in rclone's listing."""
 
 import subprocess
 from pathlib import Path

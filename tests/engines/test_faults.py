@@ -232,7 +232,7 @@ def test_a_removal_whose_server_is_killed_is_finished_by_the_next_one(tmp_path: 
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """Which any account may pass through."""
+    """A folder that any account may pass through."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder

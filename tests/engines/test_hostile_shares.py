@@ -1,4 +1,4 @@
-"""What a source lists, and where it leads: names and links that lead elsewhere, listings without end, redirects."""
+"""Hostile listings of a source: names and links that lead elsewhere, listings without end, redirects."""
 
 import json
 import socket

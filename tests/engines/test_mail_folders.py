@@ -1,4 +1,4 @@
-"""Which directory a folder of a mailbox has, whatever its server calls it."""
+"""The directory of each folder of a mailbox, whatever its server calls it."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -48,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    """Which an account without rights may pass through: the scratch server runs as one."""
+    """A folder that an account without rights may pass through: the scratch server runs as one."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o711)
     yield folder
@@ -64,7 +64,7 @@ def dump(source: SourceSpec, destination: Path, *how: Any, **fields: Any) -> Eng
 
 
 def contents(server: MariadbServer, database: str) -> dict[str, str]:
-    """What a database holds, table by table, and its views, routines, triggers and events."""
+    """The contents of a database, table by table, and its views, routines, triggers and events."""
 
     def described(what: str, words: str, of: str) -> str:
         return server.sql(f"SELECT {words} FROM information_schema.{what}S WHERE {of}_SCHEMA = '{database}'")

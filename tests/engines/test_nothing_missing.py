@@ -1,4 +1,4 @@
-"""What a source lists is what a point names: with its file, with an earlier one, or with the reason why it has none."""
+"""A point names everything that a source lists: with its file, an earlier one, or the reason why it has none."""
 
 import contextlib
 import json

@@ -1,4 +1,5 @@
-"""What a role may not read and what pg_dump leaves out: named, with the cure, in a backup and in *test connection*."""
+"""Objects that a role may not read or that pg_dump leaves out: named, with the cure, in a backup and in *test
+connection*."""
 
 import dataclasses
 import re

@@ -165,7 +165,7 @@ def killed_before(number: int, source: SourceSpec, destination: Path, started_at
 
 
 def points(destination: Path) -> dict[str, list[manifests.Entry]]:
-    """What each manifest names; all of it is there as the manifest says."""
+    """The entries of each manifest; all files are there as the manifest says."""
     found = {
         file.name.removesuffix(layout.MANIFEST_ENDING): list(manifests.read(file))
         for file in (destination / "manifests").glob("*.jsonl.gz")

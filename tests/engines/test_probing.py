@@ -1,4 +1,4 @@
-"""Whether a repository can be used, tried at real servers, plain and encrypted."""
+"""Trials of repositories at real servers, plain and encrypted."""
 
 import contextlib
 import socket

@@ -89,7 +89,7 @@ def test_a_run_that_writes_little_goes_on_while_another_one_fills_the_repository
 
 @pytest.mark.parametrize("kind", ["local", "postgresql"])
 def test_one_that_is_short_of_space_beforehand_is_full_itself(kind: str, tmp_path: Path) -> None:
-    """What a killed run left is removed all the same: it may be what fills the disk."""
+    """Files that a killed run left are removed all the same: they may be what fills the disk."""
     with small_disk(tmp_path / "disk", DISK) as disk:
         (disk / "copy/manifests").mkdir(parents=True)
         (disk / "copy/manifests/20261121T065755Z.unfinished").touch()

@@ -1,4 +1,4 @@
-"""What another program advises is not passed on: it is meant for whoever typed its command."""
+"""Advice of another program is not passed on: it is meant for whoever typed its command."""
 
 import json
 import time

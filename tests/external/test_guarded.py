@@ -118,7 +118,7 @@ SFTP = {"options": {"user": "u"}, "secret": "s", "host_key": "ssh-ed25519 AAAA"}
 
 
 def sources(host: str, port: int) -> list[SourceSpec]:
-    """Of the kinds whose programs look names up by themselves."""
+    """The programs of kinds that look names up by themselves."""
     samba = {"type": "smb", "host": host, "port": str(port), "user": "u"}
     return [
         specification("sftp", host, port=port, **SFTP),
@@ -131,7 +131,7 @@ def sources(host: str, port: int) -> list[SourceSpec]:
 
 
 def prepared(source: SourceSpec) -> str:
-    """What its program gets of where it is."""
+    """The arguments by which its program learns where it is."""
     match source.kind:
         case "postgresql":
             return connection_environment(source, PATIENCE)["PGHOSTADDR"]
@@ -200,7 +200,7 @@ def test_a_number_of_a_metadata_service_leads_nowhere() -> None:
 
 
 def wished(proxy: str, host: str, port: int) -> int:
-    """What a gate replies to a wish to be connected to a name."""
+    """A gate's reply to a request for a connection to a name."""
     where, _, at = proxy.removeprefix("socks5://").partition(":")
     with socket.create_connection((where, int(at)), PATIENCE) as connection:
         connection.sendall(b"\5\1\0" + b"\5\1\0\3" + bytes([len(host)]) + host.encode() + port.to_bytes(2, "big"))

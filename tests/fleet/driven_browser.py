@@ -56,7 +56,7 @@ class Browser:
         return self.ask("execute/sync", script=script, args=[])
 
     def type(self, field: str, text: str) -> None:
-        """What a person does who types over what stands in a field."""
+        """Type over the text of a field, as a user does."""
         self.run(
             f"const field = document.getElementById({field!r}); field.value = {text!r}; "
             "field.dispatchEvent(new Event('input', {bubbles: true}))"
@@ -84,7 +84,7 @@ class Browser:
         return list(self.run(f"return {CUT_OFF}"))
 
     def complaints(self) -> list[str]:
-        """What the browser's console has said since it was last asked, but that a site has no icon of its own."""
+        """The messages of the browser's console since the last call, except that a site has no icon."""
         message = [f"{entry['level']}: {entry['message']}" for entry in self.ask("se/log", type="browser")]
         return [text for text in message if "/favicon.ico" not in text]
 

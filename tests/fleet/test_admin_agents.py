@@ -1,4 +1,4 @@
-"""What a person does about an agent in the admin: see what it said, enrol it, revoke its tokens."""
+"""Actions on an agent in the admin: see what it reported, enrol it, revoke its tokens."""
 
 import re
 from datetime import timedelta

@@ -40,7 +40,7 @@ def add_policy(name: str, **fields: Any) -> Policy:
 
 @pytest.fixture(autouse=True)
 def daily() -> Policy:
-    """Of two policies the one whose source was backed up a minute ago. The other, `weekly`, is of weekends."""
+    """Two policies: the one whose source was backed up a minute ago, and `weekly`, which is for weekends."""
     daily = add_policy("daily", repository=Repository.objects.create(name="office", location="/srv/backups"))
     backed_up(daily, timezone.now() - timedelta(minutes=1))
     window = [{"days": "sat-sun", "start": "08:00", "end": "20:00"}]
@@ -118,7 +118,8 @@ class TestPolicies:
 
 
 def form_of(policy: Policy, **changes: Any) -> dict[str, Any]:
-    """What the browser would send for an untouched page of the policy, with `changes`; None takes a field away."""
+    """The data that the browser would send for an untouched page of the policy, with `changes`; None takes a field
+    away."""
     inputs, changed = shown(PolicyForm(instance=policy)), typed(Policies.declaration, changes)
     for name in changes.keys() & parts_of(Policies.declaration).keys():
         inputs = {key: text for key, text in inputs.items() if not key.startswith(f"{name}-")}

@@ -100,7 +100,7 @@ class TestRepository:
 
     @pytest.fixture
     def share(self, tmp_path: Path) -> Iterator[dict[str, str]]:
-        """What is typed for a repository on a WebDAV server of this host, without its password."""
+        """The typed values of a repository on a WebDAV server of this host, without its password."""
         with serving("webdav", tmp_path, f"--user={USER}", f"--pass={PASSWORD}") as (address, port):
             yield {
                 "name": "Off site", "format": "rclone", "location": "backups", "option_type": "webdav",

@@ -83,7 +83,7 @@ class TestRuns:
 
 @pytest.fixture
 def fleet(db: None) -> list[Assignment]:
-    """Of ten days: a server that is always there; a laptop that comes at eleven; one that has not come for days."""
+    """Ten days of a server that is always there, a laptop that comes at eleven, and one that has not come for days."""
     cache.clear()  # what the home page keeps; it forgets who has logged in, too
     make_worker(queues={"availability": 9, "backups": 2}, heartbeat_at=NOW)
     policy = make_policy(cron="0 0 * * *")

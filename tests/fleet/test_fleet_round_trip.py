@@ -1,4 +1,4 @@
-"""What is exported is what is imported: a fleet of every resource, through JSON and YAML, into an empty database."""
+"""An export equals its import: a fleet of every resource, through JSON and YAML, into an empty database."""
 
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,7 @@ def usable(question: str, *place: object, ours: dict[str, Any] | None = None, **
 @given(fleet=fleets())
 def test_what_is_exported_is_what_is_imported(fleet: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     def imported(data: Any) -> dict[str, Any]:
-        """What is exported of an empty database after an import."""
+        """The export of an empty database after an import."""
         with transaction.atomic():
             import_fleet(data, "fleet", folder=Path("/"))
             found = export_fleet()

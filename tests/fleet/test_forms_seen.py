@@ -44,7 +44,7 @@ def forms() -> Iterator[str]:
 
 
 def faults(page: Page, path: str) -> list[str]:
-    """What is wrong with a form, a line each: its height, then axe on it unfolded, light and dark, and 800 px wide."""
+    """The faults of a form, a line each: its height, then axe on it unfolded, light and dark, and 800 px wide."""
     page.set_viewport_size(SCREEN)  # type: ignore[arg-type]
     page.goto(path)
     page.wait_for_function("!document.documentElement.hasAttribute('x-cloak')")

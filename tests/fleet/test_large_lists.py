@@ -107,7 +107,7 @@ def test_what_a_list_is_filtered_by_is_looked_up_once_for_its_count_and_its_page
 def test_records_are_found_once_for_their_count_and_their_page(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, asked: dict[str, str]
 ) -> None:
-    """In the order of the list: no index serves these filters, and what they find may be at one end of the table."""
+    """The order of the list: no index serves these filters, and what they find may be at one end of the table."""
     schedule = make_event_schedule()
     backups = [make_record(Status.SUCCEEDED, kind=KIND).pk for _ in range(3)]
     events = [delivered(schedule, number).pk for number in (1, 2, 3)]

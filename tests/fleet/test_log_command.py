@@ -93,7 +93,7 @@ class TestWhichLines:
 class TestConsidering:
     @pytest.fixture
     def claim(self, laptop: Assignment) -> None:
-        """Of three claimed the laptop was the second, after a never backed up one; another was left."""
+        """The log of three claimed sources: the laptop was second, after a never backed up one; another was left."""
         before = make_claimed(subject="assignment:900000000", payload={"title": "first-one"}, priority=5, kind="backup")
         taken = make_claimed(subject=planning.subject_of(laptop.pk), payload={"title": "laptop-1"}, kind="backup")
         after = make_claimed(

@@ -42,7 +42,7 @@ SECRETS = {"secret_access_key": "stored:cloud"}
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """What makes a repository in a bucket of a real server, in `tmp_path/s3`."""
+    """The fields of a repository in a bucket of a real server, in `tmp_path/s3`."""
     stored_secrets.store("cloud", PASSWORD)
     with serving("s3", tmp_path / "s3") as (remote, _, path):
         yield {"name": "cloud", "location": path, "remote": remote, "secrets": SECRETS}

@@ -1,4 +1,4 @@
-"""What a person asks and does about sources at a terminal."""
+"""Questions and actions on sources at a terminal."""
 
 import json
 import re
@@ -32,7 +32,7 @@ sources, sources_refused = command("sources")
 
 
 def ends_with_1(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What `status` prints where something needs a person."""
+    """The output of `status` where something needs an operator."""
     from django.core.management import call_command
 
     with pytest.raises(SystemExit, match="1"):

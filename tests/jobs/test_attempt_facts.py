@@ -1,4 +1,4 @@
-"""What a handler found is kept with its attempt, whatever way it is settled; and its wish for a later retry is kept."""
+"""Facts of a handler are kept with its attempt, whatever way it is settled; and so is its wish for a later retry."""
 
 from datetime import timedelta
 

@@ -16,7 +16,7 @@ OURS = ["23505", "42P01", "22P02", "25P02", "23514"]
 
 
 def raised_by_the_server(code: str) -> Error:
-    """What Django makes of an error with this code."""
+    """Django's exception for an error with this code."""
     with pytest.raises(Error) as raised, connection.wrap_database_errors:
         raise errors.lookup(code)("no")
     return raised.value

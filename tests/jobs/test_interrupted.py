@@ -23,7 +23,7 @@ SUCCEEDED, RESCUED = AttemptOutcome.SUCCEEDED, AttemptOutcome.RESCUED
 
 LEASE_SECONDS = 4
 LONG_LEASE_SECONDS = 20
-"""Of those that work beside a victim, and are not to lose anything themselves."""
+"""The lease of workers next to a victim, which are not to lose anything themselves."""
 OUTAGE_LEASE_SECONDS = 2 * PATIENCE
 """Longer than any restart here: nothing may be lost, so nothing may be rescued."""
 

@@ -1,4 +1,4 @@
-"""What another transaction holds locked is unknown, never lost: it stops no run and holds up no other record."""
+"""Records that others hold locked are unknown, never lost: they stop no run and hold up no other record."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -17,7 +17,7 @@ TEN_MINUTES = 10 * MINUTE
 
 
 def let_through(now: datetime) -> list[ClaimedRecord]:
-    """What a worker begins to work on at `now`, after handlers have asked the breaker."""
+    """The records that a worker begins at `now`, after handlers have asked the breaker."""
     tick(now)
     begun = []
     for record in claim_ready(now=now):

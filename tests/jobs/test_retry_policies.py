@@ -1,4 +1,4 @@
-"""What a retry policy may say, the rows of it, those that an installation comes with, and where they are chosen."""
+"""Valid retry policies, their rows, those that an installation comes with, and where they are chosen."""
 
 from importlib import import_module
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What must hold however many work at once and die: nothing is handed out twice, and caps are caps."""
+"""Promises that hold however many work at once and die: nothing is handed out twice, and caps are caps."""
 
 import threading
 from collections import Counter

@@ -139,7 +139,7 @@ class TestPausedQueue:
 class TestRoom:
     @pytest.fixture
     def heard(self, monkeypatch):
-        """What the worker of this process and what others hear."""
+        """The notifications for the worker of this process and for others."""
         here, elsewhere = [], []
         monkeypatch.setattr(wakeups, "room_here", here.append)
         monkeypatch.setattr(wakeups, "_send", lambda *message: elsewhere.append(message))

@@ -1,4 +1,4 @@
-"""What a record becomes after each outcome: tables, no clock and no database."""
+"""The state of a record after each outcome: tables, no clock and no database."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any

@@ -305,7 +305,7 @@ def test_thousands_of_quick_records_give_one_outcome_each(units, handled, handle
 
 
 class TestQuestions:
-    """Of a queue that feeds another, asked by async handlers."""
+    """Records of a queue that feeds another, handled by async handlers."""
 
     def test_that_hang_take_no_place_while_there_are_sockets(self, handled, gate, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(registry, "_handlers", {})  # others of this queue do not ask

@@ -94,7 +94,7 @@ class TestCancels:
 class TestLimit:
     @pytest.fixture
     def heard(self, monkeypatch) -> Iterator[list[str]]:
-        """What another connection hears, collected by `drain` up to a last word that follows it."""
+        """The notifications that another connection hears, collected by `drain` up to a last word that follows it."""
         monkeypatch.setattr(wakeups, "_last_sent", {})
         with another_connection() as other:
             other.autocommit = True

@@ -1,4 +1,4 @@
-"""What an operator does to a worker at work, and what an idle one asks of the database."""
+"""Actions of an operator on a worker at work, and the statements of an idle one."""
 
 import os
 import re

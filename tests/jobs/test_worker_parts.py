@@ -1,4 +1,4 @@
-"""What surrounds the worker's main loop: look-ahead, guard, heartbeat, options, periodic tasks."""
+"""The parts around the worker's main loop: look-ahead, guard, heartbeat, options, periodic tasks."""
 
 from datetime import timedelta
 from types import SimpleNamespace
@@ -79,7 +79,7 @@ class TestHeartbeat:
 
 @pytest.mark.django_db
 class TestSleep:
-    """For how long the main loop sleeps after a look, unless it is woken: no time passes but the database's."""
+    """Seconds for which the main loop sleeps after a look, unless it is woken: no time passes but the database's."""
 
     @pytest.fixture(params=[60])
     def worker(self, request, settings, monkeypatch) -> process.WorkerProcess:

@@ -22,13 +22,13 @@ from tests.waiting import eventually
 
 LEASE_SECONDS = 2
 SHORT_LEASE = {"BACKUPSCHED_LEASE": str(LEASE_SECONDS)}
-"""For those that are to lose it."""
+"""The lease, in seconds, of workers that are to lose it."""
 LONG_LEASE = {"BACKUPSCHED_LEASE": "3600"}
 """That of all others: it outlasts a machine that stands still, and its heartbeat, every 15 min, finds nothing."""
 BEATING_LEASE = {"BACKUPSCHED_LEASE": "8"}
-"""For those whose heartbeat, every 2 s, is to find something."""
+"""The lease of workers whose heartbeat, every 2 s, is to find something."""
 RESCUING_LEASE = {"BACKUPSCHED_LEASE": "20"}
-"""For those that are to rescue: they do so when the server has run for a lease."""
+"""The lease of workers that are to rescue: they do so when the server has run for a lease."""
 SCRIPT = Path(__file__).parent / "worker_script.py"
 
 
@@ -101,12 +101,12 @@ class WorkerProcesses(Programs):
 
 
 def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
-    """Of its attempts, in order."""
+    """The outcomes of its attempts, in order."""
     return [AttemptOutcome(outcome) for outcome in record.attempts.order_by("number").values_list("outcome", flat=True)]
 
 
 def once() -> RetryPolicy:
-    """Whose first failure is the last one."""
+    """A retry policy whose first failure is the last one."""
     return RetryPolicy.objects.get_or_create(name="once", algorithm="constant", max_failures=1)[0]
 
 

@@ -37,7 +37,7 @@ KINDS = (
     "short unresponsive",
 )
 LONGEST_SECONDS = 0.5
-"""Of the kinds whose handlers hang for a short time."""
+"""The longest time for which handlers of these kinds hang."""
 
 
 def quick(run: Run) -> Outcome:

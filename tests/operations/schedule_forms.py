@@ -6,7 +6,7 @@ from tests.schedules.factories import make_endpoint
 
 
 def form(**fields: Any) -> dict[str, Any]:
-    """What a person sends who fills in a schedule of callbacks; `endpoint` is made unless it is given."""
+    """The data of a user who fills in a schedule of callbacks; `endpoint` is made unless it is given."""
     values = {
         "name": "nightly", "enabled": "on", "cron": "0 3 * * *", "zone": "UTC", "kind": "http_callback",
         "event_count": "100", "window_for": "3600", "stagger": "even", "late": "deliver", "overlap": "allow",

@@ -1,4 +1,4 @@
-"""What an operator does in the admin: retry, cancel, pause, resume. Only after a question, in one request for many."""
+"""Actions of an operator in the admin: retry, cancel, pause, resume. Only after a question, in one request for many."""
 
 import re
 

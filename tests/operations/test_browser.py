@@ -23,7 +23,7 @@ CURVE = "[data-picture] svg"
 
 
 def picture_of(browser: driven_browser.Browser) -> str:
-    """Which picture is shown, once it is loaded: its address, and what it says to people who do not see it."""
+    """The picture that is shown, once it is loaded: its address, and its text for users who do not see it."""
     found = f"[...document.querySelectorAll({PICTURE!r})].find(i => i.complete && i.naturalWidth && i.offsetWidth)"
     return str(browser.run(f"const i = {found}; return i ? decodeURIComponent(i.src) + ' ' + i.alt : ''"))
 
@@ -98,7 +98,7 @@ def follow_a_schedule(browser: driven_browser.Browser) -> None:
 
 
 WIDE_ID = 8_888_888
-"""Of a schedule: the ids of its events are as long as they get."""
+"""The id of a schedule whose events have ids as long as they get."""
 LONG_ERROR = (
     "https://callbacks.example.com:8443/hooks/shards answered 503: the queue is full and refuses more until 12:45 UTC; "
     "ask its operators about incident 4711"

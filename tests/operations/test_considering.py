@@ -1,4 +1,4 @@
-"""What a claim considered, in the log of decisions."""
+"""The considerations of a claim, in the log of decisions."""
 
 import pytest
 

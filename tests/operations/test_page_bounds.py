@@ -1,4 +1,4 @@
-"""What a page takes and may cost: no NUL, no long search, no rows that there cannot be, no statement without end."""
+"""The input and cost of a page: no NUL, no long search, no rows that there cannot be, no statement without end."""
 
 import pytest
 from django.test import Client

@@ -25,7 +25,7 @@ SCHEDULES = "/admin/schedules/schedule/"
 
 
 def found(client: Client) -> str:
-    """What messages the next page shows."""
+    """The messages that the next page shows."""
     return " ".join(str(message) for message in client.get(SCHEDULES).context["messages"])
 
 

@@ -24,7 +24,7 @@ def history(record: BacklogRecord) -> list[tuple[int, int, str]]:
 
 
 class TestSilences:
-    """Of a source that is asked every quarter of an hour."""
+    """Silences of a source that is asked every quarter of an hour."""
 
     def asked(self, *outcomes: AttemptOutcome, queue: str = "availability") -> BacklogRecord:
         """A record, with a line of the log a silence."""

@@ -13,7 +13,7 @@ SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hou
 
 
 def make_event_schedule(**fields: Any) -> Schedule:
-    """Of ten events, delivered by callback."""
+    """A schedule of ten events, delivered by callback."""
     values = {"kind": "http_callback", "provider": "", "event_count": 10}
     return make_schedule(**(values | fields))
 

@@ -112,7 +112,7 @@ class TestTheEndOfABatch:
 class TestWhatComesTooLate:
     @pytest.fixture
     def retried(self) -> BacklogRecord:
-        """Of two events of a batch that drops what is late, the one that waits for its retry beyond the close."""
+        """Two events of a batch that drops late ones: the one that waits for its retry beyond the close."""
         emit_batch(2, window_for=3600, late="drop", name="daily")
         retried = BacklogRecord.objects.order_by("pk")[0]
         values = {"status": Status.WAITING, "waiting_for": WaitingFor.BACKOFF, "run_after": NOON + 5 * HOUR}

@@ -1,4 +1,4 @@
-"""What a tick does before the next claim is bounded, however much is due."""
+"""The work of a tick before the next claim is bounded, however much is due."""
 
 from datetime import timedelta
 

@@ -79,7 +79,7 @@ def test_an_hour_that_comes_twice_fires_twice_when_all_hours_are_named(hours):
 
 
 class TestAgainstAScanOfTheWallClock:
-    """What is due at a time on the wall fires when the clock first shows that time or a later one."""
+    """A trigger that is due at a local time fires when the clock first shows that time or a later one."""
 
     @given(periods, st.sampled_from(CLOCK_CHANGES), st.integers(-12, 12))
     def test_no_trigger_is_dropped_or_doubled_about_a_jump_of_the_clock(self, period, change, hours):

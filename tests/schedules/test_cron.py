@@ -16,7 +16,7 @@ from tests.schedules.calendars import CRONS, ZONES, instants, periods, triggers,
 
 
 def refusal(expression: str) -> str | None:
-    """What is wrong with an expression."""
+    """The error of an expression."""
     try:
         check_expression(expression)
     except ValueError as error:

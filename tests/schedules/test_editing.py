@@ -1,4 +1,4 @@
-"""What a schedule may be: each mistake is named beside its field."""
+"""Valid schedules: each mistake is named next to its field."""
 
 from typing import Any
 

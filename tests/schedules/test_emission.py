@@ -33,7 +33,7 @@ def make_batch(count: int = 3, **fields: object) -> Schedule:
 
 
 def numbers() -> list[int]:
-    """Of the events on the backlog, in the order of their insertion."""
+    """The ids of the events on the backlog, in the order of their insertion."""
     return [record.payload["number"] for record in BacklogRecord.objects.order_by("pk")]
 
 

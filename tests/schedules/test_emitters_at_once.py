@@ -28,7 +28,7 @@ MINUTE = timedelta(minutes=1)
 EVENTS = 3
 SPEED = 240
 LONG = 3 * PATIENCE
-"""For some dozens of processes, one after the other, or a thousand statements of several at once."""
+"""Seconds for some dozens of processes, one after the other, or a thousand statements of several at once."""
 
 
 def make_minutely(**fields: object) -> Schedule:

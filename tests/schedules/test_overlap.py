@@ -1,4 +1,4 @@
-"""What a trigger does while an earlier batch of its schedule is unfinished."""
+"""The behaviour of a trigger while an earlier batch of its schedule is unfinished."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 
 
 def make_hourly(overlap: str, **fields: object) -> Schedule:
-    """Of two events. Its trigger of noon is emitted."""
+    """A schedule of two events. Its trigger of noon is emitted."""
     values = {"cron": "0 * * * *", "provider": "", "event_count": 2, "next_trigger_at": NOON}
     schedule = make_schedule(overlap=overlap, **(values | fields))
     emitter.emit_triggers(NOON)

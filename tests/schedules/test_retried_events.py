@@ -26,7 +26,7 @@ def _kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_emitted(**fields: Any) -> Schedule:
-    """Of one event, emitted at nine."""
+    """A schedule of one event, emitted at nine."""
     values = {"kind": "event", "provider": "", "event_count": 1, "next_trigger_at": NINE}
     schedule = make_schedule(**(values | fields))
     emitter.emit_triggers(NINE)

@@ -1,4 +1,4 @@
-"""What a server asked for with `Retry-After` outlives an edit of the retry policy; a person may ignore it."""
+"""A server's `Retry-After` outlives an edit of the retry policy; a user may ignore it."""
 
 from datetime import datetime
 from typing import Any

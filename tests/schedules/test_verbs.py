@@ -1,4 +1,4 @@
-"""What a person asks for: trigger now, pause, resume, cancel; and what a save does to the watermark."""
+"""Requests of users: trigger now, pause, resume, cancel; and the effect of a save on the watermark."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ MOMENT = timedelta(milliseconds=250)
 
 
 def make_daily(**fields: object) -> Schedule:
-    """Of three events, at nine. Today's are done with."""
+    """A schedule of three events, at nine. Today's are done with."""
     values = {"name": "daily", "provider": "", "event_count": 3, "next_trigger_at": NINE + DAY}
     return make_schedule(**(values | fields))
 

@@ -1,4 +1,4 @@
-"""Which triggers are due after a second, after three days, and when clocks change."""
+"""The due triggers after a second, after three days, and when clocks change."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,8 +17,8 @@ DAYS = 7 * 86_400
 
 
 def found(cron: str, now: datetime, **fields: Any) -> tuple[Any, ...]:
-    """What is due, the next watermark and what is skipped, of a schedule that was dealt with up to before nine o'clock.
-    It is daily at nine and of events, unless told otherwise."""
+    """The due triggers, the next watermark and the skipped ones, of a schedule that was dealt with up to before nine
+    o'clock. It is daily at nine and of events, unless given otherwise."""
     values = {"name": "daily", "cron": cron, "kind": "test", "event_count": 1, "next_trigger_at": NINE}
     return tuple(vars(due(Schedule(**(values | fields)), now)).values())
 

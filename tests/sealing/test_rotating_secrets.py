@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 class TestRotation:
     @pytest.fixture
     def sealed_by_old_keys(self, settings: Any) -> list[str]:
-        """Of every kind; returns what they hold."""
+        """Make secrets of every kind; returns their values."""
         settings.SECRET_KEY = "oldest"
         hooks = make_endpoint(sealed_authorization=seal("Bearer sesame"))
         settings.SECRET_KEY = "old"

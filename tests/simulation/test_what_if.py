@@ -1,4 +1,4 @@
-"""What would be if: the fleet of the last days as it was recorded, what is tried with it, and the difference."""
+"""A *what if*: the fleet of the last days as it was recorded, the changes that are tried, and the difference."""
 
 import json
 from datetime import datetime, timedelta

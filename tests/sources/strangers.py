@@ -1,4 +1,4 @@
-"""What else may be at a port: nothing, a host that never speaks, one that says the wrong thing."""
+"""Strangers at a port: nothing, a host that never speaks, one that says the wrong thing."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""What a source, a policy and a repository may be."""
+"""Valid sources, policies and repositories."""
 
 import os
 from pathlib import Path

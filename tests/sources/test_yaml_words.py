@@ -1,4 +1,4 @@
-"""What a fleet file in YAML is told of the signs that YAML takes for its own."""
+"""Hints on signs that YAML takes for its own, in a fleet file."""
 
 from pathlib import Path
 

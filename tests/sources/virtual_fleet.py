@@ -31,8 +31,9 @@ LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Conduct(NamedTuple):
-    """What a source does. `ends`: how its copies end, each after `copy_seconds`: "good", "lost" (its host drops the
-    connection), "hangs" (until the grace of its policy is over) or "fails". `checks_in_every`: seconds; None: never."""
+    """The behaviour of a source. `ends`: how its copies end, each after `copy_seconds`: "good", "lost" (its host drops
+    the connection), "hangs" (until the grace of its policy is over) or "fails". `checks_in_every`: seconds; None:
+    never."""
 
     ends: str = "good"
     copy_seconds: float = 60.0

@@ -24,7 +24,7 @@ if libc.mount(b"rclone", sys.argv[-1].encode(), b"fuse.rclone", 6, how):
 told = socket.socket(fileno=int(os.environ["_FUSE_COMMFD"]))
 told.sendmsg([bytes(1)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fuse]))])
 """
-"""What mounts for rclone, which a bare machine lacks."""
+"""The program that mounts for rclone, which a bare machine lacks."""
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 OWNER, WORKER = 65_534, 1
-"""Of the target; and a worker that is not root."""
+"""The account of the target; and a worker that is not root."""
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Which every account may pass through, unlike `tmp_path`."""
+    """A folder that every account may pass through, unlike `tmp_path`."""
     home = Path(tempfile.mkdtemp())
     home.chmod(0o755)
     yield home

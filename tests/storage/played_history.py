@@ -10,7 +10,7 @@ PATHS = ("a", "A", "b/c", "b/d", "e/f/g", "ä")
 
 
 def points_of(played: Played, numbers: Collection[int]) -> list[str]:
-    """Of the points, those of these numbers; never the newest one."""
+    """The points of these numbers; never the newest one."""
     return [name for number, name in enumerate(played.points()[:-1]) if number in numbers]
 
 
@@ -20,7 +20,7 @@ def check(played: Played) -> None:
 
 
 def unnamed(played: Played) -> set[str]:
-    """What no point names of runs up to the newest point, and marks of these."""
+    """Files of runs up to the newest point that no point names, and marks of these."""
     newest = played.points()[-1]
     files = {each for each in played.unnamed() if not layout.is_later(layout.run_of(each.partition("/")[0]), newest)}
     marks = {each.name for each in played.folder.glob(f"{layout.MANIFESTS}/*Z.*") if not each.name.endswith(".gz")}

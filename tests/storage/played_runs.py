@@ -60,7 +60,7 @@ class Played:
         return name
 
     def points(self) -> list[str]:
-        """Those whose manifest is there."""
+        """The points whose manifest is there."""
         found = self.folder.glob(f"{layout.MANIFESTS}/*{layout.MANIFEST_ENDING}")
         return layout.by_time(file.name.removesuffix(layout.MANIFEST_ENDING) for file in found)
 
@@ -109,7 +109,7 @@ class Played:
             yield entry
 
     def _left(self, base: str) -> dict[str, tuple[str, str]]:
-        """What killed runs since the last point have brought: path and content by place."""
+        """The files that killed runs since the last point have brought: path and content by place."""
         found = {}
         for folder in self.files.iterdir():
             if not base or layout.is_later(layout.run_of(folder.name), base):

@@ -27,7 +27,7 @@ def started(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
 
 
 def ended(process: "subprocess.Popen[str]", code: int) -> str:
-    """What it said."""
+    """The output of the program."""
     with process:
         try:
             out, errors = process.communicate(timeout=PATIENCE)

@@ -20,8 +20,8 @@ class Killed(Exception):
 
 @dataclass(frozen=True)
 class SteppedStore(Store):
-    """What `Store` does in a folder, file by file, without a process. `left`: steps before it is killed. `done`: what
-    each did: flush, put (with its content), delete or rmdir."""
+    """The steps of `Store` in a folder, file by file, without a process. `left`: steps before it is killed. `done`:
+    each step: flush, put (with its content), delete or rmdir."""
 
     left: list[int] = field(default_factory=lambda: [10**9])
     done: list[tuple[str, str, bytes | None]] = field(default_factory=list)

@@ -144,7 +144,7 @@ def in_parts(played: Played, monkeypatch: pytest.MonkeyPatch, between: Any = lam
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is read, by place."""
+    """The files that are read, by place."""
     found, store_read = list[str](), Store.read
     monkeypatch.setattr(Store, "read", lambda *given: (found.extend(given[2]), store_read(*given))[1])
     return found

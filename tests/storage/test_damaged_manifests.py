@@ -97,7 +97,7 @@ def test_one_is_named_and_all_other_points_restore_and_stay(
 
 
 def is_named(played: Played, file: Path, point: str, whole: list[manifests.Entry]) -> bool:
-    """Whether its reader says that it is damaged; else it is what it was. The others look at it as they may."""
+    """True if its reader reports that it is damaged; else it is as it was. The others look at it as they may."""
     store = Store(of_directory(played.root), Event())
     cache = played.root / "cache"
     for path in ("a", "c"):

@@ -1,4 +1,4 @@
-"""What a backup makes of a kernel that does not flush, and of one that says nothing."""
+"""A backup on a kernel that does not flush, and on one that reports nothing."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def flushed(folder: Path, code: int) -> subprocess.CompletedProcess[str]:
-    """In a sandbox whose syncfs answers with this error."""
+    """Run in a sandbox whose syncfs answers with this error."""
     if os.uname().machine not in in_a_sandbox.SYNCFS:
         pytest.skip("the number of syncfs is not known for this processor")
     argv = (sys.executable, in_a_sandbox.__file__, str(ROOT), str(folder), str(code))

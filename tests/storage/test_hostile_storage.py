@@ -1,4 +1,4 @@
-"""What the server of a repository announces and sends is bounded, and so is what lies in a folder of this host."""
+"""Announcements and answers of a repository's server are bounded, and so is the content of a folder of this host."""
 
 import ast
 import gzip

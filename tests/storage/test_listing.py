@@ -1,4 +1,4 @@
-"""What a directory holds, listed here and by rclone: the same, so that manifests of either can be compared."""
+"""The contents of a directory, listed here and by rclone: the same, so that manifests of either can be compared."""
 
 import hashlib
 import os

@@ -33,7 +33,7 @@ def built(tmp_path: Path) -> Built:
 
 @pytest.fixture
 def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What it says, in this process: its start takes a third of a second."""
+    """The output, in this process: its start takes a third of a second."""
 
     def said(*arguments: object, code: int = 0) -> str:
         try:
@@ -48,7 +48,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 @pytest.fixture
 def refused(said: Callable[..., str]) -> Callable[..., str]:
-    """What it says when it ends with code 2."""
+    """The output when it ends with code 2."""
     return partial(said, code=2)
 
 

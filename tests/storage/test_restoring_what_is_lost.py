@@ -1,4 +1,4 @@
-"""What is damaged, gone or in the way while a point is restored is named, and the rest comes back."""
+"""Files that are damaged, gone or in the way while a point is restored are named, and the rest comes back."""
 
 import gzip
 import os

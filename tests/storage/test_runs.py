@@ -1,4 +1,4 @@
-"""What a run finds and leaves in the folder of its assignment."""
+"""The files that a run finds and leaves in the folder of its assignment."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ ASSIGNMENT, BEGAN = "nas-7/nightly", datetime(2026, 3, 1, 9, tzinfo=UTC)
 SEALED = 48
 """Bytes by which a small file is longer when it is encrypted."""
 EITHER = [False, pytest.param(True, marks=pytest.mark.slow)]
-"""Whether a repository is encrypted: then as much takes four times as many programs."""
+"""Plain and encrypted repositories: encrypted, as much takes four times as many programs."""
 
 
 def test_a_disk_that_tells_cases_apart_has_no_point_of_a_known_name_in_another_case(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_flush_ends_when_the_disk_has_it_or_the_run_is_stopped(
 
 
 REFUSED = "Input/output error|No space left"
-"""What the disk said that lies below; its kernel passes on either."""
+"""The words of the disk below; its kernel passes on either."""
 
 
 @pytest.fixture

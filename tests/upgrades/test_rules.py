@@ -1,4 +1,4 @@
-"""What a migration may do to tables that a release uses."""
+"""Changes that a migration may make to tables that a release uses."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is sent instead of a small JSON object, and what is answered where there is nothing."""
+"""Bodies that are not a small JSON object, and answers where there is nothing."""
 
 import json
 from collections.abc import Callable

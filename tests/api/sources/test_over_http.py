@@ -33,7 +33,7 @@ def http(live_server: Any) -> Iterator[httpx.Client]:
 
 
 def raw(url: str, head: str, body: bytes = b"") -> bytes:
-    """What the server answers to these very bytes, also when it then hangs up on what it did not read."""
+    """The server's answer to these very bytes, also when it then hangs up on what it did not read."""
     parts = urlsplit(url)
     answer = b""
     with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE) as connected:

@@ -25,7 +25,7 @@ NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
 
 @pytest.fixture
 def body() -> dict[str, Any]:
-    """What a policy cannot do without."""
+    """The fields that a policy must have."""
     repository = Repository.objects.create(name="vault", location="/srv/backups")
     return {"name": "laptops", "cron": "0 9 * * *", "repository": repository.name}
 

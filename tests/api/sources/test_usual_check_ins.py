@@ -1,4 +1,4 @@
-"""What a fleet says again every few minutes is answered before Django, with the answer that Django would have given."""
+"""Check-ins that a fleet repeats every few minutes are answered before Django, with Django's own answer."""
 
 import json
 from collections.abc import Callable

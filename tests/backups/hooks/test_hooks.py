@@ -85,7 +85,7 @@ CASES: list[tuple[str, Verdict | None, str, type, list[str]]] = [
     ("exit 5", Verdict.SUCCEEDED, "exit 5", Succeeded, ["before ", "after succeeded"]),
 ]
 CODES = 'exit_codes = {4 = "unavailable", 5 = "succeeded"}'
-"""What `before` does, what the copy comes to, what `after` does; the outcome, and what ran."""
+"""The effects of `before`, of the copy and of `after`; the outcome, and the commands that ran."""
 
 TEXTS = {
     "exit 75": "hook it, before: exit code 75",

@@ -33,7 +33,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def drilled(now: datetime = NOW) -> Outcome:
-    """What is on the backlog, done and settled."""
+    """Carry out the record on the backlog, and settle it."""
     record = claim(AVAILABILITY, now)
     settle(record, Handoff(BACKUPS, exclusive_key=record.payload["key"]), now)
     record = claim(BACKUPS, now)

@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 @pytest.fixture
 def var(settings: Any) -> Iterator[Path]:
-    """Which an account without rights may pass through: the scratch server runs as one."""
+    """A folder that an account without rights may pass through: the scratch server runs as one."""
     var = Path(tempfile.mkdtemp())
     var.chmod(0o711)
     settings.VAR_DIR = var

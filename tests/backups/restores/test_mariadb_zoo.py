@@ -66,7 +66,7 @@ class MariadbAnimal:
         self.server.sql(self.text, self.name)
 
     def said(self, word: str) -> set[str]:
-        """What a comment says: objects that a restore has to name, or of which a backup has to warn."""
+        """The contents of a comment: objects that a restore has to name, or of which a backup has to warn."""
         return set(re.findall(rf"^-- {word}: (.*)$", self.text, re.MULTILINE))
 
     def source(self, user: str = "backup", secret: str | None = "") -> SourceSpec:
@@ -108,7 +108,7 @@ LISTED = {
     f"ENDS, STATUS, ON_COMPLETION, EVENT_COMMENT, {MADE_WITH}",
     "SCHEMATA": "'', DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME, SCHEMA_COMMENT",
 }
-"""What a server lists of each kind, the name first."""
+"""The objects of each kind that a server lists, the name first."""
 SCHEMA_OF = {"VIEW": "TABLE_SCHEMA", "SCHEMATA": "SCHEMA_NAME"}
 
 

@@ -79,7 +79,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoo]:
 
 @contextmanager
 def drills_folder() -> Iterator[Path]:
-    """Which an account without rights may pass through: the scratch server runs as one."""
+    """A folder that an account without rights may pass through: the scratch server runs as one."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o711)
         yield Path(folder)
@@ -166,7 +166,7 @@ def test_what_differs_was_named(name: str, of: int, to: int, trusted: bool, zoo:
 
 
 def of_database(named: str) -> str:
-    """What of the database is named, as `properties` has it."""
+    """The named properties of the database, as in `properties`."""
     kind, _, rest = named.removeprefix("DATABASE ").partition(" ")
     return f"{kind} {rest}" if kind == "setting" else kind
 

@@ -1,4 +1,4 @@
-"""Which statements of a dump are made again with the source's account, and what a dump of another name becomes."""
+"""Statements of a dump that are made again with the source's account, and the text of a dump under another name."""
 
 from io import BytesIO
 

@@ -12,7 +12,7 @@ TOKENS = (
     b'"2026-13-45T99:99Z"', b'"9999999-01-01T00:00:00Z"', b'"0001-01-01T00:00:00+14:00"', b'"' + b"a" * 70_000 + b'"',
     b"/" * 300, b"{99999999999}\r\n", b"(" * 3_000, b"\x1b[2J",
 )  # fmt: skip
-"""What takes the place of a part, or comes between two."""
+"""Texts that replace a part, or come between two."""
 PART = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null|\{\d+\}|[A-Z]{2,}')
 """Strings, numbers, words and lengths."""
 

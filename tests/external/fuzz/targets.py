@@ -221,7 +221,7 @@ def read_rows(data: bytes, folder: Path) -> None:
 
 
 def read_share(data: bytes, folder: Path) -> None:
-    """What was listed can be written as a point, and read again."""
+    """Entries of a listing can be written as a point, and read again."""
 
     def ask(arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Any:
         for line in data.decode(errors="replace").split("\n"):

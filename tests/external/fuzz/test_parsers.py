@@ -1,4 +1,4 @@
-"""What outsiders wrote, changed at random: each parser answers, or refuses in its own words. No traceback, and no more
+"""Texts of outsiders, changed at random: each parser answers, or refuses in its own words. No traceback, and no more
 memory and disk than the input is worth.
 
 `BACKUPSCHED_FUZZ_MINUTES=60 .venv/bin/python -m pytest tests/external/fuzz -n 0 -s` spends so long on all of them, and
@@ -32,7 +32,8 @@ OF_PARSERS = 0.7
 """The share of that time which they get together; the mailbox has the rest."""
 EXAMPLES = 1_000 if MINUTES else 60
 MOST_SECONDS = 20
-"""Of the processor, for one input: an expression that searches a text again and again takes minutes, or years."""
+"""Seconds of the processor for one input: an expression that searches a text again and again takes minutes, or years.
+"""
 MOST_MEMORY, MOST_DISK = 256 * 2**20, 64 * 2**20
 """Bytes that the process, and the files that a parser makes, may grow by: inputs are below 2 MiB."""
 

@@ -1,4 +1,4 @@
-"""What the tests of the verbs share: what a verb changes, what it tells others, and what holds it up."""
+"""Helpers of the tests of verbs: changes, notifications to others, and locks that hold a verb up."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

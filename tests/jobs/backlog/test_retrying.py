@@ -103,7 +103,7 @@ class TestRetryWhatEnded:
 
 
 def waits(other: psycopg.Connection) -> bool:
-    """Whether it stands at a lock of another."""
+    """True if it waits for another session's lock."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", [other.info.backend_pid])
         return bool(cursor.fetchone()[0])

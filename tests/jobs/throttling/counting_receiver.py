@@ -28,7 +28,7 @@ class CountingReceiver:
         self.answers_after, self.held = answers_after, False
         self.in_flight = self.peak = self.broken_off = 0
         self.begun_at: list[float] = []
-        """Of each request, in seconds of the monotonic clock."""
+        """The instant of each request, in seconds of the monotonic clock."""
         self.answered: Counter[str] = Counter()
         """How often each event, by its id, was answered."""
         self.url = ""

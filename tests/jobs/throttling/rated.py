@@ -36,7 +36,7 @@ def ready(throttle: Throttle, number: int = 1, **fields) -> list[int]:
 
 @dataclass
 class Bucket:
-    """What the database keeps, once more and without it: tokens, and what has flowed in since an instant."""
+    """The database's bucket, computed once more without it: tokens, and what has flowed in since an instant."""
 
     rate: float
     burst: int | None
@@ -44,7 +44,7 @@ class Bucket:
     at: datetime
 
     def held(self, at: datetime) -> float:
-        """What lies in it at that instant."""
+        """The tokens in it at that instant."""
         size = self.burst if self.burst is not None else max(1.0, self.rate)
         return min(size, self.tokens + self.rate * max(0.0, (at - self.at).total_seconds()))
 

@@ -1,4 +1,4 @@
-"""What a claim reads beside many lanes, each with a throttle of its own and one that all share."""
+"""The rows that a claim reads with many lanes, each with a throttle of its own and one that all share."""
 
 from collections.abc import Iterator
 

@@ -42,7 +42,7 @@ def remove(throttle: Throttle) -> None:
 
 
 def refusal(throttle: Throttle) -> str:
-    """What another session that removes it now gets to read; empty: it was removed."""
+    """The refusal of another session that removes it now; empty if it was removed."""
 
     def try_to() -> str:
         try:

@@ -95,7 +95,7 @@ def test_two_side_by_side_share_their_axes() -> None:
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_the_load_shows_each_busy_minute(scale: str) -> None:
-    """Of 600 retries within 360 days none falls between two columns."""
+    """None of 600 retries within 360 days falls between two columns."""
     found = studied("progressive", jobs=3, retries=600)
     picture = charts.draw([found], scale=scale)
     assert f"Retries per minute, {found.peak} at most" in words_of(picture)

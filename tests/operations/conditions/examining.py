@@ -1,4 +1,4 @@
-"""What the tests of the doctor share: one finding, and workers that serve."""
+"""Helpers of the tests of the doctor: one finding, and workers that serve."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,7 +27,7 @@ async def succeed_async(run: Run) -> Outcome:
 
 
 def finding(name: str, now: datetime | None = None) -> ExaminedCondition:
-    """What the doctor finds under that name."""
+    """The finding of the doctor under that name."""
     [found] = conditions.examine(skip=set(conditions.names()) - {name}, now=now)
     assert found.name == name
     return found

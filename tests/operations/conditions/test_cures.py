@@ -1,4 +1,4 @@
-"""What messages say to type can be typed, and heals what it is said to heal."""
+"""Commands in messages can be typed, and heal what they are said to heal."""
 
 import ast
 import re

@@ -89,7 +89,7 @@ real_execute, real_settle = claiming.execute, settling.settle
 
 
 def in_a_transaction(sql: str, values: dict[str, Any]) -> Any:
-    """What a statement did is there, and not committed."""
+    """Die where the effects of a statement are there, and not committed."""
     with transaction.atomic():
         answer = real_execute(sql, values)
         if answer.rowcount:

@@ -1,4 +1,4 @@
-"""What a failover to a replica that lagged may have lost, and what not."""
+"""The data that a failover to a lagging replica may lose, and the rest."""
 
 from dataclasses import replace
 

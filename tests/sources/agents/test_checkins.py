@@ -1,4 +1,4 @@
-"""What a check-in stores, in which order things happen, and that it waits behind no question."""
+"""The facts that a check-in stores, the order of its steps, and that it waits behind no question."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is silent, or locked, stops nothing: most of a fleet is switched off, and an import holds a source."""
+"""Silent and locked sources stop nothing: most of a fleet is switched off, and an import holds a source."""
 
 import logging
 import os

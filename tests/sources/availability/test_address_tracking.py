@@ -157,7 +157,7 @@ class TestTheProof:
 
 
 async def proves(pinned: asyncssh.SSHKey, by: list[asyncssh.SSHKey | asyncssh.SSHKeyPair]) -> bool:
-    """Whether a server with these host keys is taken for the host whose key is `pinned`."""
+    """True if a server with these host keys is taken for the host whose key is `pinned`."""
     async with asyncssh.listen("127.0.0.1", 0, server_host_keys=by, config=None) as server:
         return await shows_pinned_key("127.0.0.1", server.get_port(), line_of(pinned))
 

@@ -1,4 +1,4 @@
-"""What looks like ransomware, and what does not."""
+"""Changes that look like ransomware, and changes that do not."""
 
 import pytest
 from hypothesis import given

@@ -39,7 +39,7 @@ SILENT = Unavailable("silent", 900.0)
 
 @transaction.atomic
 def announce(source: Source, now: datetime, **facts: object) -> int:
-    """What a check-in does: its facts are written, then its records are moved."""
+    """Check in: the facts are written, then the records are moved."""
     Source.objects.filter(pk=source.pk).update(checked_in_at=now, **facts)
     source.refresh_from_db()
     return planning.check_in(source, now)

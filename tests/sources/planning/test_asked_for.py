@@ -1,4 +1,4 @@
-"""What a person asks for: back up now, pause, resume."""
+"""Requests of users: back up now, pause, resume."""
 
 from datetime import timedelta
 

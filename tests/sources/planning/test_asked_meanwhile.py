@@ -1,4 +1,4 @@
-"""What a person or an agent asks for while a record is being asked or copied, and what two requests at once do."""
+"""Requests of users and agents while a record is being asked or copied, and two requests at once."""
 
 from collections.abc import Callable
 from datetime import timedelta

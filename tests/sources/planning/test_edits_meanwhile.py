@@ -80,7 +80,7 @@ def ask(now: datetime) -> list[ClaimedRecord]:
 
 
 def what_is_to_be_copied(step: str, names: list[str], outcomes: list[str]) -> list[tuple[Any, ...]]:
-    """What stands on the backlog when all that is wanted was asked, if the edit came at this step."""
+    """The backlog when all that is wanted was asked, if the edit came at this step."""
     policy = make_policy()
     assignments = [make_assignment(policy), *(backed_up(policy, NINE - days * DAY) for days in (1, 2))]
     number = {planning.subject_of(each.pk): index for index, each in enumerate(assignments)}

@@ -98,7 +98,7 @@ def what_waits_too_long(now: datetime) -> list[str]:
 
 
 def a_minutes_round(now: datetime) -> None:
-    """What a worker does in a minute, and the minute after: the rank of what waited is looked at once it is ready."""
+    """The minute of a worker, and the one after: the rank of what waited is looked at once it is ready."""
     for _ in range(2):
         tick(now)
         long_waits.correct(now)
@@ -127,7 +127,7 @@ def test_no_step_of_the_clock_makes_anything_wait_longer_than_its_kind_may(
 
 
 def work_while_the_clock_steps(data: st.DataObject, before: datetime, during: datetime, names: list[str]) -> None:
-    """What was emitted and claimed before the clock was set, or after it, is settled after it."""
+    """Records that were emitted and claimed before the clock was set, or after it, are settled after it."""
     fleet()
     breaker = Breaker.objects.create(key="k", title="t", opened_at=before, probe_at=before, failures=3)
     emit = data.draw(st.sampled_from([planning.emit_due, tick]))

@@ -1,4 +1,4 @@
-"""What only starts if it fits into its window, and what is stopped when the window closes."""
+"""Backups that only start if they fit into their window, and those that are stopped when it closes."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What is due gets on the backlog, once; and what a person asks for."""
+"""Due assignments get on the backlog, once; and so do requests of users."""
 
 import shutil
 import zoneinfo

@@ -1,4 +1,4 @@
-"""What an edit, a clock that was wrong and the round of a minute make of records that are planned."""
+"""The effects of an edit, a wrong clock and the round of a minute on records that are planned."""
 
 from datetime import datetime, timedelta
 

@@ -27,7 +27,7 @@ PASSING = re.compile(
     r"^(ALTER (FOREIGN )?TABLE ONLY .* SET \(pg_attver=\d+\);|\\(un)?restrict .*|SET .*|-- Dumped .*)\n",
     re.MULTILINE,
 )
-"""Of the moment, and no part of the schema."""
+"""Facts of the moment, which are not part of the schema."""
 SPACES = """
 SELECT t.spcname, string_agg(c.oid::regclass::text, ', ' ORDER BY c.relname)
   FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace WHERE t.spcname <> 'pg_global' GROUP BY 1
@@ -45,14 +45,14 @@ SELECT 'large objects', count(*), md5(string_agg(loid::text || pageno || md5(dat
   FROM pg_largeobject;
 """
 SHOWN = re.compile(r'CONSTRAINT \w+_not_null (?=NOT NULL)|(\b(people|a|first|steps|steps_1)|"商品")\.(?=["\w])')
-"""What versions show otherwise."""
+"""Facts that versions show differently."""
 
 
 @dataclass
 class Animal:
     name: str
     version: int
-    """Of the server that it is made at: VERSION in its text."""
+    """The version of its server: VERSION in its text."""
 
     @cached_property
     def text(self) -> str:
@@ -93,7 +93,7 @@ def run(server: PostgresqlServer, program: str, *arguments: str, given: str = ""
 
 
 def properties(server: PostgresqlServer, database: str) -> dict[str, str]:
-    """What belongs to the database itself."""
+    """The properties of the database itself."""
     found = server.ask(pg_properties.SQL.decode().rpartition("SET ")[2].partition(";")[2], database)[0][0]
     columns = found.pop("columns")
     columns["datlocale"] = columns.get("datlocale") or columns.get("daticulocale")
