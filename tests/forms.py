@@ -46,8 +46,8 @@ class Inputs(HTMLParser):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.found: dict[str, str] = {}
-        self._select, self._area, self._template = "", "", 0
+        self.found: dict[str, Any] = {}
+        self._select, self._area, self._template, self._many = "", "", 0, False
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -57,14 +57,24 @@ class Inputs(HTMLParser):
         if self._template or "disabled" in has:
             return
         if tag == "select":
-            self._select = name
+            self._select, self._many = name, "multiple" in has
+        elif tag == "option" and self._select and self._many:
+            self._add(self._select, [has.get("value", "")] if "selected" in has else [])
         elif tag == "option" and self._select and ("selected" in has or self._select not in self.found):
             self.found[self._select] = has.get("value", "")
         elif tag == "textarea" and name:
             self._area, self.found[name] = name, ""
         elif tag == "input" and name and kind not in ("submit", "button", "file"):
             is_off = kind in ("checkbox", "radio") and "checked" not in has
-            self.found |= {} if is_off else {name: has.get("value", "on" if kind == "checkbox" else "")}
+            value = has.get("value", "on" if kind == "checkbox" else "")
+            if kind == "checkbox" and not is_off and name in self.found:  # one of several
+                self._add(name, [value])
+            else:
+                self.found |= {} if is_off else {name: value}
+
+    def _add(self, name: str, values: list[str]) -> None:
+        before = self.found.get(name, [])
+        self.found[name] = [*(before if isinstance(before, list) else [before]), *values]
 
     def handle_endtag(self, tag: str) -> None:
         self._template -= tag == "template"

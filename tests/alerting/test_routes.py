@@ -13,15 +13,13 @@ from alerting.conditions import ADD_ONE
 from alerting.declarations import Routes
 from alerting.models import AlertRoute
 from declarations import InUse
-from fleet.files.apply import import_fleet
-from fleet.files.schema import FleetError, export_fleet
 from fleet.policy_edits import Policies
 from jobs.clock import database_clock
 from operations.backlog import HINTS
 from sealing.models import StoredSecret
 from sealing.stored_secrets import read, store
 from tests.alerting.making import AT, failing, look, make_route
-from tests.api.asking import Program, fields_of
+from tests.api.asking import Program
 from tests.commands import command
 from tests.delivery.receiver import receiving
 from tests.factories import everything_stored
@@ -194,31 +192,6 @@ def test_a_wrong_url_is_named_by_the_option_that_took_it(tmp_path):
     error = refused("add", "ops", "--url-file", file, code=None)
     assert error.startswith("nothing was saved:\n--url-file: begins with json")
     assert "t0ken" not in error
-
-
-def test_a_fleet_file_moves_routes_and_holds_no_url():
-    route = edit(name="ops", secret_url=URL, policies=[str(make_policy())], kinds=["failing"])
-    file = export_fleet()
-    assert file["alert_routes"] == [Routes().values(route)]
-    assert "T0ken" not in str(file)
-    AlertRoute.objects.all().delete()
-    assert import_fleet(file, "fleet").count("create", "alert_routes") == 1
-    assert Routes().values(AlertRoute.objects.get()) == Routes().values(route)
-    with pytest.raises(FleetError, match="there is no stored secret none"):
-        import_fleet({"alert_routes": [{"name": "ops", "url": "stored:none"}]}, "fleet")
-    assert import_fleet(file | {"alert_routes": []}, "fleet", prune=True).count("delete", "alert_routes") == 1
-
-
-def test_the_api_takes_a_reference_and_tells_no_url():
-    program, secret = Program(), {"name": "chat", "value": URL}
-    assert program.post("stored-secrets", secret).status_code == 201
-    made = program.post("alert-routes", {"name": "ops", "url": "stored:chat", "kinds": ["failing"]})
-    assert (made.status_code, made.json()["digest"]) == (201, "none"), made.content
-    address = f"alert-routes/{made.json()['id']}"
-    assert program.patch(address, {"digest": "daily"}).json()["url"] == "stored:chat"
-    assert list(fields_of(program.patch(address, {"url": URL}))) == ["url"]
-    assert b"T0ken" not in program.get("alert-routes").content
-    assert program.delete(address).status_code == 204
 
 
 def test_a_route_does_not_come_to_get_everything_when_its_last_policy_is_deleted():

@@ -9,7 +9,7 @@ from jobs.clock import database_clock
 from jobs.models import Breaker, PausedQueue, RetryPolicy, Worker
 from jobs.states import Status, WaitingFor
 from tests.api.asking import Program, check_filters, fields_of, ids_of, made, make_user, problem_of
-from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
+from tests.factories import NOON, make_record, make_retry_policy, make_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
@@ -111,11 +111,3 @@ class TestRetryPolicies:
             program.patch(f"retry-policies/{policy.pk}", {"parameters": {"base": 3000}})
         record.refresh_from_db()
         assert (record.run_after - now).total_seconds() == pytest.approx(3000, abs=1)
-
-    def test_one_in_use_is_not_deleted_and_its_users_are_named_without_links(self, program: Program) -> None:
-        policy = make_retry_policy()
-        make_schedule(name="hourly", retry_policy=policy)
-        facts = problem_of(program.delete(f"retry-policies/{policy.pk}"), 409)["detail"]
-        assert "hourly" in facts
-        assert "<a" not in facts
-        assert RetryPolicy.objects.filter(pk=policy.pk).exists()

@@ -22,7 +22,7 @@ from operations import throttles
 from operations.declarations import Throttles
 from schedules.models import Schedule
 from sources.models import Policy, Source
-from tests.api.asking import Program, check_filters, fields_of, found, ids_of, made, make_user, pages_of, problem_of
+from tests.api.asking import Program, fields_of, found, ids_of, made, make_user, pages_of, problem_of
 from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_schedule, make_throttle
 from tests.schedules.event_records import delivered, make_event_schedule, make_trigger
 from tests.schedules.factories import make_events
@@ -140,11 +140,6 @@ class TestReading:
     )  # fmt: skip
     def test_a_bad_or_unknown_parameter_is_named(self, query: dict[str, Any], field: str, program: Program) -> None:
         assert list(fields_of(program.get("throttles", **query))) == [field]
-
-    def test_it_is_filtered(self, program: Program) -> None:
-        paused, going = make_throttle(0), make_throttle(1)
-        expected = ({"paused": "true"}, paused), ({"paused": "false"}, going), ({"name": paused.name}, paused)
-        check_filters(program, "throttles", *expected)
 
     def test_an_unknown_one_is_not_there(self, program: Program) -> None:
         for row_id in ("0", "7", "9223372036854775808", "9" * 5000, "x", "-1"):
@@ -352,22 +347,3 @@ class TestReferences:
         found(program.patch(f"throttles/{throttle.pk}", {"name": "renamed"}))
         again = program.get(f"schedules/{schedule.pk}")
         assert (found(again)["throttle"], again.headers["ETag"]) == ("renamed", etag)
-
-
-class TestFindingAnIdByItsName:
-    def test_each_list_takes_the_exact_name(self, program: Program) -> None:
-        endpoint = Endpoint.objects.create(name="receiver", url="https://example.com/hook")
-        policy, other = make_policy(), make_policy()
-        throttle, retry_policy, schedule = make_throttle(3), make_retry_policy(), make_schedule()
-        make_throttle(4)
-        expected = {
-            "throttles": (throttle.name, throttle.pk),
-            "retry-policies": (retry_policy.name, retry_policy.pk),
-            "endpoints": (endpoint.name, endpoint.pk),
-            "schedules": (schedule.name, schedule.pk),
-            "policies": (policy.schedule.name, policy.pk),
-            "repositories": (other.repository.name, other.repository_id),
-        }
-        for path, (name, pk) in expected.items():
-            assert ids_of(program.get(path, name=name)) == [pk], path
-            assert ids_of(program.get(path, name=name[:-1])) == [], path

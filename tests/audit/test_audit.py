@@ -62,14 +62,6 @@ class TestWays:
         assert "max in flight 5 → 7" in page
         assert "admin" in page
 
-    def test_the_api_names_the_token_and_whose_it_is(self) -> None:
-        program = Program()
-        forget()
-        program.post("throttles", {"name": "slow", "max_in_flight": 3})
-        [entry] = AuditEntry.objects.filter(about="jobs.throttle")
-        assert (entry.who, entry.via) == (program.user.username, "API, token a program")
-        assert (entry.name, entry.verb, entry.after["max_in_flight"]) == ("slow", "created", 3)
-
     def test_a_bulk_edit_and_plain_sql_are_seen_row_by_row(self) -> None:
         sources = [make_source(port=22) for _ in range(3)]
         forget()

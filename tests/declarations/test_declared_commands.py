@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from declarations.service import Service
 from schedules.models import Schedule
 from sources.models import Repository
 from tests.alerting.making import make_route
@@ -48,15 +47,6 @@ def listed(noun: str) -> set[str]:
     verb = "routes" if noun == "alerts" else "list"
     facts = json.loads(command(f"{noun} {verb}")[0]("--json"))
     return {each.get("name") for each in facts}
-
-
-@of_each
-def test_it_says_what_a_change_warns_of(noun: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, run = made(noun), command(noun, with_errors=True)[0]
-    monkeypatch.setattr(Service, "save", lambda service, row, changed: ["mind the gap"])
-    monkeypatch.setattr("fleet.policy_edits.Policies.save", lambda service, row, changed: ["mind the gap"])
-    for asked in ([], ["--json"]):
-        assert "mind the gap" in run("set", name, "--name", "another", *asked).splitlines()[-1]
 
 
 @of_each

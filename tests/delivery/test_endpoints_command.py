@@ -12,7 +12,6 @@ from jobs.outcomes import Failed, Succeeded
 from sealing.encryption import unseal
 from tests.commands import command
 from tests.delivery.endpoint_rows import QUEUE_URL, a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
-from tests.factories import make_record
 from tests.schedules.event_records import make_event_schedule
 
 pytestmark = pytest.mark.django_db
@@ -66,33 +65,6 @@ class TestAddAndSet:
         run("set", "hooks", "--no-authorization")
         assert Endpoint.objects.get().sealed_authorization == ""
 
-    def test_set_changes_only_what_is_given(self) -> None:
-        make_endpoint(follow_redirects=True, timeout=7, **sealed())
-        run("set", "hooks", "--connect-timeout", "2", "--name", "calls")
-        endpoint = Endpoint.objects.get()
-        assert (endpoint.name, endpoint.connect_timeout, endpoint.timeout) == ("calls", 2, 7)
-        assert endpoint.follow_redirects
-        assert endpoint.sealed_authorization
-        run("set", "calls", "--no-follow-redirects")
-        assert not Endpoint.objects.get().follow_redirects
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["add", "hooks", URL], "NAME: there is an endpoint of this name already"),
-            (["add", "new", URL, "--timeout", "0"], "--timeout: must be greater"),
-            (["add", "new", URL, "--region", "eu-west-1"], "--region: is not for an endpoint of HTTP callbacks"),
-            (["set", "hooks"], "say what to change"),
-            (["test"], "NAME is missing"),
-        ],
-    )
-    def test_bad_usage_is_refused_in_words(self, arguments: list[str], message: str) -> None:
-        make_endpoint(**sealed())
-        error = refused(*arguments, code=None)
-        assert message in error
-        assert "sesame" not in error
-        assert Endpoint.objects.get().url == URL
-
 
 def test_rotate_prints_the_secret_alone_and_keeps_the_others_for_as_long_as_asked() -> None:
     endpoint = make_endpoint()
@@ -112,18 +84,3 @@ def test_a_test_event_is_described_and_one_that_fails_ends_with_an_error(monkeyp
     shown = refused("test", "hooks", code=1)
     latest = BacklogRecord.objects.latest("pk").pk
     assert f"not delivered: it answered 500 (`manage.py backlog show {latest}`)" in shown
-
-
-def test_with_yes_it_goes_unless_schedules_or_events_that_wait_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    endpoint = make_endpoint()
-    schedule = make_event_schedule(name="nightly", endpoint=endpoint)
-    assert "used by the schedule nightly" in refused("remove", "hooks", "--yes", code=1)
-    schedule.delete()
-    record = make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
-    left = "hooks: 1 event still to be delivered there would fail; let them end, or cancel them"
-    assert left in refused("remove", "hooks", "--yes", code=1)
-    record.delete()
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    assert "add --yes" in refused("remove", "hooks"), "there is no terminal to ask at"
-    run("remove", "hooks", "--yes")
-    assert not Endpoint.objects.exists()

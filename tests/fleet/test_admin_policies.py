@@ -21,7 +21,7 @@ from jobs.models import Throttle
 from schedules.models import Schedule
 from sources import planning
 from sources.domain.retention import usual
-from sources.models import Assignment, Policy, Repository
+from sources.models import Policy, Repository
 from tests.factories import make_throttle
 from tests.forms import Inputs, shown, typed
 from tests.people import staff
@@ -107,15 +107,6 @@ class TestPolicies:
             page = admin_client.get(POLICIES).content.decode()
         assert "sat-sun 08:00–20:00" in page
 
-    def test_a_policy_with_sources_cannot_be_deleted_and_one_without_takes_its_schedule_along(
-        self, admin_client: Client
-    ) -> None:
-        daily, weekly = Policy.objects.order_by("schedule__name")
-        admin_client.post(f"{POLICIES}{daily.pk}/delete/", {"post": "yes"})
-        Assignment.objects.filter(policy=weekly).delete()
-        admin_client.post(f"{POLICIES}{weekly.pk}/delete/", {"post": "yes"})
-        assert list(Schedule.objects.values_list("name", flat=True)) == ["daily"]
-
 
 def form_of(policy: Policy, **changes: Any) -> dict[str, Any]:
     """The data that the browser would send for an untouched page of the policy, with `changes`; None takes a field
@@ -135,31 +126,6 @@ def save(client: Client, policy: Policy, **changes: Any) -> list[str]:
 
 
 class TestFields:
-    def test_every_field_of_policy_and_schedule_is_saved(self, admin_client: Client) -> None:
-        throttle = make_throttle(3)
-        changes = {
-            "excluded_dates": ["12-25"], "at_close": "stop", "only_if_it_fits": "on", "seeding_limit": "2",
-            "vanish_grace": "30", "address_follows": "on", "alert_after": "86400", "wake_allowed": "on",
-            "throttle": str(throttle.pk), "priority": "5", "connect_timeout": "10", "recheck_after": "20",
-            "wake_every": "30", "wake_wait": "40", "keep": {"within": "2d"},
-            "max_running_for": "7200", "least_rate": "4096", "copy_within": "2h", "copy_bandwidth": "512K",
-            "copy_window": [{"start": "20:00", "end": "06:00"}], "drill_from": "copy",
-        }  # fmt: skip
-        form = policy_form(**changes)
-        del form["on_battery"], form["on_metered"]
-        assert admin_client.post(f"{POLICIES}add/", form).status_code == 302
-        expected = {
-            "excluded_dates": ["12-25"], "at_close": "stop", "only_if_it_fits": True, "seeding_limit": 2,
-            "vanish_grace": 30, "address_follows": True, "alert_after": 86400, "wake_allowed": True,
-            "throttle": throttle.name, "priority": 5, "connect_timeout": 10, "recheck_after": 20,
-            "wake_every": 30, "wake_wait": 40, "keep": {"within": "2d"},
-            "max_running_for": 7200, "least_rate": 4096, "copy_within": 7200, "copy_bandwidth": "512K",
-            "copy_window": [{"start": "20:00", "end": "06:00"}], "drill_from": "copy",
-            "on_battery": False, "on_metered": False,
-        }  # fmt: skip
-        found = Policies().values(Policy.objects.get(schedule__name="nightly"))
-        assert {name: found[name] for name in expected} == expected
-
     def test_a_page_that_is_saved_untouched_changes_nothing(self, admin_client: Client) -> None:
         policy = add_policy(
             "odd", window=[{"start": "7:5", "end": "06:00"}, {"days": "Sat - Sun", "start": "08:00", "end": "08:00"}],

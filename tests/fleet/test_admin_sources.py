@@ -159,19 +159,6 @@ class TestSourcePage:
         assignment = Assignment.objects.get(source__name="new")
         assert BacklogRecord.objects.unfinished().filter(subject=f"assignment:{assignment.pk}").exists()
 
-    @pytest.mark.parametrize(
-        ("changes", "field"),
-        [
-            ({"path": "srv"}, "path"),
-            ({"name": "due"}, "name"),
-        ],
-    )
-    def test_a_bad_field_is_told_beside_it(self, changes: dict[str, str], field: str, admin_client: Client) -> None:
-        response = admin_client.post(f"{SOURCES}add/", {**NEW_SOURCE, **changes})
-        assert response.status_code == 200
-        assert field in response.context["adminform"].errors
-        assert not Source.objects.filter(name="new").exists()
-
     def test_shows_its_last_backups_and_leads_to_its_records(self, admin_client: Client) -> None:
         assignment = Assignment.objects.get(source__name="due")
         add_backup(assignment, warnings=["one file vanished"])

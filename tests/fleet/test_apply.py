@@ -8,13 +8,9 @@ import pytest
 
 from delivery.models import Endpoint
 from jobs.models import RetryPolicy, Throttle
-from jobs.states import Status
 from schedules.models import Schedule
 from sources.models import Policy, Source
 from tests.commands import command
-from tests.factories import make_lane, make_record
-from tests.schedules.factories import make_endpoint
-from tests.sources.factories import make_assignment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
@@ -93,19 +89,6 @@ def test_prune_asks_first_and_goes_by_the_sections_that_there_are(file: Path, mo
     assert not Endpoint.objects.exists()
     assert list(Schedule.objects.values_list("name", flat=True)) == ["daily"]
     assert Throttle.objects.exists()
-
-
-def test_what_is_in_use_is_not_pruned_and_nothing_else_is(file: Path) -> None:
-    make_record(Status.READY, lane=make_lane(Throttle.objects.get()))
-    kept = make_assignment().policy.schedule.name
-    endpoint = make_endpoint(name="late")
-    make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
-    file.write_text("throttles: []\npolicies: []\nendpoints: []\n")
-    error = refused(str(file), "--prune", "--yes")
-    assert "throttles (gentle): is not in the file, and cannot be deleted: gentle: of the records that name it" in error
-    assert "endpoints (late): is not in the file, and cannot be deleted: late: 1 event still to be" in error
-    assert f"policies ({kept}): is not in the file, and cannot be deleted: 1 source is under it" in error
-    assert Policy.objects.count() == 2
 
 
 def test_a_schedule_of_a_policy_and_a_throttle_of_a_seeding_limit_are_declared_with_it(file: Path) -> None:

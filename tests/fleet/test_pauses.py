@@ -1,13 +1,11 @@
 """A pause until an instant, with a reason, of all that can be paused; and what a new secret makes ready."""
 
-import io
 import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -29,7 +27,7 @@ from schedules.models import Schedule
 from sealing.stored_secrets import StoredSecrets, store
 from sources import planning
 from sources.models import Policy, Progress, Repository, Source
-from tests.api.asking import Program, fields_of, problem_of
+from tests.api.asking import Program, problem_of
 from tests.commands import command
 from tests.factories import make_record, make_schedule, make_throttle
 from tests.sources.factories import failed_before, make_assignment, make_policy, make_source, record_of
@@ -98,24 +96,12 @@ class TestUntil:
 
 
 class TestSurfaces:
-    def test_commands_take_several_names_and_of_policies(self) -> None:
+    def test_commands_take_several_names(self) -> None:
         sources, policies = [make_source() for _ in range(2)], [make_policy() for _ in range(2)]
-        pause, refused = command("sources pause")
-        out = pause(*sources, "--until", "7d", "--reason", "summer")
-        assert out.count("no more backups until 2") == 2
-        assert [row.paused_why for row in Source.objects.all()] == ["summer", "summer"]
-        command("policies pause")[0](*policies, "--until", "2999-12-24T08:00")
-        assert Policy.objects.filter(schedule__enabled=False, paused_until__year=2999).count() == 2
-        assert "is over" in refused(sources[0], "--until", "2020-01-01")
-        assert "is no instant" in refused(sources[0], "--until", "soon")
-        call_command("policies", "resume", *map(str, policies), stdout=io.StringIO())
-        assert Policy.objects.filter(schedule__enabled=True, paused_until=None).count() == 2
-        call_command("backlog", "pause", "backups", "--until", "2h", "--reason", "full", stdout=io.StringIO())
-        out = io.StringIO()
-        call_command("backlog", stdout=out)
-        assert "(full), until " in out.getvalue()
-        with pytest.raises(CommandError, match="is over"):
-            call_command("backlog", "pause", "backups", "--until", "2020-01-01", stdout=io.StringIO())
+        assert command("sources pause")[0](*sources, "--until", "7d").count("no more backups until 2") == 2
+        for verb, is_enabled in (("pause", False), ("resume", True)):
+            command(f"policies {verb}")[0](*policies)
+            assert Policy.objects.filter(schedule__enabled=is_enabled).count() == 2
 
     def test_several_queues_are_paused_or_none(self) -> None:
         run, refused = command("backlog")
@@ -133,32 +119,15 @@ class TestSurfaces:
         [found] = json.loads(run("--json"))["at_work"]
         assert (found["title"], found["share"], found["bytes_done"]) == ("laptop-anna", 42, 420)
 
-    def test_the_api(self) -> None:
-        program, assignment = Program(), make_assignment()
-        for path in (f"sources/{assignment.source_id}", f"policies/{assignment.policy_id}"):
-            late = program.ask("POST", f"{path}/pause", query={"until": "2999-12-24T08:00:00Z", "reason": "move"})
-            assert late.status_code == 200, late.content
-            assert (late.json()["paused_until"], late.json()["paused_why"]) == ("2999-12-24T08:00:00Z", "move")
-            over = program.ask("POST", f"{path}/pause", query={"until": "2020-12-24T08:00:00Z"})
-            assert fields_of(over) == {"until": "must be in the future"}
-            assert program.post(f"{path}/resume").json()["paused_until"] is None
-        until = {"until": "2999-12-24T08:00:00Z", "reason": "full"}
-        assert program.post("queues/backups/pause", until).json()["paused_until"] == "2999-12-24T08:00:00Z"
+    def test_a_queue_takes_end_and_reason_on_each(self, admin_client: Client) -> None:
+        program, late = Program(), {"until": "2999-12-24T08:00:00Z", "reason": "full"}
+        assert program.post("queues/backups/pause", late).json()["paused_until"] == late["until"]
         problem_of(program.post("queues/backups/pause", {"until": "2020-12-24T08:00:00Z"}), 422)
-
-    def test_the_admin_asks_until_when_and_why(self, admin_client: Client) -> None:
-        assignment = make_assignment()
-        for model, row in (("source", assignment.source_id), ("policy", assignment.policy_id)):
-            at = f"/admin/sources/{model}/"
-            sent = {"action": "pause_until", "_selected_action": [row]}
-            assert 'name="until"' in admin_client.post(at, sent).content.decode()
-            wrong = admin_client.post(at, sent | {"confirmed": "yes", "until": "soon"}).content.decode()
-            assert "is no instant" in wrong
-            answer = admin_client.post(at, sent | {"confirmed": "yes", "until": "7d", "reason": "move"})
-            assert answer.status_code == 302
-        assert Source.objects.get().paused_why == Policy.objects.get().paused_why == "move"
-        assert Source.objects.get().paused_until is not None
-        assert Policy.objects.get().paused_until is not None
+        run, refused = command("backlog")
+        run("pause", "backups", "--until", "2h", "--reason", "full")
+        assert "(full), until " in run()
+        assert "is over" in refused("pause", "backups", "--until", "2020-01-01")
+        PausedQueue.objects.all().delete()
         asked = {"name": "backups", "verb": "pause", "until": "7d", "reason": "full"}
         admin_client.post("/admin/jobs/pausedqueue/", asked)
         assert PausedQueue.objects.get().paused_until is not None
@@ -252,52 +221,21 @@ class TestOfEvents:
         periodic.run_minutely(rare=False)
         assert held() is None
 
-    def test_every_surface_takes_end_and_reason(self, admin_client: Client) -> None:
-        schedule, throttle, program = make_schedule(), make_throttle(7), Program()
-        given, late = {"until": "7d", "reason": "move"}, {"until": "2999-12-24T08:00:00Z", "reason": "move"}
-        as_typed = [part for name, value in given.items() for part in (f"--{name}", value)]
-
-        def is_paused(row: Any, **resumed: Any) -> None:
-            row.refresh_from_db()
-            assert row.paused_why == "move"
-            assert row.paused_until is not None
-            type(row).objects.filter(pk=row.pk).update(paused_until=None, paused_why="", **resumed)
-
-        for row, path, action, resumed in (
-            (schedule, "/admin/schedules/schedule/", "pause", {"enabled": True}),
-            (throttle, "/admin/jobs/throttle/", "pause_until", {"max_in_flight": 7}),
+    def test_a_hold_takes_end_and_reason_on_each_surface(self, admin_client: Client) -> None:
+        program, given = Program(), {"until": "7d", "reason": "move"}
+        late = given | {"until": "2999-12-24T08:00:00Z"}
+        hold = lambda: command("backlog hold")[0]("--until", "7d", "--reason", "move")  # noqa: E731
+        for do in (
+            lambda: admin_client.post("/admin/jobs/pausedqueue/", given | {"verb": "hold"}),
+            lambda: admin_client.post("/home/act/", given | {"do": "hold:"}),
+            hold,
+            lambda: program.post("hold", late),
         ):
-            asked = {"action": action, "_selected_action": [row.pk]}
-            assert 'name="until"' in admin_client.post(path, asked).content.decode()
-            wrong = asked | given | {"confirmed": "yes", "until": "soon"}
-            assert "is no instant" in admin_client.post(path, wrong).content.decode()
-            assert admin_client.post(path, asked | given | {"confirmed": "yes"}).status_code == 302
-            is_paused(row, **resumed)
-            command(f"{row._meta.verbose_name}s pause")[0](row, *as_typed) if row is schedule else command(
-                "throttles pause"
-            )[0](row.name, *as_typed)
-            is_paused(row, **resumed)
-            noun = f"{row._meta.verbose_name}s/{row.pk}"
-            answer = program.ask("POST", f"{noun}/pause", query=late)
-            assert (answer.status_code, answer.json()["paused_until"]) == (200, late["until"])
-            is_paused(row, **resumed)
-            over = program.ask("POST", f"{noun}/pause", query={"until": "2020-12-24T08:00:00Z"})
-            assert fields_of(over) == {"until": "must be in the future"}
-
-        def is_held() -> None:
+            do()
             found = held()
             assert found
-            assert found.until is not None
+            assert (found.until is not None, found.reason) == (True, "move")
             backlog.release(by="a test")
-
-        admin_client.post("/admin/jobs/pausedqueue/", given | {"verb": "hold"})
-        is_held()
-        admin_client.post("/home/act/", given | {"do": "hold:"})
-        is_held()
-        command("backlog hold")[0](*as_typed)
-        is_held()
-        assert program.post("hold", late).json()["until"] == late["until"]
-        is_held()
 
 
 @pytest.mark.django_db(transaction=True)

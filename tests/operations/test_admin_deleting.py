@@ -1,6 +1,6 @@
 """Deleting in the admin: what stands against it is told in words, also what has come to use a row meanwhile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from delivery.models import Endpoint
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from jobs.states import Status
 from schedules.models import Schedule
-from tests.factories import NOON, install_presets, make_record, make_retry_policy, make_schedule, make_throttle
+from tests.factories import NOON, install_presets, make_record, make_retry_policy, make_throttle
 from tests.jobs.throttling.rated import ready
 from tests.operations.schedule_forms import form
 from tests.schedules.factories import make_endpoint, make_events
@@ -26,32 +26,10 @@ DJANGO_SAYS = "protected related objects"
 ASKS = "Are you sure"
 
 
-def a_throttle_that_schedules_name() -> Throttle:
-    throttle = make_throttle(4)
-    for number in range(7):
-        make_schedule(name=f"<b>{number}", throttle=throttle)
-    return throttle
-
-
 def a_throttle_of_records() -> Throttle:
     throttle = make_throttle(4)
     ready(throttle, 2)
     return throttle
-
-
-def an_endpoint() -> Endpoint:
-    endpoint = make_endpoint()
-    make_events(name="nightly", endpoint=endpoint)
-    return endpoint
-
-
-def a_retry_policy() -> RetryPolicy:
-    policy = make_retry_policy()
-    make_schedule(name="nightly <b>", retry_policy=policy)
-    make_record(Status.WAITING, retry_policy=policy)
-    for _ in range(2):
-        make_record(Status.SUCCEEDED, retry_policy=policy)
-    return policy
 
 
 def a_schedule() -> Schedule:
@@ -60,48 +38,12 @@ def a_schedule() -> Schedule:
     return schedule
 
 
-def an_endpoint_of_events() -> Endpoint:
-    """Its schedule names another one by now."""
-    endpoint = make_endpoint()
-    for _ in range(2):
-        make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
-    return endpoint
-
-
 def address_of(row: Any) -> str:
     return f"/admin/{row._meta.app_label}/{row._meta.model_name}/"
 
 
 def chosen(*rows: Any) -> dict[str, Any]:
     return {"action": "delete_selected", "_selected_action": [row.pk for row in rows]}
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (a_throttle_that_schedules_name, ["used by the schedules &lt;b&gt;0, ", "and 2 more: give them another thr"]),
-        (a_throttle_of_records, ["of the records that name it 2 are ready. Let them end or cancel them first."]),
-        (an_endpoint, ["hooks is used by the schedule nightly: give it another endpoint first"]),
-        (an_endpoint_of_events, ["hooks: 2 events still to be delivered there would fail; let them end, or cancel"]),
-        (a_retry_policy, ["nightly &lt;b&gt;", "1 record on the backlog; let them end, or cancel them",
-                          "2 records that ended under it; each is deleted 90 d after its end"]),
-        (a_schedule, ["1 of its events is unfinished"]),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)  # fmt: skip
-def test_what_is_in_use_stays_and_its_page_and_the_list_say_why(
-    make: Callable[[], Any], words: list[str], admin_client: Client
-) -> None:
-    row = make()
-    of_page, of_list = f"{address_of(row)}{row.pk}/delete/", address_of(row)
-    for page in (admin_client.get(of_page), admin_client.post(of_list, chosen(row))):
-        text = page.content.decode()
-        assert [part for part in ("It cannot be deleted now:", *words) if part not in text] == []
-        assert DJANGO_SAYS not in text
-        assert ASKS not in text
-    admin_client.post(of_page, {"post": "yes"})
-    admin_client.post(of_list, chosen(row) | {"post": "yes"})
-    assert type(row).objects.filter(pk=row.pk).exists()
 
 
 def test_one_in_use_keeps_those_that_are_chosen_with_it_and_what_is_free_is_asked_about_and_goes(

@@ -122,11 +122,3 @@ def test_a_test_tells_code_and_seconds_or_what_failed_without_markup(
     a_worker_delivers(monkeypatch, lambda _: Failed("<script>alert(1)</script>"))
     answer = editor.post(page, {"confirmed": "yes"}, follow=True).content.decode()
     assert "not delivered: &lt;script&gt;" in answer
-
-
-def test_one_is_deleted_with_its_secrets(editor: Client) -> None:
-    endpoint = make_endpoint()
-    rotate(endpoint)
-    editor.post(page_of(endpoint, "delete"), {"post": "yes"})
-    assert not Endpoint.objects.exists()
-    assert not SigningSecret.objects.exists()

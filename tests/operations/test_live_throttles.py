@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -14,7 +13,7 @@ from jobs.states import Status
 from operations import throttles
 from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle
 from tests.jobs.throttling.rated import make_rated, ready
-from tests.people import listed, told
+from tests.people import listed
 
 pytestmark = pytest.mark.django_db
 
@@ -72,10 +71,6 @@ def test_of_many_no_more_are_counted_than_the_bound_and_that_is_shown(monkeypatc
 LIST = "/admin/jobs/throttle/"
 
 
-def add(client: Client, **fields: Any) -> Any:
-    return client.post(f"{LIST}add/", {"name": "x", "max_in_flight": "1", "rate": "", "burst": "", **fields})
-
-
 def test_the_list_has_the_live_numbers_of_each_in_one_question_more(admin_client: Client) -> None:
     full, waiting, _ = make_throttle(1), make_throttle(7), make_throttle(0)
     make_record(Status.RUNNING, lane=make_lane(full))
@@ -95,25 +90,3 @@ def test_the_list_has_the_live_numbers_of_each_in_one_question_more(admin_client
     with CaptureQueriesContext(connection) as many:
         assert len(listed(admin_client, LIST)) == 24
     assert len(many) == len(few)
-
-
-def test_adds_one_and_nothing_in_flight_means_paused_and_says_so(admin_client: Client) -> None:
-    response = add(admin_client, max_in_flight="5", rate="2.5", burst="7")
-    assert response.status_code == 302
-    assert "paused" not in told(response)
-    throttle = Throttle.objects.get()
-    assert (throttle.max_in_flight, throttle.rate, throttle.burst, throttle.tokens) == (5, 2.5, 7, 7)
-    assert "name" in add(admin_client).context["adminform"].errors  # it is taken
-    response = add(admin_client, name="y", max_in_flight="0")
-    assert "0 means paused: none of its records begins" in told(response)
-    ready(throttle, 3)
-    change = {"name": "x", "max_in_flight": "0", "rate": "", "burst": ""}
-    response = admin_client.post(f"{LIST}{throttle.pk}/change/", change)
-    assert "3 are ready" in told(response)
-
-
-def test_a_bad_value_is_named_beside_its_field(admin_client: Client) -> None:
-    bad = [("max_in_flight", "-1"), ("max_in_flight", ""), ("rate", "0"), ("rate", "nan"), ("burst", "0"), ("name", "")]
-    for field, value in bad:
-        assert list(add(admin_client, **{field: value}).context["adminform"].errors) == [field]
-    assert not Throttle.objects.exists()

@@ -7,16 +7,14 @@ from django.test import Client
 from django.utils import timezone
 
 from audit.models import AuditEntry
-from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
 from jobs.states import Status
-from operations.admin.schedule_form import ScheduleForm
 from schedules import providers
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_retry_policy
 from tests.operations.schedule_forms import form
-from tests.schedules.factories import emitter_beside, make_endpoint, make_events, make_throttle
+from tests.schedules.factories import emitter_beside, make_events, make_throttle
 from tests.sources.factories import make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db
@@ -36,13 +34,6 @@ def offered_on_the_page_of(schedule: Schedule, client: Client) -> list[str]:
 
 
 class TestSaving:
-    def test_a_new_one_triggers_next_as_its_cron_says(self, admin_client: Client) -> None:
-        assert admin_client.post(f"{SCHEDULES}add/", form()).status_code == 302
-        schedule = Schedule.objects.get(name="nightly")
-        assert schedule.payload_template == {"shard": "$number"}
-        assert (schedule.event_count, schedule.stagger, schedule.catch_up_for) == (100, "even", None)
-        assert schedule.next_trigger_at == schedule.period.next_after(database_clock())
-
     def test_does_not_set_back_an_emitter_that_goes_on_meanwhile(
         self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -74,22 +65,6 @@ class TestSaving:
         assert admin_client.post(f"{SCHEDULES}{schedule.pk}/change/", fields).status_code == 302
         record.refresh_from_db()
         assert record.run_after == failed_at + timedelta(minutes=10)
-
-    @pytest.mark.parametrize(
-        ("fields", "field", "text"),
-        [
-            ({"event_count": "0"}, "event_count", "greater than or equal to 1"),
-            ({"zone": "Berlin"}, "zone", "did you mean Europe/Berlin?"),
-            ({"endpoint": ""}, "endpoint", "is missing"),
-            ({"name": "taken"}, "name", "of this name already"),
-        ],
-    )
-    def test_bad_input_is_told_once_beside_its_field(self, fields: dict[str, str], field: str, text: str) -> None:
-        make_events(name="taken")
-        errors = ScheduleForm(form(**({"endpoint": str(make_endpoint(name="b").pk)} | fields))).errors
-        assert list(errors) == [field]
-        assert len(errors[field]) == 1
-        assert text in errors[field][0]
 
 
 class TestThePlan:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from schedules.models import Schedule, Trigger
@@ -88,25 +87,6 @@ class TestLooking:
 
 
 class TestAdding:
-    def test_a_whole_one(self) -> None:
-        make_endpoint()
-        make_throttle()
-        message = run(
-            "add", "nightly", "--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--endpoint", "hooks",
-            "--event-count", "1000", "--window-for", "1h", "--stagger", "even", "--late", "drop", "--overlap", "skip",
-            "--catch-up-for", "1d", "--set", 'payload_template={"shard": "$number"}', "--throttle", "slow",
-            "--priority", "-3",
-        )  # fmt: skip
-        assert message.startswith("nightly: added\nEach batch of 1,000 events takes 1 min 40 s at 10 a second")
-        schedule = Schedule.objects.get()
-        assert (schedule.kind, schedule.event_count, schedule.window_for, schedule.stagger) == (
-            "http_callback", 1_000, 3_600, "even",
-        )  # fmt: skip
-        assert (schedule.late, schedule.overlap, schedule.catch_up_for) == ("drop", "skip", 86_400)
-        assert schedule.priority == -3
-        assert schedule.payload_template == {"shard": "$number"}
-        assert schedule.next_trigger_at == schedule.period.next_after(database_clock())
-
     def test_a_payload_can_be_read_from_a_file_and_a_batch_that_cannot_complete_is_told(self, tmp_path: Path) -> None:
         make_endpoint()
         make_throttle(max_in_flight=0)
@@ -119,28 +99,6 @@ class TestAdding:
         assert "/nothing' cannot be read: a part of its path is a file" in refused(
             "set", "n", "--set", f"{payload}/nothing", code=None
         )
-
-    def test_bad_input_is_answered_with_its_option(self) -> None:
-        make_endpoint()
-        cron, hooks = ("--cron", "0 3 * * *"), ("--endpoint", "hooks")
-        for arguments, message in (
-            (hooks, "--cron: is missing"),
-            ((*cron, *hooks, "--zone", "Berlin"), "--zone: unknown time zone 'Berlin'; did you mean Europe/Berlin?"),
-            ((*cron, *hooks, "--event-count", "many"), "'many' is no integer"),
-            ((*cron, "--endpoint", "hoks"), "--endpoint: there is no endpoint 'hoks'; did you mean 'hooks'?"),
-            ((*cron, *hooks, "--frequency", "1"), "there is no option --frequency"),
-        ):
-            assert message in refused("add", "nightly", *arguments, code=None)
-        assert not Schedule.objects.exists()
-
-    def test_a_name_that_is_taken_is_refused(self) -> None:
-        make_events()
-        message = refused("add", "nightly", "--cron", "0 3 * * *", "--endpoint", "hooks")
-        assert "NAME: there is a schedule of this name already" in message
-        make_events(name="weekly")
-        assert "--name: there is a schedule of this name" in refused("set", "weekly", "--name", "nightly")
-        fields = """cron={"hour": "3"}"""
-        assert "NAME: must have at most 100" in refused("add", "n" * 101, "--set", fields, "--endpoint", "hooks")
 
     def test_backups_are_made_by_a_policy_instead(self) -> None:
         message = refused("add", "n", "--cron", "0 3 * * *", "--provider", "assignments", "--kind", "backup")

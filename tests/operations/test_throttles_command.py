@@ -25,14 +25,6 @@ def hooks() -> Throttle:
     return Throttle.objects.create(name="hooks", max_in_flight=5, rate=2, burst=10)
 
 
-def test_add_makes_one_unless_its_name_is_taken():
-    assert "5 a second" in run("add", "billing", "--max-in-flight", "20", "--rate", "5")
-    made = Throttle.objects.get()
-    assert (made.name, made.max_in_flight, made.rate, made.burst) == ("billing", 20, 5, None)
-    assert "NAME: there is a throttle of this name already" in refused("add", "billing", "--max-in-flight", "1")
-    assert Throttle.objects.get().max_in_flight == 20
-
-
 class TestList:
     def test_without_any_it_says_so(self):
         assert run() == "There are no throttles: `manage.py throttles add NAME --max-in-flight N` makes one.\n"

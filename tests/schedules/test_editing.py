@@ -56,9 +56,12 @@ def test_a_good_one_is_of_the_kind_of_its_endpoint() -> None:
         ({"provider": "test", "event_count": None}, "endpoint", "its batch comes from test; leave it empty"),
         ({"cron": "0 0 30 2 *"}, "cron", "never fires"),
         ({"cron": "soon"}, "cron", "has 1 field, not 5"),
+        ({"cron": ""}, "cron", "at least 1 character"),
+        ({"cron": {"hour": "25"}}, "cron", "'25' is no hour"),
         ({"zone": "Europe/Berlinn"}, "zone", "did you mean Europe/Berlin?"),
         ({"payload_template": {"a": "$unknown"}}, "payload_template", "unknown"),
         ({"payload_template": ["$"]}, "payload_template", "$"),
+        ({"payload_template": None}, "payload_template", "must not be null"),
         ({"endpoint": None}, "endpoint", "is missing: where is each HTTP callback delivered?"),
         ({"kind": "sqs_message"}, "endpoint", "hooks is for HTTP callback, and this schedule's kind is sqs_message"),
         ({"kind": "magic", "endpoint": None}, "kind", "no kind 'magic' is registered here; there are"),
@@ -75,6 +78,11 @@ def test_each_mistake_names_its_field(
     found = problems_of(**fields)
     assert error in found[field][0]
     assert set(found) <= {field, "endpoint", "kind"}
+
+
+def test_a_mistake_in_a_part_of_a_cron_names_the_part() -> None:
+    assert "cron.hours" in problems_of(cron={"hours": "1"})
+    assert "cron.hour" in problems_of(cron={"hour": -1})
 
 
 def test_all_mistakes_are_told_at_once() -> None:

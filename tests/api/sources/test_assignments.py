@@ -176,9 +176,3 @@ class TestRepositories:
         assert breaker.probe_at <= timezone.now() + timedelta(seconds=5)
         assert program.delete(f"repositories/{repository.pk}").status_code == 204
         assert not Breaker.objects.exists()
-
-    def test_one_that_policies_name_stays(self, program: Program) -> None:
-        policy = make_policy()
-        facts = problem_of(program.delete(f"repositories/{policy.repository_id}"), 409)
-        assert policy.schedule.name in facts["detail"]
-        assert Repository.objects.exists()

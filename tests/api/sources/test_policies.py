@@ -9,13 +9,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from jobs.models import BacklogRecord, RetryPolicy, Throttle
+from jobs.models import BacklogRecord
 from schedules.models import Schedule
-from sources.domain.retention import usual
 from sources.models import Policy, Repository
 from sources.planning import previews
-from tests.api.asking import Program, check_filters, fields_of, made, make_user, problem_of
-from tests.factories import make_retry_policy, make_throttle
+from tests.api.asking import Program, check_filters, fields_of, make_user, problem_of
+from tests.factories import make_throttle
 from tests.sources.factories import backed_up, make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
@@ -31,39 +30,6 @@ def body() -> dict[str, Any]:
 
 
 class TestCreating:
-    def test_it_comes_with_its_schedule(self, program: Program, body: dict[str, Any]) -> None:
-        wanted = body | {
-            "zone": "Europe/Berlin", "window": NIGHTS, "priority": 5, "throttle": make_throttle(3).name,
-            "retry_policy": make_retry_policy().name, "engine_options": {"transfers": 4}, "wake_allowed": True,
-        }  # fmt: skip
-        found = made(program.post("policies", wanted))
-        assert {name: found[name] for name in wanted} == wanted
-        policy = Policy.objects.get()
-        schedule = policy.schedule
-        assert (found["id"], found["schedule"]) == (policy.pk, schedule.pk)
-        assert (schedule.name, schedule.kind, schedule.provider) == ("laptops", "backup", "assignments")
-        assert (schedule.zone, schedule.priority, str(schedule.throttle)) == (
-            "Europe/Berlin", 5, f"{wanted['throttle']} (at most 3)",
-        )  # fmt: skip
-        assert (schedule.enabled, schedule.catch_up_for, policy.keep) == (True, None, usual())
-
-    @pytest.mark.parametrize(
-        ("change", "fields"),
-        [
-            ({"window": [{"days": "mon", "start": "25:00", "end": "06:00"}]}, {"window"}),
-            ({"window": {}}, {"window"}),
-            ({"repository": "attic", "throttle": "none such"}, {"repository", "throttle"}),
-            ({"kind": "sqs_message", "provider": "", "event_count": 5}, {"kind", "provider", "event_count"}),
-            ({"cron": "nonsense", "zone": "Mars", "engine_options": {"x": 1}}, {"cron", "zone", "engine_options"}),
-        ],
-    )
-    def test_what_is_wrong_is_named_by_field(
-        self, change: dict[str, Any], fields: set[str], program: Program, body: dict[str, Any]
-    ) -> None:
-        assert set(fields_of(program.post("policies", body | change))) == fields
-        assert not Policy.objects.exists()
-        assert not Schedule.objects.exists()
-
     def test_a_schedules_name_is_taken_too(self, program: Program, body: dict[str, Any]) -> None:
         Schedule.objects.create(name="laptops", cron="0 9 * * *", kind="test", event_count=1)
         assert list(fields_of(program.post("policies", body))) == ["name"]
@@ -82,18 +48,6 @@ class TestChanging:
         Schedule.objects.update(next_trigger_at=timezone.now())
         assert program.get(f"policies/{policy.pk}").json()["next_trigger_at"] is not None
         assert program.patch(f"policies/{policy.pk}", {"enabled": False}).json()["next_trigger_at"] is None
-
-
-class TestDeleting:
-    def test_its_schedule_goes_with_it_and_one_with_sources_stays(self, program: Program) -> None:
-        policy = make_policy(throttle=make_throttle(2), retry_policy=make_retry_policy())
-        used = make_assignment().policy
-        assert program.delete(f"policies/{policy.pk}").status_code == 204
-        found = problem_of(program.delete(f"policies/{used.pk}"), 409)
-        assert found["detail"] == "the policy is in use: 1 source is under it: delete its assignment first."
-        assert (list(Policy.objects.all()), list(Schedule.objects.all())) == ([used], [used.schedule])
-        assert Throttle.objects.exists()
-        assert RetryPolicy.objects.filter(name=policy.schedule.retry_policy.name).exists()
 
 
 class TestReading:
