@@ -23,14 +23,14 @@ SURE_AFTER = timedelta(seconds=5)
 
 
 WAITS = {
-    WaitingFor.START: "starts at",
+    WaitingFor.START: "does not start before",
     WaitingFor.WINDOW: "waits for its window until",
-    WaitingFor.BACKOFF: "failed, and is tried again at",
-    WaitingFor.RECHECK: "did not answer, and is asked again at",
+    WaitingFor.BACKOFF: "failed, and is not tried again before",
+    WaitingFor.RECHECK: "did not answer, and is not asked again before",
     WaitingFor.SNOOZE: "is snoozed until",
     WaitingFor.THROTTLE: "waits for other work on its source, and looks again at",
     WaitingFor.BREAKER: "waits for its repository, which is tried at",
-    WaitingFor.SWEEP: "failed, and is tried again at",
+    WaitingFor.SWEEP: "failed, and is not tried again before",
 }
 """The words before the instant at which the wait ends."""
 

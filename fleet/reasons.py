@@ -111,7 +111,9 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
             in_its_turn = f"it is ready in queue {record.queue} and comes in its turn"
             return "; ".join(texts(hindrances(record, around))) or in_its_turn
     if assignment.failures and record.waiting_for == WaitingFor.BACKOFF:
-        return f"it is tried again {_when(record.run_after, around.now)}"
+        if (ahead := (record.run_after - around.now).total_seconds()) <= 0:
+            return "it is tried again in its turn"
+        return f"it is not tried again before {moment(record.run_after)} UTC, in {span(ahead)}"
     breaker = around.breakers.get(record.breaker_id or 0)
     if breaker and breaker.is_open and assignment.failures and breaker.last_error == record.last_error:
         return f"the breaker of {breaker} is open; {next_trial(breaker, around)}"  # its error was said

@@ -179,8 +179,9 @@ def in_words(found: OutlookComparison) -> list[str]:
         return f"{first:02}:00 to {(first + VALLEY_HOURS) % 24:02}:00 UTC"
 
     return [
-        f"protected: {now.share:.1%} of {now.possible:,} periods now, {then.share:.1%} of {then.possible:,} then",
-        f"busiest hour: {now.peak:.1f} of {now.units} units now, {then.peak:.1f} of {then.units} then",
-        f"least load: {hours(at)} with {busy:.1f} units now, {hours(after_at)} with {after_busy:.1f} then",
+        f"protected, both simulated: {now.share:.1%} of {now.possible:,} periods as it is, {then.share:.1%} of "
+        f"{then.possible:,} with the change",
+        f"busiest hour: {now.peak:.1f} of {now.units} units as it is, {then.peak:.1f} of {then.units} with the change",
+        f"least load: {hours(at)} ({busy:.1f} units) as it is, {hours(after_at)} ({after_busy:.1f}) with the change",
         f"would miss more periods: {several(len(found.worse), 'source')}; fewer: {len(found.better):,}",
     ]

@@ -120,8 +120,12 @@ def _for_answer(record: BacklogRecord, now: datetime) -> list[Reason]:
     when = f" at {moment(record.tried_at)} UTC" if record.tried_at else ""
     error = f": {first_line(record.last_error)}" if record.last_error else ""
     facts = {"last_tried_at": record.tried_at, "error": record.last_error}
-    again = _until(Code.ABSENT, "it is asked again", record, now)
-    again = Reason(Code.ABSENT, f"{again.text}, or at once when its source checks in", again.until, facts)
+    if (ahead := (record.run_after - now).total_seconds()) > 0:
+        text = f"it is not asked again before {moment(record.run_after)} UTC, in {span(ahead)}"
+        text = f"{text}, unless its source checks in"
+    else:
+        text = "it is asked again in its turn, once the next tick has made it ready"
+    again = Reason(Code.ABSENT, text, record.run_after, facts)
     found = [Reason(Code.ABSENT, f"its source did not answer{when}{error}", record.run_after, facts), again]
     if priorities.is_woken(record.priority):
         text = "it was woken, and is asked again before all others, whether a unit is short of work or not"

@@ -190,7 +190,7 @@ def test_what_waits_stands_there_in_plain_words(admin_client, policy):
     at = datetime(2026, 3, 2, 9, tzinfo=UTC)
     make_record(Status.WAITING, kind=KIND, subject=subject_of(laptop.pk), waiting_for=WaitingFor.RECHECK, run_after=at)
     text = text_of(admin_client)
-    assert "did not answer, and is asked again at <time" in text
+    assert "did not answer, and is not asked again before <time" in text
     assert "2026-03-02 09:00 UTC" in text
     assert "recheck" not in text
 

@@ -77,7 +77,7 @@ def test_a_reason_is_one_line_and_its_details_are_folded(admin_client, policy):
     assert shown[0].startswith("3 failures in a row since")
     assert shown[0].endswith("…")
     assert shown[1].count("<li>") == 2, record
-    assert "it is tried again at" in shown[1]
+    assert "it is not tried again before" in shown[1]
     assert "<host>" not in page
 
 

@@ -188,13 +188,13 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
     error = {"failures": 3, "last_error": "login refused\nby host", "last_failure_at": AGO, "first_failure_at": AGO}
     tried = reason(made(failing, waits_for(WaitingFor.BACKOFF, **error)))
     assert tried.startswith(
-        f"3 failures in a row since {AGO:%Y-%m-%d %H:%M:%S} UTC: login refused; it is tried again at"
+        f"3 failures in a row since {AGO:%Y-%m-%d %H:%M:%S} UTC: login refused; it is not tried again before"
     )
     gave_up = reason(made(failing, {"status": Status.FAILED, **error}))
     record = BacklogRecord.objects.get(status=Status.FAILED)
     assert gave_up.endswith(f"login refused; it gave up: mend that, then `manage.py backlog retry {record.pk}`")
     absent = reason(made({}, waits_for(WaitingFor.RECHECK)))
-    assert absent.startswith("its first backup is missing; its source did not answer; it is asked again at")
+    assert absent.startswith("its first backup is missing; its source did not answer; it is not asked again before")
     assert reason(made({}, RUNNING)).startswith("its first backup is being made since ")
     asked = reason(made({}, RUNNING | {"queue": "availability"}))
     assert asked.startswith("its first backup is missing; it is asked now whether it is there since ")

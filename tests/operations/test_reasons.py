@@ -87,7 +87,7 @@ class TestWaiting:
             (WaitingFor.WINDOW, "its window is closed until"),
             (WaitingFor.SNOOZE, "its user wants no backup until"),
             (WaitingFor.THROTTLE, "another record under its exclusive key is ready or runs; it looks again at"),
-            (WaitingFor.RECHECK, "it is asked again at 2026-03-02 12:01:00 UTC, in 1 min, or at once when its source"),
+            (WaitingFor.RECHECK, "it is not asked again before 2026-03-02 12:01:00 UTC, in 1 min, unless its source"),
         ],
     )
     def test_every_other_wait_says_until_when(self, waiting_for, message):

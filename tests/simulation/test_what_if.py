@@ -180,6 +180,7 @@ class TestFromHistory:
         assert found["worse"] == [{"name": "laptop", "before": 0, "after": DAYS}]
         printed = simulate(*asked)
         assert "laptop" in printed
+        assert "protected, both simulated: 100.0% of" in printed
         assert "not known: history is too short for 28 days" in printed
         assert "lookahead" in simulate("--from-history", 5, "--no-bound", "--scheduler", "lookahead")
         assert "name a file, or --from-history" in refused()
