@@ -1,5 +1,18 @@
 from django.apps import AppConfig
 
+PERIODIC = {
+    "backups.self_backup.backing_up:plan_for_today": "",
+    "backups.upkeep.retention:plan_retired": "sources_source WHERE retired_at IS NOT NULL",
+    "backups.upkeep.checks:plan": "sources_policy WHERE check_within IS NOT NULL",
+    "backups.upkeep.looks:plan": "sources_repository",
+    "backups.upkeep.copies:plan": "sources_policy WHERE copy_to_id IS NOT NULL",
+    "backups.restores.drills:plan": "sources_policy WHERE drill_every IS NOT NULL",
+    "backups.restores.requests:end_cancelled": "sources_restore WHERE ended_at IS NULL",
+    "backups.copying.staging:remove_unused": "",
+    "backups.hooks.running:pay_owed": "",
+}
+"""Task of every minute → the rows without which it has nothing to do."""
+
 
 class BackupsConfig(AppConfig):
     name = "backups"
@@ -35,19 +48,8 @@ class BackupsConfig(AppConfig):
         restored = later("backups.restores.handler:write_down")
         registry.add(Kind(names.RESTORE, home_queue=names.RESTORES, after_settle=restored))
         registry.handler(names.RESTORE, queue=names.RESTORES)(later("backups.restores.handler:run_restore"))
-        for task in (
-            "backups.self_backup.backing_up:plan_for_today",
-            "backups.upkeep.retention:plan_retired",
-            "backups.upkeep.checks:plan",
-            "backups.upkeep.looks:plan",
-            "backups.upkeep.copies:plan",
-            "backups.restores.drills:plan",
-            "backups.copying.staging:remove_unused",
-            "backups.hooks.running:pay_owed",
-        ):
-            registry.add_periodic(later(task))
-        wanted = "EXISTS (SELECT FROM sources_restore WHERE ended_at IS NULL)"
-        registry.add_periodic(later("backups.restores.requests:end_cancelled"), due=wanted)
+        for task, due in PERIODIC.items():
+            registry.add_periodic(later(task), due=due and f"EXISTS (SELECT FROM {due})")
         registry.at_start.append(later("backups.hooks.running:pay_owed"))
         registry.prunes.append(later("backups.restores.requests:prune"))
 

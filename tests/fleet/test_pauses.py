@@ -16,6 +16,8 @@ from fleet.repository_edits import Repositories
 from fleet.status import reasons_of
 from jobs import backlog, periodic
 from jobs.backlog.pausing import held, release_if_over
+from jobs.clock import clock_asked_once
+from jobs.handlers import registry
 from jobs.models import BacklogRecord, Hold, PausedQueue, Throttle
 from jobs.states import Status
 from operations import throttle_pauses
@@ -23,7 +25,7 @@ from operations.declarations import Throttles
 from operations.hold import sentence
 from operations.trigger_reasons import explain_schedule
 from schedules import verbs
-from schedules.models import Schedule
+from schedules.models import Schedule, Trigger
 from sealing.stored_secrets import StoredSecrets, store
 from sources import planning
 from sources.models import Policy, Progress, Repository, Source
@@ -211,6 +213,28 @@ class TestOfEvents:
         assert (schedule.enabled, throttle.max_in_flight, held()) == (True, 7, None)
         assert (assignment.source.paused_at, assignment.policy.schedule.enabled) == (None, True)
         assert not PausedQueue.objects.filter(pk=queue.pk).exists()
+
+    def test_a_round_plans_what_there_is_to_plan(self) -> None:
+        def due() -> set[str]:
+            with clock_asked_once(*registry.due.values()) as found:
+                return {
+                    task.__module__.split(".")[-1] for task, is_due in zip(registry.due, found, strict=True) if is_due
+                }
+
+        assert due() == set()
+        assignment = make_assignment(make_policy(check_within=None, drill_every=None))
+        assert due() == {"looks"}
+        changes = {
+            "checks": {"check_within": 1},
+            "drills": {"drill_every": 1},
+            "copies": {"copy_to": Repository.objects.get()},
+        }
+        for task, change in changes.items():
+            Policy.objects.update(**change)
+            assert task in due()
+        Source.objects.update(retired_at=timezone.now())
+        Trigger.objects.create(schedule=assignment.policy.schedule, trigger_at=timezone.now())
+        assert due() == {"looks", "checks", "drills", "copies", "retention", "batches"}
 
     @pytest.mark.django_db(transaction=True)
     def test_a_round_that_cannot_ask_what_is_due_does_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
