@@ -105,10 +105,9 @@ def act(request: HttpRequest) -> HttpResponse:
 
 def _to_source(request: HttpRequest, action: str, source: int) -> None:
     page = admin.site.get_model_admin(Source)
-    offered: Any = page.get_actions(request)
-    if action not in offered:
+    if action not in page.get_actions(request):
         raise PermissionDenied
-    offered[action][0](page, request, Source.objects.filter(pk=source))
+    getattr(page, action)(request, Source.objects.filter(pk=source))
 
 
 def _release(request: HttpRequest) -> None:

@@ -16,8 +16,8 @@ from external.processes.programs import find_postgresql_program
 from tests.jobs.worker_processes import database_url
 
 TEMPLATE = "test_migrated"
-WITHOUT_ROWS = {"serialize": False} if django.VERSION < (6, 1) else {}
-"""Django 6.1 keeps no copy of the rows unless it is asked for, and warns of the argument."""
+WITHOUT_ROWS = {"serialize": False} if django.VERSION < (6, 0) else {}
+"""Django 6 keeps no copy of the rows unless it is asked for, and warns of the argument."""
 
 
 @pytest.fixture(scope="session")
