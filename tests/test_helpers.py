@@ -3,6 +3,12 @@
 import ast
 from pathlib import Path
 
+import psycopg
+import pytest
+
+from tests.copied_database import drop
+from tests.jobs.worker_processes import database_url
+
 TESTS = Path(__file__).parent
 
 
@@ -21,3 +27,15 @@ def test_no_test_module_imports_from_another_one() -> None:
     modules = {file: ".".join(file.relative_to(TESTS.parent).with_suffix("").parts) for file in TESTS.rglob("*.py")}
     of_tests = {name for file, name in modules.items() if file.name.startswith("test_")}
     assert {name: found for file, name in modules.items() if (found := of_tests & imported_by(file))} == {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_of_tests_is_dropped_also_while_a_process_of_some_test_is_connected() -> None:
+    server, _, _ = database_url().rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as owner:
+        owner.execute("CREATE DATABASE test_to_be_dropped")
+        with psycopg.connect(f"{server}/test_to_be_dropped") as left_over:
+            drop("test_to_be_dropped", verbosity=0)
+            with pytest.raises(psycopg.OperationalError):
+                left_over.execute("SELECT 1")
+        assert not owner.execute("SELECT FROM pg_database WHERE datname = 'test_to_be_dropped'").fetchone()
