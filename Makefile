@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 PYTHONS ?= 3.12 3.13
 SERVERS ?= 15
+TARGET ?= test
 # what happens without one of them: it is left out, or where all have to be there, as in CI, an error
 LEFT_OUT = [ -z "$$EVERY_TEST_RUNS" ] && continue || exit 1
 MINUTES ?= 2
@@ -39,11 +40,11 @@ test-rest: $(VENV)/.dev ## what `make test` leaves out: more processes, browsers
 
 test-all: test test-rest ## all tests: at most 10 minutes
 
-test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in an environment of its own
+test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in an environment of its own; TARGET=test-postgresql: on each server, too
 	@for version in $(PYTHONS); do \
 		found="$$(PYENV_VERSION=$$version python$$version -c 'import sys; print(sys.executable)' 2>/dev/null)" || \
 			{ echo "Python $$version is not on this machine" >&2; $(LEFT_OUT); }; \
-		$(MAKE) VENV=.venv-$$version PYTHON="$$found" test || exit 1; \
+		$(MAKE) VENV=.venv-$$version PYTHON="$$found" $(TARGET) || exit 1; \
 	done
 
 test-postgresql: $(VENV)/.test ## `make test` on each PostgreSQL of SERVERS (15), whose programs this machine has
