@@ -35,8 +35,8 @@ run: $(VENV)/.runtime ## web, worker and qcluster of an installation of your own
 test: $(VENV)/.test ## what is fast, and each promise once with real processes: at most 4 minutes on 2 cores
 	$(PYTEST) -n 4 -m "not slow or promise" $(ARGS)
 
-test-rest: $(VENV)/.dev ## what `make test` leaves out: more processes, browsers, peers, tools
-	$(PYTEST) -n 6 -m "slow and not promise" $(ARGS)
+test-rest: $(VENV)/.dev ## what `make test` leaves out: more processes, browsers, peers, tools, examples of properties
+	$(PYTEST) -n 6 -m "slow and not promise or hypothesis" $(ARGS)
 
 test-all: test test-rest ## all tests: at most 10 minutes
 

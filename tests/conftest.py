@@ -40,22 +40,25 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", 
 
 # Hypothesis draws anew in every run, and tells how to draw the same again. Where a change is judged (CI is set), it
 # draws always the same: what fails there is the change. A machine that stands still for a moment is no finding.
-# Examples share their test's database: one that needs an empty table empties it. A quarter of the usual number: the
-# same property is tried by each who runs the tests, with other examples.
+# Examples share their test's database: one that needs an empty table empties it. A tenth of the usual number, and a
+# quarter in `make test-rest`: the same property is tried by each who runs the tests, with other examples.
 settings.register_profile(
     "ours",
-    max_examples=25,
+    max_examples=10,
     derandomize="CI" in os.environ,
     print_blob=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("ours")
+settings.register_profile("longer", settings.get_profile("ours"), max_examples=25)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background, which processes of ours inherit
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "hypothesis" in config.option.markexpr:
+        settings.load_profile("longer")
     var_dir = Path(os.environ["BACKUPSCHED_TEST_VAR"])
     hide_programs(var_dir)
     if hasattr(config, "workerinput"):
@@ -83,8 +86,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     wanted = config.option.markexpr
     if needed := ALL_SLOW.get(collection_path.name):
         return True if wanted.startswith("not slow") or not find_spec(needed) else None
-    is_left_out = wanted.startswith("slow") and collection_path.suffix == ".py"
-    return True if is_left_out and b"mark.slow" not in collection_path.read_bytes() else None
+    if not wanted.startswith("slow") or collection_path.suffix != ".py":
+        return None
+    signs = (b"mark.slow", b"@given") if "hypothesis" in wanted else (b"mark.slow",)
+    source = collection_path.read_bytes()
+    return None if any(sign in source for sign in signs) else True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import layout
@@ -49,7 +49,6 @@ def play(played: Played, story: list[tuple[Any, ...]]) -> None:
         check(played)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(backups | backups | removals | sweeps, min_size=6, max_size=16))
 def test_every_kept_point_has_its_files_and_nothing_else_stays(story: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
