@@ -114,6 +114,7 @@ def test_what_was_written_down_while_a_clock_was_ahead_goes_out():
     assert sending.deliver_due(AT) == 1
 
 
+@pytest.mark.usefixtures("cannot_send")
 def test_what_was_given_up_is_told_anew_and_what_arrived_or_is_over_is_not():
     route, tomorrow = make_route("json://127.0.0.1:1/hook"), AT + timedelta(days=1)
     arrived, over, lost = failing(), failing(), failing()

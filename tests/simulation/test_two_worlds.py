@@ -77,7 +77,7 @@ def random_fleet(seed: int, most: int, days: int, recheck_after: float = 900) ->
     return fleet_file.parse({**about, "policies": policies, "sources": sources})
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_both_worlds_make_the_same_claims(seed):
     assert compare(random_fleet(seed, most=6, days=1, recheck_after=14_400), 1) > 40
 

@@ -101,7 +101,7 @@ def recomputed(assignment: Assignment, day: date, triggers: list[datetime], seen
     return Day.ABSENT if any(each.outcome == AttemptOutcome.UNAVAILABLE for each in ran) else Day.UNASKED
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(2, marks=pytest.mark.slow)])
 def test_equals_what_is_recomputed_from_all_attempts(seed):
     rng = random.Random(seed)
     fleet = []

@@ -33,7 +33,7 @@ from tests.waiting import PATIENCE, eventually
 
 log = logging.getLogger(__name__)
 
-ABSENT, PRESENT = 90, 8
+ABSENT, PRESENT = 90, 5
 ASKED_AT_ONCE, UNITS = 30, 4
 CONNECT_TIMEOUT = 1.0
 SWEEP_SECONDS = 3 * (ABSENT / ASKED_AT_ONCE * CONNECT_TIMEOUT)
