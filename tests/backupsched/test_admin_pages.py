@@ -128,7 +128,7 @@ def views(patterns: list[Any], before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_no_page_takes_a_form_of_another_site() -> None:
-    """The API's operations ask for the token themselves: tests/api/test_resources.py."""
+    """The API's operations ask for the token themselves: tests/api/test_keys_and_scopes.py."""
     exempt = [path for path, view in views(get_resolver().url_patterns) if getattr(view, "csrf_exempt", False)]
     assert [path for path in exempt if not path.startswith("api/")] == []
     assert exempt

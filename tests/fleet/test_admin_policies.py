@@ -50,26 +50,12 @@ def daily() -> Policy:
 
 def policy_form(**changes: Any) -> dict[str, Any]:
     fields = {
-        "name": "nightly",
-        "cron": "0 22 * * *",
-        "zone": "Europe/Berlin",
-        "enabled": "on",
-        "priority": "0",
-        "repository": str(Repository.objects.get().pk),
-        "at_close": "finish",
-        "on_battery": "on",
-        "on_metered": "on",
-        "keep": {"daily": 7},
-        "max_running_for": "86400",
-        "connect_timeout": "60",
-        "recheck_after": "900",
-        "vanish_grace": "120",
-        "wake_every": "14400",
-        "wake_wait": "180",
-        "copy_within": "86400",
-        "drill_from": "repository",
-        **changes,
-    }
+        "name": "nightly", "cron": "0 22 * * *", "zone": "Europe/Berlin", "enabled": "on", "priority": "0",
+        "repository": str(Repository.objects.get().pk), "at_close": "finish", "on_battery": "on", "on_metered": "on",
+        "keep": {"daily": 7}, "max_running_for": "86400", "connect_timeout": "60", "recheck_after": "900",
+        "vanish_grace": "120", "wake_every": "14400", "wake_wait": "180", "copy_within": "86400",
+        "drill_from": "repository", **changes,
+    }  # fmt: skip
     return typed(Policies.declaration, fields)
 
 

@@ -119,10 +119,8 @@ def test_an_assignment_that_the_file_takes_away_goes_only_without_backups(tmp_pa
     kept = Assignment.objects.get(source__name="laptop")
     now = timezone.now()
     facts = {"assignment": kept, "repository": kept.policy.repository}
-    backup = Backup(
-        **facts, record_id=1, attempt=1, engine="rclone", started_at=now, ended_at=now, size=1, read=1, files=1,
-        snapshot="/x",
-    )  # fmt: skip
+    of_one = {"record_id": 1, "attempt": 1, "engine": "rclone", "size": 1, "read": 1, "files": 1, "snapshot": "/x"}
+    backup = Backup(**facts, **of_one, started_at=now, ended_at=now)
     fleet["sources"][1]["policies"] = []
     for point in (backup, Copy(**facts, planned_at=now, points=["x"])):
         point.save()
@@ -288,23 +286,11 @@ def test_two_imports_of_one_file_at_once_make_every_row_once(tmp_path: Path) -> 
     assert Assignment.objects.count() == 3 == BacklogRecord.objects.count()
 
 
-def with_policy(folder: Path, **fields: Any) -> dict[str, Any]:
-    """The small fleet, its daily policy with these fields."""
-    fleet = small_fleet(folder)
-    fleet["policies"][0] |= fields
-    return fleet
-
-
 def test_a_seeding_limit_that_changes_is_that_of_its_throttle(tmp_path: Path) -> None:
     for limit in (4, 2):
-        import_fleet(with_policy(tmp_path, seeding_limit=limit), "office.json", folder=tmp_path)
+        fleet = small_fleet(tmp_path)
+        fleet["policies"][0] |= {"seeding_limit": limit}
+        import_fleet(fleet, "office.json", folder=tmp_path)
         throttle = Policy.objects.get(schedule__name="daily").seeding_throttle
         assert throttle is not None
         assert throttle.max_in_flight == limit
-
-
-def test_periods_that_no_opening_meets_are_warned_of(tmp_path: Path) -> None:
-    fleet = with_policy(tmp_path, window=[{"days": "sat", "start": "10:00", "end": "11:00"}])
-    [warning] = import_fleet(fleet, "office.json", folder=tmp_path).warnings
-    assert warning.startswith("policy daily: ")
-    assert "have no opening" in warning

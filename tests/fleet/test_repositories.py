@@ -155,12 +155,7 @@ class TestOnEverySurface:
         assert "new_key" not in program.get(f"repositories/{made.json()['id']}").json()
 
     def test_so_does_the_admin_and_shows_it_again_by_a_permission_of_its_own(self, tmp_path: Path) -> None:
-        form = {
-            "name": "vault",
-            "location": str(tmp_path / "vault"),
-            "format": "rclone",
-            "encrypted": "on",
-        }
+        form = {"name": "vault", "location": str(tmp_path / "vault"), "format": "rclone", "encrypted": "on"}
         page = staff(*MAY_EDIT, "use_any_folder").post("/admin/sources/repository/add/", form)
         row = Repository.objects.get()
         key = str(locations.key_of(row))
@@ -244,17 +239,9 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
             (tmp_path / name).mkdir()
         row = Repository.objects.create(name="second", **place)
         here, there = (locations.location_of(each).as_json() for each in (first, row))
-        policy = {
-            "newest": "",
-            "again": [],
-            "damaged": {},
-            "bandwidth": "",
-            "zone": "UTC",
-            "reserve": 0.0,
-            "made": False,
-        }
+        policy = {"newest": "", "again": [], "damaged": {}, "bandwidth": "", "zone": "UTC", "reserve": 0.0}
         order = {"location": here, "folder": "x", "target": there, "ours": asdict(locations.identity_of(row))}
-        assert "there is no restic repository" in point_upkeep.copy_points(**order, **policy)["problem"]
+        assert "there is no restic repository" in point_upkeep.copy_points(**order, **policy, made=False)["problem"]
         assert not (tmp_path / "second" / "restic" / "config").exists()
 
 

@@ -1,7 +1,6 @@
 """The capacity check: its load, its pace, whether batches complete, and what it says. Most of it without a database."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -12,8 +11,7 @@ from hypothesis import strategies as st
 
 from jobs import tick
 from jobs.clock import database_clock
-from jobs.models import Attempt, BacklogRecord
-from jobs.states import AttemptOutcome, Status
+from jobs.models import BacklogRecord
 from schedules import stagger
 from schedules.capacity import (
     MINUTES,
@@ -28,10 +26,10 @@ from schedules.capacity import (
     triggers,
 )
 from schedules.capacity_report import messages
-from schedules.models import Schedule, Trigger
+from schedules.models import Schedule
 from schedules.previews import coming_batches
 from schedules.time_limits import within
-from tests.factories import NOON, make_record, make_worker
+from tests.factories import make_worker
 from tests.schedules.factories import make_events, make_throttle
 from tests.schedules.loads import SATURDAY, demand, found, slow
 from tests.sources.factories import make_assignment, make_policy
@@ -202,52 +200,6 @@ class TestTheVerdict:
         )
         assert texts_of(found(window_for=7_200, overlap="skip"))[text] == "warning"
         assert "warning" not in texts_of(found()).values()
-
-
-def delivered(
-    schedule: Schedule, *seconds: float, at: Any = NOON, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED
-) -> None:
-    Trigger.objects.create(schedule=schedule, trigger_at=at, events=len(seconds), emitted_at=at)
-    for each in seconds:
-        record = make_record(Status.SUCCEEDED, origin=schedule, trigger_at=at)
-        Attempt.objects.create(
-            record=record, number=1, queue="callbacks", started_at=at, ended_at=at + HOUR, outcome=outcome,
-            facts={"seconds": each},
-        )  # fmt: skip
-
-
-def measured(schedule: Schedule) -> float | None:
-    one = check(schedule, SATURDAY).demand
-    return one.seconds_each if one.is_measured else None
-
-
-@pytest.mark.django_db
-class TestHowLongAnEventTakes:
-    def test_is_the_median_of_what_succeeded(self) -> None:
-        one, new = make_events(name="a"), make_events(name="b")
-        delivered(one, 0.1, 0.2, 9.0)
-        delivered(one, 30.0, 30.0, 30.0, 30.0, at=NOON + HOUR, outcome=AttemptOutcome.FAILED)
-        assert (measured(one), measured(new)) == (0.2, None)
-        for number in range(2, 10):
-            delivered(one, float(number), at=NOON + number * HOUR)
-        assert measured(one) == 7.0, "of the latest five triggers"
-        for facts in (None, {"status": 200}, {"seconds": "soon"}):
-            Attempt.objects.update(facts=facts)
-            assert measured(one) == 3600.0, "how long it ran, where no handler measured it"
-
-    def test_is_asked_of_fewer_records_each_where_many_schedules_share_a_throttle(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        throttle = make_throttle()
-        one = make_events(name="a", throttle=throttle)
-        delivered(one, 1.0, 5.0, 5.0)
-        assert measured(one) == 5.0
-        monkeypatch.setattr("schedules.capacity.SAMPLE", 2)
-        monkeypatch.setattr("schedules.capacity.LEAST_SAMPLE", 1)
-        make_events(name="b", throttle=throttle)
-        with CaptureQueriesContext(connection) as asked:
-            assert measured(one) in (1.0, 5.0)
-        assert any("LIMIT 1) AS record" in each["sql"] for each in asked.captured_queries)
 
 
 @pytest.mark.django_db

@@ -1,0 +1,88 @@
+"""Pages of the backlog over the API: each record comes once, in order, by an index."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.api.asking import Program, found, ids_of, pages_of
+from tests.factories import NOON, make_record
+from tests.schedules.event_records import (
+    HOUR,
+    delivered,
+    make_event_schedule,
+)
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
+
+
+def ids(program: Program, **query: Any) -> list[int]:
+    return ids_of(program.get("records", **query))
+
+
+def plan_of(captured: CaptureQueriesContext, without: tuple[str, ...]) -> str:
+    """How a list with `limit=1` was looked up. `without`: what the planner prefers while there are few rows."""
+    [listing] = [each["sql"] for each in captured if "LIMIT 2" in each["sql"]]
+    with connection.cursor() as cursor:
+        for way in without:
+            cursor.execute(f"SET LOCAL enable_{way} = off")
+        cursor.execute(f"EXPLAIN {listing}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+        for way in without:
+            cursor.execute(f"SET LOCAL enable_{way} = on")
+        return plan
+
+
+class TestPages:
+    @pytest.mark.parametrize("ordering", ["id", "-id", "finished_at", "-finished_at", "trigger_at", "-trigger_at"])
+    def test_each_record_comes_once_in_order(self, ordering: str, program: Program) -> None:
+        schedule = make_event_schedule()
+        made = [
+            delivered(schedule, number, trigger_at=NOON + (number // 2) * HOUR, finished_at=NOON + number // 3 * HOUR)
+            for number in range(1, 8)
+        ]
+        unfinished, field = make_record(), ordering.lstrip("-")
+        made += [unfinished] if field == "id" else []  # else only what has a value is listed
+        expected = sorted(made, key=lambda e: (getattr(e, field), e.pk), reverse=ordering.startswith("-"))
+        assert pages_of(program, "records", ordering=ordering) == [event.pk for event in expected]
+
+    def test_the_done_list_and_that_of_a_schedule_come_by_their_indexes(self, program: Program) -> None:
+        """Sorted they would all be read first: of millions, for each page."""
+        schedule = make_event_schedule()
+        for number in range(1, 4):
+            delivered(schedule, number)
+        with CaptureQueriesContext(connection) as captured:
+            ids(program, status="succeeded", events="true", ordering="-finished_at", limit=1)
+        plan = plan_of(captured, without=("seqscan", "bitmapscan", "sort"))
+        assert "Index Scan Backward using backlog_done" in plan
+        assert "Presorted Key" in plan
+        with CaptureQueriesContext(connection) as captured:
+            ids(program, schedule=schedule.pk, limit=1)
+        assert "on one_record_per_trigger_and_subject" in plan_of(captured, without=("seqscan", "indexscan"))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("ordering", ["id", "-id", "finished_at", "-finished_at", "-trigger_at"])
+    def test_a_page_behind_50_000_of_100_000_reads_its_own_rows_alone(self, ordering: str, program: Program) -> None:
+        schedule = make_event_schedule()
+        first = delivered(schedule, 0)
+        drawn = {"id": "id + n", "trigger_at": "trigger_at + n * interval '1 s'",
+                 "finished_at": "finished_at + n * interval '1 s'"}  # fmt: skip
+        columns = [field.column for field in first._meta.concrete_fields]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO jobs_backlogrecord ({', '.join(columns)}) "
+                f"SELECT {', '.join(drawn.get(name, name) for name in columns)} "
+                "FROM jobs_backlogrecord, generate_series(1, 99999) AS n"
+            )
+            cursor.execute("ANALYZE jobs_backlogrecord")
+        query = {"schedule": schedule.pk} if ordering == "-trigger_at" else {}
+        with CaptureQueriesContext(connection) as captured:
+            page = found(program.get("records", after=first.pk + 50_000, ordering=ordering, limit=1, **query))
+        assert page["next"] == first.pk + 50_000 + (-1 if ordering[0] == "-" else 1)
+        [listing] = [each["sql"] for each in captured if "LIMIT 2" in each["sql"]]
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {listing}")
+            [[[found_out]]] = cursor.fetchall()
+        read = found_out["Plan"]["Shared Hit Blocks"] + found_out["Plan"]["Shared Read Blocks"]
+        assert read < 500, found_out
