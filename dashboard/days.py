@@ -79,7 +79,7 @@ def count(day: date) -> DayTotal:
 
 def keep() -> int:
     """Count one day that is over and is not kept yet, the latest first, and today where that is much, and forget what
-    is older than the strip."""
+    is older than the strip. Returns what makes another round worth while: today is counted to the end anyway."""
     now = database_clock()
     today = now.astimezone(UTC).date()
     kept = dict(DayTotal.objects.values_list("date", "counted_at"))
@@ -93,7 +93,7 @@ def keep() -> int:
         found += [so_far] if so_far.succeeded + so_far.failed + so_far.missed > MUCH else []
     fields = ["succeeded", "failed", "missed", "added", "counted_at"]
     DayTotal.objects.bulk_create(found, update_conflicts=True, unique_fields=["date"], update_fields=fields)
-    return forgotten + len(found)
+    return forgotten + bool(missing)
 
 
 def repositories(days: Sequence[DayTotal], today: date) -> list[dict[str, Any]]:

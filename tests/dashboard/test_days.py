@@ -102,8 +102,8 @@ def test_today_is_counted_by_the_round_where_it_is_much_and_shown_as_old_as_it_i
     assert not [each for each in asked if "jobs_attempt" in each["sql"]]
     DayTotal.objects.filter(date=today).update(counted_at=now - 2 * days.OLD)
     assert (days.last_days(now)[-1].succeeded, days.last_days(now)[-1].counted_at) == (2, None)  # no round keeps it
-    days.keep()
+    assert days.keep() == 0  # no more is left for the next minute
     assert days.last_days(now)[-1].succeeded == 2
     DayTotal.objects.filter(date=today - timedelta(days=1)).update(counted_at=now)
-    days.keep()  # a day that is over is counted to its end
+    assert days.keep() == 1  # a day that is over is counted to its end
     assert DayTotal.objects.get(date=today - timedelta(days=1)).counted_at is None

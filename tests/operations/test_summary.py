@@ -55,6 +55,12 @@ class TestSummary:
         queue = queue_of(summary(LATER))
         assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
 
+    def test_what_has_ended_is_not_counted_for_the_page_of_queues_which_does_not_show_it(
+        self, admin_client, monkeypatch
+    ):
+        monkeypatch.setattr(summary_statements, "FINISHED", "SELECT 1 / 0")
+        assert admin_client.get("/admin/jobs/pausedqueue/").status_code == 200
+
     def test_tells_open_breakers_and_how_many_wait_for_each(self):
         shut = Breaker.objects.create(key="repository:1", title="repository nas", failures=2)
         opened = Breaker.objects.create(
