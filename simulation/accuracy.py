@@ -34,7 +34,9 @@ FIRST_DAY, DAYS = 7, 12
 
 @dataclass(frozen=True)
 class Guess:
-    """A forecast of one source at an instant. `starts`: in seconds from then, one a run in which it did."""
+    """A forecast of one source at an instant. `starts`: in seconds from then, one a run in which it did; `misses`: the
+    share of the runs in which it is not protected.
+    """
 
     number: int
     at: float
@@ -42,6 +44,7 @@ class Guess:
     group: ForecastGroup
     runs: int
     starts: Sequence[float]
+    misses: float = 0.0
 
     def is_held(self, came: float) -> bool:
         """True if the interval holds the instant at which it came."""
@@ -102,7 +105,9 @@ class Observer:
     def _as_guess(self, each: Contender, record: MemoryRecord, found: Runs, now: float) -> Guess:
         ready = record.status == Status.READY and record.queue == BACKUPS
         group = group_of(each, ready=ready)
-        return Guess(each.id, now, found.probability(each.id), group, found.number, found.found[each.id].starts)
+        of_it = found.found[each.id]
+        misses = 1.0 - of_it.protected / found.number
+        return Guess(each.id, now, found.probability(each.id), group, found.number, of_it.starts, misses)
 
     def _durations(self) -> tuple[list[float], list[float]]:
         took: dict[int, list[float]] = defaultdict(list)
@@ -157,8 +162,9 @@ class Score:
     said: int = 0
     hits: int = 0
     missed: int = 0
+    foreseen: float = 0.0
 
-    def add(self, probability: float, came_true: bool) -> None:
+    def add(self, probability: float, came_true: bool, misses: float = 0.0) -> None:
         says = probability < 0.5
         self.asked += 1
         self.right += says != came_true
@@ -166,15 +172,19 @@ class Score:
         self.said += says
         self.hits += says and not came_true
         self.missed += not came_true
+        self.foreseen += 0.0 if says else misses
 
     @property
     def as_facts(self) -> dict[str, float | int | None]:
-        """The shares by name; `precision` and `recall` are of the sources that are said to be at risk."""
+        """The shares by name; `precision` and `recall` are of the sources that are said to be at risk. `unnamed`: those
+        that missed without that; `foreseen`: how many of these the runs had foreseen.
+        """
         return {
             "asked": self.asked, "missed": self.missed, "right": round(self.right / self.asked, 3),
             "brier": round(self.squares / self.asked, 3),
             "precision": round(self.hits / self.said, 3) if self.said else None,
             "recall": round(self.hits / self.missed, 3) if self.missed else None,
+            "unnamed": self.missed - self.hits, "foreseen": round(self.foreseen, 1),
         }  # fmt: skip
 
 
@@ -185,7 +195,7 @@ def score(observer: Observer) -> dict[int, Score]:
     found: dict[int, Score] = defaultdict(Score)
     for each in observer.guesses:
         period = ledger.calendars[each.number].period_at(each.at)
-        found[int(each.at % DAY // HOUR)].add(each.probability, (each.number, period) in protected)
+        found[int(each.at % DAY // HOUR)].add(each.probability, (each.number, period) in protected, each.misses)
     return found
 
 

@@ -38,9 +38,10 @@ def test_who_comes_each_day_at_ten_is_foretold_at_nine():
 def test_shares_are_counted_by_hand():
     score = Score()
     for probability, came_true in ((0.9, True), (0.2, False), (0.3, True), (0.8, False), (0.1, False)):
-        score.add(probability, came_true)
+        score.add(probability, came_true, 1 - probability)
     assert score.as_facts == {
         "asked": 5, "missed": 3, "right": 0.6, "brier": 0.238, "precision": 0.667, "recall": 0.667,
+        "unnamed": 1, "foreseen": 0.3,
     }  # fmt: skip
     guesses = [Guess(1, 0.0, 1.0, ForecastGroup.ALWAYS, 3, (100.0, 200.0, 300.0)) for _ in range(4)]
     found = Starts.of(list(zip(guesses, (200.0, 270.0, 361.0, 4_000.0), strict=True)))

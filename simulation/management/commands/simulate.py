@@ -21,9 +21,11 @@ HEADERS = columns(
     "scheduler", "protected>", "possible>", "share>", "of bound>", "never seen>", "never protected>", "gap p50>",
     "p95>", "max, days>", "busy>", "packets>", "aborted>",
 )  # fmt: skip
-AT_RISK = columns("protected?", "asked>", "missed>", "right>", "Brier>", "precision>", "recall>")
+AT_RISK = columns(
+    "protected?", "asked>", "missed>", "right>", "Brier>", "precision>", "recall>", "unnamed>", "foreseen>"
+)
 STARTS = columns("starts of", "number>", "within 1 min>", "10 min>", "an hour>", "in the interval>", "widened by>")
-MOVED = columns("source", "misses now>", "misses then>")
+MOVED = columns("source", "misses as it is>", "with the change>")
 SHOWN = 20
 
 
