@@ -121,7 +121,7 @@ PAGES = {
 class AlertAdmin(ReadOnlyAdmin):
     """Alerts that are open, and those that are over."""
 
-    when_empty = "What needs a person is listed here, and sent to the alert routes, if there are any."
+    when_empty = "Problems that need an operator are listed here, and sent to the alert routes, if there are any."
     list_display = ("name", "kind", "state", "shown_text", "shown_since", "shown_end")
     list_filter = ("kind", ("ended_at", admin.EmptyFieldListFilter))
     search_fields = ("name",)

@@ -9,7 +9,7 @@ from jobs.conf import PROGRAM
 from operations.finding import Case, Finding, Look, condition, ok, warning
 from sources.models import Source
 
-UNTOLD = "No alert route is enabled: what goes wrong is shown here, and sent to no person"
+UNTOLD = "No alert route is enabled: problems are shown here, and sent to no one"
 ADD_ONE = f"`{PROGRAM} alerts add NAME --url-file -` adds one, and `{PROGRAM} alerts test NAME` tries it"
 
 

@@ -29,7 +29,7 @@ def problem_with(url: str) -> str:
         return f"is one line without spaces, of up to {LONGEST} characters"
     scheme, separator, _ = url.partition("://")
     if not separator:
-        return "is no URL of Apprise; one looks as mailtos://user:password@example.com, or ntfys://ntfy.sh/topic"
+        return "is not a URL of Apprise; one looks like mailtos://user:password@example.com, or ntfys://ntfy.sh/topic"
     if scheme.lower() in ("http", "https"):
         return "begins with json:// or jsons:// where alerts go to a webhook of your own, and not with http"
     if scheme.lower() not in SCHEMES:

@@ -56,7 +56,7 @@ class SourceAnswer(
     )
     paused_why: str
     paused_by_user: bool = Field(description="Whether its user wants no backups, by its agent")
-    checked_in_at: datetime | None = Field(description="When its agent, or a person, last said that it is here")
+    checked_in_at: datetime | None = Field(description="When its agent, or a user, last reported that it is here")
     addresses: Any
 
 

@@ -61,7 +61,7 @@ def steps(request: HttpRequest) -> list[ChecklistStep]:
             "How", reverse("docs"),
         ),
         ChecklistStep(
-            "An alert route", "by which people hear of what goes wrong, without looking here", done["route"],
+            "An alert route", "so that operators hear of problems without looking here", done["route"],
             "Add a route", _add(request, AlertRoute),
         ),
         ChecklistStep(

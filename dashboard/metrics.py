@@ -80,7 +80,7 @@ def _sources(now: datetime) -> Iterator[Metric]:
     found = status.summary(now)
     yield _gauge("sources", "Sources by status.", ("status",), ((each.value, n) for each, n in found.by_status.items()))
     yield _gauge("sources_protected", "Sources with a backup that is recent enough.", (), [(found.protected,)])
-    yield _gauge("sources_in_need", "Sources that need a person.", (), [(found.in_need,)])
+    yield _gauge("sources_in_need", "Sources that need an operator.", (), [(found.in_need,)])
     yield _gauge("dead_letters", "Records that gave up.", (), [(found.dead_letters,)])
 
 

@@ -97,7 +97,7 @@ def read(url: str) -> Place:
         parsed = URL(url)
         port = parsed.port
     except ValueError:  # its message quotes the URL
-        raise AddressRefused("that is no URL; one looks as https://example.com/hooks/backup") from None
+        raise AddressRefused("that is not a URL; one looks like https://example.com/hooks/backup") from None
     if parsed.scheme not in SCHEMES:
         other = f", not with {parsed.scheme!r}" if parsed.scheme else ""
         raise AddressRefused(f"a URL begins with http:// or https://{other}")
@@ -124,7 +124,7 @@ def _literal(host: str) -> Address | None:
     if len(host) <= LONGEST_NAME and ODD_NUMBER.search(host):
         raise AddressRefused(f"{host} is a number that may mean any address; write an address as 192.0.2.7")
     if len(host) > LONGEST_NAME or not NAME.fullmatch(host):
-        raise AddressRefused(f"{host[:LONGEST_NAME]!r} is no host name")
+        raise AddressRefused(f"{host[:LONGEST_NAME]!r} is not a host name")
     return None
 
 
@@ -140,7 +140,7 @@ def reachable(url: str) -> Place:
     return place
 
 
-_HINT = "; what may be reached all the same stands in CALLBACKS_ALLOWED (BACKUPSCHED_CALLBACKS_ALLOWED)"
+_HINT = "; exceptions are listed in CALLBACKS_ALLOWED (BACKUPSCHED_CALLBACKS_ALLOWED)"
 
 
 def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:

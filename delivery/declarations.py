@@ -42,7 +42,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 
 def _problem_of_header(name: str, value: str) -> str:
     if not HEADER_NAME.fullmatch(name):
-        return "is no name of a header: letters, digits and -"
+        return "is not the name of a header: letters, digits and -"
     if name.lower() == "authorization":
         return "is a secret and would be shown here; set Authorization by itself"
     if name.lower() in NOT_TO_BE_SET:
@@ -75,7 +75,7 @@ class EndpointDeclaration(BaseModel):
         default_factory=dict, description='Sent with each callback, as {"X-Tenant": "7"}. No secrets: they are shown'
     )
     connect_timeout: Annotated[float, Field(ge=0.1, le=300), DURATION] = Field(
-        5, description="Until a connection has to stand"
+        5, description="Until a connection must be established"
     )
     timeout: Annotated[float, Field(ge=0.1, le=3600), DURATION] = Field(
         30, description="Until the answer has to be there, in all"
@@ -115,7 +115,7 @@ class EndpointDeclaration(BaseModel):
     @classmethod
     def _is_a_region(cls, region: str) -> str:
         if region and not re.fullmatch(REGION, region):
-            raise ValueError("is no region; one looks as eu-central-1")
+            raise ValueError("is not a region; one looks like eu-central-1")
         return region
 
     @field_validator("message_group")

@@ -23,11 +23,11 @@ LONGEST = 10**10
 def parse(text: str, least: float = 0, most: float = LONGEST) -> float:
     """Seconds, an integer if they are whole. Raises: ValueError if it is not a duration, or not in `least` … `most`."""
     if not re.fullmatch(PATTERN, text):
-        raise ValueError(f"{text!r:.60} is no duration; {WRITE}")
+        raise ValueError(f"{text!r:.60} is not a duration; {WRITE}")
     number = text.rstrip("smhdwy")
     seconds = float(number) * UNITS[text[len(number) :]]
     if not least <= seconds <= most:
-        raise ValueError(f"{text!r} is no duration from {least:,} to {most:,} seconds; {WRITE}")
+        raise ValueError(f"{text!r} is not a duration from {least:,} to {most:,} seconds; {WRITE}")
     return int(seconds) if seconds.is_integer() else seconds
 
 
@@ -60,7 +60,7 @@ def instant(written: str, now: datetime) -> datetime:
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{written!r:.60} is no instant; write 24h, 7d, 2026-03-02T12:00 (UTC) or 2026-03-02T13:00+01:00"
+            f"{written!r:.60} is not an instant; write 24h, 7d, 2026-03-02T12:00 (UTC) or 2026-03-02T13:00+01:00"
         ) from None
 
 

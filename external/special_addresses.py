@@ -99,7 +99,7 @@ def addresses_of(host: str) -> list[str]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except UnicodeError:
-        raise OSError("that is no host name") from None
+        raise OSError("that is not a host name") from None
     return contactable(host, dict.fromkeys(str(each[4][0]) for each in found))
 
 

@@ -139,7 +139,7 @@ def go_on(run: Run) -> Outcome:
             if not is_busy(error):
                 raise
             run.stop.wait(1)
-    return Released("stopped in the middle; it goes on there")
+    return Released("stopped in the middle; it continues there")
 
 
 @transaction.atomic

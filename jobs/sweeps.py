@@ -120,7 +120,7 @@ def sweep_by_hand(
         if dry_run:
             transaction.set_rollback(True)
         elif swept.ready:
-            text = f"a person swept what is up to {max_age_days} days old: {swept.ready} ready"
+            text = f"a user swept what is up to {max_age_days} days old: {swept.ready} ready"
             decisions.doing("swept by hand", text, now=instant)
         return swept
 

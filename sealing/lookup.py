@@ -47,7 +47,7 @@ def check_reference(reference: str, what: str = "password") -> None:
         raise ValueError(f"must say where the {what} is found, as {FORMS}; never write the {what} itself here")
     where, _, name = reference.partition(":")
     if where == "env" and not name.startswith(ENV_PREFIX):
-        raise ValueError(f"{name} is no variable of secrets: name {ENV_PREFIX}…, and set it for the worker")
+        raise ValueError(f"{name} is not a variable of secrets: name {ENV_PREFIX}…, and set it for the worker")
     if where == "file" and not _is_below(Path(os.path.normpath(name)), settings.SECRETS_DIRECTORIES):
         raise ValueError(_elsewhere(name))
 
@@ -165,4 +165,4 @@ def _is_below(path: Path, directories: list[Path]) -> bool:
 
 def _elsewhere(path: object) -> str:
     allowed = ", ".join(map(str, settings.SECRETS_DIRECTORIES))
-    return f"{path} lies in no directory of secrets ({allowed}); move it there, or set BACKUPSCHED_SECRETS_DIRECTORIES"
+    return f"{path} is in no directory of secrets ({allowed}); move it there, or set BACKUPSCHED_SECRETS_DIRECTORIES"

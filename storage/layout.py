@@ -64,14 +64,14 @@ def name_of(started_at: datetime, taken: Collection[str] = ()) -> str:
 def instant_of(name: str) -> datetime:
     """The start of the run with that name (aware, UTC, whole seconds). Raises: ValueError if it is not such a name."""
     if not (found := NAME.fullmatch(name)):
-        raise ValueError(f"{name!r} is no name of a point, as 20261121T065755Z")
+        raise ValueError(f"{name!r} is not the name of a point, such as 20261121T065755Z")
     return datetime.strptime(found[1], FORMAT).replace(tzinfo=UTC)
 
 
 def order_of(name: str) -> tuple[str, int]:
     """The key that sorts names of points and runs by time. Raises: ValueError if it is not such a name."""
     if not (found := NAME.fullmatch(name)):
-        raise ValueError(f"{name!r} is no name of a point, as 20261121T065755Z")
+        raise ValueError(f"{name!r} is not the name of a point, such as 20261121T065755Z")
     return found[1], int(found[2] or 1)
 
 
@@ -121,7 +121,7 @@ def as_given(name: str) -> str:
 def run_of(folder: str) -> str:
     """The run that a folder of `files` belongs to. Raises: ValueError if it is not a folder of a run."""
     if not (found := FOLDER.fullmatch(folder)):
-        raise ValueError(f"{folder!r} is no folder of a run, as 20261121T065755Z or 20261121T065755Z.2")
+        raise ValueError(f"{folder!r} is not a folder of a run, such as 20261121T065755Z or 20261121T065755Z.2")
     return found[1]
 
 

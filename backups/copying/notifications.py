@@ -60,6 +60,6 @@ async def ping(run: Run) -> Outcome:
     except SecretNotFound as error:
         return Failed(f"where to ping is not known: {error}")
     if not (url or "").startswith(("http://", "https://")):
-        return Failed(f"what {policy.ping_url} holds is no URL: it begins with neither http:// nor https://")
+        return Failed(f"what {policy.ping_url} holds is not a URL: it begins with neither http:// nor https://")
     problem = await get(url or "", failed=bool(run.record.payload.get("failed")))
     return Failed(problem) if problem else Succeeded()

@@ -100,7 +100,7 @@ def _write_silence(record: ClaimedRecord, outcome: Unavailable, now: datetime) -
     since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
     again_at = planning.has_checked_in_since(record, since, now)
     if again_at is not None and again_at <= now:
-        write_line(record, what, f"{reason}; but it checked in meanwhile and is asked at once", now)
+        write_line(record, what, f"{reason}; but it has checked in since then and is asked at once", now)
         return
     again_at = again_at or now + timedelta(seconds=outcome.recheck_after)
     is_first = outcome.first_in_line or outcome.woken

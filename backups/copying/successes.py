@@ -104,7 +104,7 @@ def _hold_back_what_looks_wrong(
     if not why or assignment.held_back_since:
         return
     assignment.held_back_since, assignment.held_back_why = now, why
-    write_line(record, "held back", f"{why}; nothing of it is removed until a person has looked", now)
+    write_line(record, "held back", f"{why}; none of its points are removed until an operator has looked", now)
 
 
 def _counted(result: EngineResult) -> str:

@@ -30,7 +30,7 @@ def outcome_of(
         case Verdict.STOPPED if monitor.vanished:
             return losses.vanished(policy, monitor.silence)
         case Verdict.STOPPED if monitor.closed:
-            return Released("its window closed; it goes on in the next opening")
+            return Released("its window closed; it continues in the next opening")
         case Verdict.STOPPED:
             return Released()
         case Verdict.UNAVAILABLE:

@@ -68,7 +68,7 @@ def run_restore(run: Run) -> Outcome:
     except RestoreRefused as error:
         return Cancelled(f"{REFUSED}{error}")
     except StorageStopped:
-        return Released("stopped in the middle; it goes on there")
+        return Released("stopped in the middle; it continues there")
     except (ImproperlyConfigured, StorageFailed, ProgramMissing, ValueError, OSError) as error:
         return Failed(str(error))
 

@@ -45,8 +45,8 @@ LOOK_SECONDS = 120.0
 PATIENCE_SECONDS = 5.0
 """Seconds that a page waits for work that may take longer: it continues behind the page."""
 READING = (
-    "what was asked for is still being read, which takes some seconds for a million files; it goes on: look again in a "
-    "moment"
+    "what was asked for is still being read, which takes some seconds for a million files; it continues: look again "
+    "in a moment"
 )
 
 

@@ -134,12 +134,12 @@ def opened(sealed: Path, identity: str) -> Iterator[tuple[About, tarfile.TarFile
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise ArchiveDamaged(
-                f"{sealed.name} cannot be opened with the key beside it ({error}): it is damaged, or of another key"
+                f"{sealed.name} cannot be opened with the key next to it ({error}): it is damaged, or of another key"
             ) from None
         with tarfile.open(plain) as tar:
             yield _about(tar, sealed), tar
     except tarfile.TarError as error:
-        raise ArchiveDamaged(f"{sealed.name} is no archive of the scheduler: {error}") from None
+        raise ArchiveDamaged(f"{sealed.name} is not an archive of the scheduler: {error}") from None
     finally:
         plain.unlink(missing_ok=True)
 

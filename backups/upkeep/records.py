@@ -64,7 +64,7 @@ PHASE = Value(timedelta(microseconds=1)) * (F("pk") * 618_034 % 1_000_000)
 """A part of a second: a different one for each assignment, spread evenly whatever ids there are (as the phase of a
 retry).
 """
-CLOSED = "its window closed; it goes on in the next opening"
+CLOSED = "its window closed; it continues in the next opening"
 
 
 def first_from(seconds: float | str) -> Combinable:

@@ -190,7 +190,7 @@ def remove(run: Run) -> Outcome:
     except Busy as error:
         return busy(str(error))
     except StorageStopped:
-        return Released("stopped in the middle; it goes on there")
+        return Released("stopped in the middle; it continues there")
     except StorageFailed as error:
         return Failed(str(error))
     except ProtectedError as error:

@@ -286,4 +286,4 @@ def _log(record: ClaimedRecord, done: Removal, now: datetime) -> None:
         )
         records.log(record, "damaged", text, now, points=done.lost[:100])
     for reason in done.failed:
-        records.log(record, "failed", f"{reason}; what lies there stays", now)
+        records.log(record, "failed", f"{reason}; the files there stay", now)

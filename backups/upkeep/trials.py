@@ -40,9 +40,10 @@ OF_RESTIC = frozenset({"config", "data", "keys", "snapshots"})
 LEAST_KEY = 32
 """The least characters of a key: a digest of it is stored next to the data that it encrypts."""
 FORCE = (
-    "To go on all the same, force it: `--force` of `repositories` and `apply`, `force` in the API, a box in the admin"
+    "To continue all the same, force it: `--force` of `repositories` and `apply`, `force` in the API, a box in the "
+    "admin"
 )
-MOVE = "Move or copy what lies there to the new place first"
+MOVE = "Move or copy its files to the new place first"
 HOLDS = "it holds {}: name an empty folder, or one that is still to be made, such as {}. " + FORCE
 HOLDS_RESTIC = "a restic repository that this scheduler has not made"
 UNLIKE = (

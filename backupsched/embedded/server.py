@@ -202,7 +202,7 @@ class Server:
         program = self.run("postgres", "--version").split()[-1].split(".")[0]
         if not (data / "PG_VERSION").exists():
             raise EmbeddedDatabaseError(
-                f"{data} is no PostgreSQL data directory (it has no PG_VERSION). Move it away, {OTHERWISE}"
+                f"{data} is not a PostgreSQL data directory (it has no PG_VERSION). Move it away, {OTHERWISE}"
             )
         if (found := (data / "PG_VERSION").read_text().strip()) != program:
             raise EmbeddedDatabaseError(

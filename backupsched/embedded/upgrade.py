@@ -135,14 +135,14 @@ def _made_by(layout: Layout) -> int:
     try:
         return int((layout.data / "PG_VERSION").read_text())
     except (OSError, ValueError) as error:
-        raise EmbeddedDatabaseError(f"{layout.data} is no PostgreSQL data directory ({error})") from error
+        raise EmbeddedDatabaseError(f"{layout.data} is not a PostgreSQL data directory ({error})") from error
 
 
 def _version(server: Server) -> int:
     try:
         return int(server.run("postgres", "--version").split()[2].split(".")[0])
     except (OSError, ValueError, IndexError) as error:
-        raise EmbeddedDatabaseError(f"this is no folder of PostgreSQL's programs: {error}") from error
+        raise EmbeddedDatabaseError(f"this is not a folder of PostgreSQL's programs: {error}") from error
 
 
 def _programs(version: int, named: Path | None) -> Path:

@@ -13,7 +13,7 @@ from jobs.backlog.pausing import MAX_REASON
 from jobs.clock import database_clock
 
 UNTIL_MEANS = (
-    "until when, such as 7d or 2026-12-24T08:00 (UTC), from when on it goes on by itself; left out: until it is resumed"
+    "until when, such as 7d or 2026-12-24T08:00 (UTC), when it resumes automatically; left out: until it is resumed"
 )
 REASON_MEANS = "why, for those who look next"
 

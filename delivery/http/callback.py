@@ -121,10 +121,10 @@ class Exchange:
         try:
             return str(self.at.url.join(URL(location)))
         except ValueError:
-            raise AddressRefused("its Location header is no URL") from None
+            raise AddressRefused("its Location header is not a URL") from None
 
     def _origin_of(self, location: str) -> str:
         try:
             return read(self._joined(location)).origin
         except AddressRefused:
-            return "something that is no URL"
+            return "something that is not a URL"

@@ -66,7 +66,7 @@ def look_up(host: str, family: int) -> list[str]:
     try:
         found = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)
     except UnicodeError:
-        raise NoSuchName("that is no host name") from None
+        raise NoSuchName("that is not a host name") from None
     except socket.gaierror as error:
         raise NoSuchName(error.strerror or str(error)) from None
     return list(dict.fromkeys(str(each[4][0]) for each in found))

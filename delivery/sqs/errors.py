@@ -28,7 +28,7 @@ CREDENTIALS = frozenset({
 WHAT_TO_DO = {
     "QueueDoesNotExist": "there is no such queue: correct the URL of the endpoint, or make the queue",
     "QueueDeletedRecently": "the queue was deleted a moment ago: make it again",
-    "InvalidAddress": "that is no address of a queue: correct the URL of the endpoint",
+    "InvalidAddress": "that is not the address of a queue: correct the URL of the endpoint",
     "AccessDenied": "the credentials that the worker finds may not send to it: allow sqs:SendMessage on this queue",
     "KmsAccessDenied": "the queue is encrypted: allow the worker's credentials kms:GenerateDataKey and kms:Decrypt",
     "KmsDisabled": "the key that encrypts the queue is disabled: enable it",

@@ -84,7 +84,7 @@ def _look_up(host: str) -> list[str]:
     try:
         return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
     except UnicodeError:
-        raise OSError("that is no host name") from None
+        raise OSError("that is not a host name") from None
 
 
 async def first_of(addresses: list[str], ask: Callable[[str], Awaitable[Found]]) -> Found:

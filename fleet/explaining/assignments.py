@@ -67,7 +67,7 @@ def _of_policy(policy: Policy) -> Iterator[Reason]:
 
 
 def _end(until: datetime | None) -> str:
-    return f", until {moment(until)} UTC" if until else ", until a person resumes it"
+    return f", until {moment(until)} UTC" if until else ", until a user resumes it"
 
 
 def _asked(source: Source, record: BacklogRecord, now: datetime) -> Any:

@@ -147,7 +147,7 @@ def _check(record: NewRecord) -> None:
         if instant is not None and instant.tzinfo is None:
             raise ValueError(f"{name} of {subject!r} has no time zone: {instant}")
     if record.priority is not None and abs(record.priority) > MAX_PRIORITY:
-        raise ValueError(f"the priority of {subject!r} must lie between ±{MAX_PRIORITY}, not {record.priority}")
+        raise ValueError(f"the priority of {subject!r} must be between ±{MAX_PRIORITY}, not {record.priority}")
 
 
 def _check_call(kind: str, queue: str, priority: int) -> None:
@@ -155,4 +155,4 @@ def _check_call(kind: str, queue: str, priority: int) -> None:
         if not 0 < len(name) <= MAX_NAME or "\0" in name:
             raise ValueError(f"the name of a {what} has 1 to {MAX_NAME} characters, not {name!r:.60}")
     if abs(priority) > MAX_PRIORITY:
-        raise ValueError(f"the priority must lie between ±{MAX_PRIORITY}, not {priority}")
+        raise ValueError(f"the priority must be between ±{MAX_PRIORITY}, not {priority}")

@@ -106,6 +106,6 @@ class LoopWatch:
     def _description(self) -> str:
         held = [f"{run.record.kind} {run.record.subject}" for run in self._busy()]
         return (
-            f"the event loop has not turned for {self._stuck_for:.1f} s: nothing is asked and nothing delivered "
-            f"meanwhile; it runs {some_of(held, NAMED) or 'no handler'}, at\n{self._loop.stack()}"
+            f"the event loop has not turned for {self._stuck_for:.1f} s: nothing is asked and nothing delivered in the "
+            f"meantime; it runs {some_of(held, NAMED) or 'no handler'}, at\n{self._loop.stack()}"
         )

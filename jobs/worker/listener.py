@@ -48,7 +48,7 @@ class Listener(threading.Thread):
                 if is_away(error):
                     outage.begins(error)
                 else:
-                    log.warning("cannot listen for wake-ups, polling meanwhile: %s", str(error).strip())
+                    log.warning("cannot listen for wake-ups, polling in the meantime: %s", str(error).strip())
                 self._ended.wait(RECONNECT_AFTER_SECONDS)
             finally:
                 connection.close()

@@ -19,7 +19,7 @@ from jobs.worker.handler_places import Done, UnitTasks, UnitThreads
 
 log = logging.getLogger(__name__)
 
-CANCELLED = "a person cancelled %s %s, stopping it"
+CANCELLED = "a user cancelled %s %s, stopping it"
 LOST = "lost the lease of %s %s, stopping it"
 
 MAX_UNSETTLED = 4000

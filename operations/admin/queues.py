@@ -69,7 +69,7 @@ class PausedQueueAdmin(ReadOnlyAdmin):
                 case "release":
                     done = "Everything is resumed" if backlog.release(by=by) else "Nothing was on hold"
                 case "resume":
-                    done = f"Queue {name} {'goes on' if backlog.resume_queue(name) else 'was not paused'}"
+                    done = f"Queue {name} {'is resumed' if backlog.resume_queue(name) else 'was not paused'}"
                 case _:
                     done = _paused(name, backlog.pause_queue(name, **pausing.asked(request.POST)))
         except ValueError as error:
@@ -109,8 +109,8 @@ def _paused(name: str, changed: bool) -> str:
 
 HOLD_MEANS = (
     "Holds every queue at once: no backup, retention, check, drill, restore or delivery starts, and what runs is "
-    "stopped. That counts as no failure; it starts again after the release, by a person or at the instant that is "
-    "given."
+    "stopped. That counts as no failure; it starts again after the release, by a user or at the given "
+    "instant."
 )
 
 

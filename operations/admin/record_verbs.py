@@ -118,7 +118,7 @@ def _page(request: HttpRequest, found: DeadLetters) -> SafeString:
     hidden = len(found.groups) - SHOWN_GROUPS
     about = [
         "Failed records, grouped by what they say: numbers, ids, instants, addresses and paths are left out. Nothing "
-        "tries them again unless a person does.",
+        "tries them again unless a user does.",
         f"The newest {found.read:,} were looked at; there are older ones." if found.more else "",
         f"{hidden:,} smaller groups are not shown." if hidden > 0 else "",
     ]

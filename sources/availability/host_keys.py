@@ -67,7 +67,7 @@ async def _fetch(address: str, port: int) -> ShownKey:
         raise OSError(f"{address}:{port} showed no host key within {FETCH_SECONDS:g} s") from None
     except (asyncssh.Error, OSError) as error:
         # without the text that it sent: an account that may change an address would read the banners of a whole network
-        why = "it is no SSH host that shows one"
+        why = "it is not an SSH host that shows one"
         if isinstance(error, special_addresses.GuardedAddress) or (isinstance(error, OSError) and error.strerror):
             why = contact.reason(error)
         raise OSError(f"{address}:{port} showed no host key: {why}") from None

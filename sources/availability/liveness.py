@@ -128,7 +128,7 @@ class LivenessMonitor:
             try:
                 answer = self._ask(self._source, self._timeout)
             except Exception:
-                log.exception("cannot ask whether %s is still there; its copy goes on", self._source.name)
+                log.exception("cannot ask whether %s is still there; its copy continues", self._source.name)
                 answer = Answer(True, "")
             if not self._ending.is_set():
                 self._judge(answer, asked_at)

@@ -159,7 +159,7 @@ def wake(source: Source, address: str | None, now: datetime) -> str | None:
     """
     try:
         if not 1 <= source.wake_port <= 65535:  # the system would take it modulo 65536
-            raise ValueError("that is no port")
+            raise ValueError("that is not a port")
         if address is None:
             raise ValueError("no such name")
         wake_networks.check(address)

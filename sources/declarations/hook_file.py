@@ -88,7 +88,7 @@ def _read(path: Path) -> dict[str, Any]:
             tables = tomllib.loads(file.read(LARGEST_FILE).decode())
     except FileNotFoundError:
         raise HookUnusable(
-            f"{path} does not exist on this host: a worker's hooks stand there (docs/hooks.md)"
+            f"{path} does not exist on this host: a worker's hooks are listed there (docs/hooks.md)"
         ) from None
     except OSError as error:
         why = "it is a link" if path.is_symlink() else error.strerror

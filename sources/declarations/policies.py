@@ -140,7 +140,7 @@ class PolicyDeclaration(BaseModel):
     hook: Annotated[str, Field(max_length=100), AfterValidator(hook_name)] = Field(
         "",
         description="Name of the commands that its workers run before and after each backup, and when one has failed. "
-        "They stand in a file of root on those hosts (docs/hooks.md). Empty: none",
+        "They are in a file of root on those hosts (docs/hooks.md). Empty: none",
     )
     keep: Annotated[JsonObject, _checked(Keep.parse), KEEP] = Field(
         default_factory=usual,
@@ -150,21 +150,21 @@ class PolicyDeclaration(BaseModel):
     )
     copy_to: Reference | None = Field(
         None,
-        description="A second repository, to which each point is copied, best one in another place: whole, and "
-        "encrypted with a key of its own if it is. None: no copies",
+        description="A second repository, to which each point is copied, best one in another place: whole, "
+        "and encrypted with a separate key if it is. None: no copies",
     )
     copy_within: ManySeconds = Field(86_400, description="After a backup, after which its copy is overdue")
     copy_window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), RANGES, COPY_WINDOW] = Field(
         default_factory=list,
-        description="When copies may run, as `window`; one that runs is stopped at its close, and goes on in the next "
-        "opening. Empty: always",
+        description="When copies may run, as `window`; one that runs is stopped at its close, and continues in the "
+        "next opening. Empty: always",
     )
     copy_bandwidth: Annotated[str, Field(max_length=500), STORABLE, BANDWIDTH] = Field(
         "", description='Of copies, as "10M" bytes a second, or "08:00,512K 19:00,off" in its zone. Empty: no limit'
     )
     check_within: ManySeconds | None = Field(
         28 * 86_400,
-        description="In which all that lies in the repository is read and compared with what was written, some of it "
+        description="In which everything in the repository is read and compared with what was written, some of it "
         "each day. None: never",
     )
     drill_every: ManySeconds | None = Field(

@@ -39,8 +39,8 @@ class RepositoryDeclaration(BaseModel):
     format: Annotated[Format, Choice()] = Field(
         Format.RCLONE,
         description="rclone: files under their own names, or rclone's encryption, and nothing else to install. restic: "
-        "take it where large files change in part (virtual machines, mail files, dumps) or equal data lie in many "
-        "sources: it stores a changed part alone, and equal data once, always encrypted; what is no folder of this "
+        "take it where large files change in part (virtual machines, mail files, dumps) or many sources have equal "
+        "data: it stores a changed part alone, and equal data once, always encrypted; what is no folder of this "
         "host is copied to its disk first, which takes the room of one copy there. It cannot be changed",
     )
     remote: JsonObject = Field(
@@ -53,8 +53,8 @@ class RepositoryDeclaration(BaseModel):
     )
     secrets: Secrets = Field(
         default_factory=dict,
-        description='Where the secrets of the remote are found, never they themselves, as {"secret_access_key": '
-        '"file:/path"}. To set them needs a permission of its own; another remote or location without that clears them',
+        description='Where the secrets of the remote are found, never they themselves, such as {"secret_access_key": '
+        '"file:/path"}. To set them needs a separate permission; another remote or location without that clears them',
     )
     encrypted: bool = Field(
         False,
@@ -77,7 +77,7 @@ class RepositoryEdit(RepositoryDeclaration):
 
     force: bool = Field(
         False,
-        description="Also where other files lie, or where its points do not, by a look at the newest one of each "
+        description="Also where other files are, or where its points are not, by a look at the newest one of each "
         "source, whose sources are doubtful from then on",
     )
 
@@ -101,7 +101,7 @@ class SourceDeclaration(BaseModel):
     secret: Annotated[str, Field(max_length=500), STORABLE] = Field(
         "",
         description="Where its password is found, never the password itself: stored:NAME, env:NAME or file:/path. "
-        "To set it needs a permission of its own; a change of kind, address, port, host key or options without that "
+        "To set it needs a separate permission; a change of kind, address, port, host key or options without that "
         "clears it",
     )
     secrets: Secrets = Field(
@@ -198,14 +198,14 @@ class RestoreDeclaration(BaseModel):
     user: Annotated[str, Field(max_length=100), PRINTABLE] = Field(
         "",
         title="As another account",
-        description="Of a new database: the account of its server that restores, with a secret of its own. Empty: that "
+        description="Of a new database: the account of its server that restores, with a separate secret. Empty: that "
         "of its backups, which needs fewer rights",
     )
     secret: Annotated[str, Field(max_length=500), STORABLE] = Field(
         "",
         title="With its secret",
         description="Where the password of that account is found, never the password itself: stored:NAME, env:NAME or "
-        "file:/path. To set it needs a permission of its own. It is forgotten when the restore has ended",
+        "file:/path. To set it needs a separate permission. It is forgotten when the restore has ended",
     )
     trusted: bool = Field(
         False,

@@ -255,7 +255,7 @@ def not_a_folder(location: str) -> str:
     if found := ELSEWHERE.match(location):
         kind, path = (found["kind"] or "sftp").lower(), location[found.end() :].lstrip("/") or "bucket/backups"
         if len(kind) == 1 or not kind.isalnum():
-            return "it is no path of this host, where backups are written; name a directory, as /srv/backups"
+            return "it is not a path of this host, where backups are written; name a directory, such as /srv/backups"
         return (
             f'it names another host: give its settings in `remote`, as {{"type": "{kind}", …}}, and as location '
             f"the path there, as {path}"
@@ -271,7 +271,9 @@ def check_repository_location(location: str, before: dict[str, Any]) -> None:
     if not before["remote"] and (why := not_a_folder(location)):
         raise ValueError(f"{location!r} is not a directory: {why}")
     if before["remote"] and "://" in location:
-        raise ValueError(f"{location!r} is a URL; the host stands in `remote`: give the path there, as bucket/backups")
+        raise ValueError(
+            f"{location!r} is a URL; the host belongs in `remote`: give the path there, such as bucket/backups"
+        )
     if not before["remote"] and not Path(location).is_absolute():
         raise ValueError(f"{location!r} is not an absolute path, as /srv/backups")
     if before["remote"] and ".." in location.split("/"):

@@ -95,7 +95,7 @@ class Keep:
         found: dict[str, Any] = {}
         for name, value in rules.items():
             if name not in cls.__dataclass_fields__:
-                raise ValueError(f"{name!r:.60} is no rule of what to keep; {EXAMPLE}")
+                raise ValueError(f"{name!r:.60} is not a rule of what to keep; {EXAMPLE}")
             if name == "within":
                 found[name] = durations.parse(str(value), least=1)
             elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:

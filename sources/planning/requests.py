@@ -152,7 +152,7 @@ def pause(
     end, why = f" until {until:%Y-%m-%d %H:%M} UTC" if until else "", f": {reason}" if reason else ""
     _log("paused", f"{by} paused it{end}{why}", map(subject_of_source, ids), instant)
     unfinished = list(_records_of(ids).exclude(status__in=FINISHED).order_by("pk").select_for_update())
-    cancel(_records_of(ids), "paused by a person", instant)
+    cancel(_records_of(ids), "paused by a user", instant)
     if stop:
         running = [each.pk for each in unfinished if each.status == Status.RUNNING]
         cancelling.cancel(running, now=instant)

@@ -11,7 +11,7 @@ OF_A_SOURCE = re.compile(r"-\d+$")
 
 def missing(location: str) -> str | None:
     """The reason why there is no directory. None if there is one."""
-    reason = f"{location} is no directory here; is it mounted?"
+    reason = f"{location} is not a directory here; is it mounted?"
     try:
         return None if Path(location).is_dir() else reason
     except OSError as error:  # a stale handle, a disk that cannot be read

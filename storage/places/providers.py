@@ -87,9 +87,9 @@ def check_complete(remote: Mapping[str, Any], secrets: Collection[str]) -> None:
     for name in secrets:
         known(name, options, remote)
         if RUNS_A_PROGRAM.fullmatch(name) or OF_THE_WORKER.fullmatch(name) or name in SET_FROM_HOST_KEYS:
-            raise ValueError(f"{name} is no secret")
+            raise ValueError(f"{name} is not a secret")
         if name in remote:
-            raise ValueError(f"{name} stands in `remote`, too; say it once")
+            raise ValueError(f"{name} is in `remote`, too; give it once")
     for name, option in options.items():
         needed = option.required_by is not None and (not option.required_by or provider in option.required_by)
         if needed and name not in remote and name not in secrets:

@@ -37,7 +37,7 @@ LED_ASTRAY = "host unreachable, for " + special_addresses.WHY
 UNSEALED = re.compile(
     r"(Attempt \d+/\d+ failed with \d+ errors? and: )?failed to authenticate decrypted block - bad password\?"
 )
-DAMAGED_OR_FOREIGN = "what lies there is damaged, or was encrypted with another key"
+DAMAGED_OR_FOREIGN = "the repository there is damaged, or was encrypted with another key"
 
 
 def servers_of(remote: Mapping[str, Any], path: str) -> set[Server]:

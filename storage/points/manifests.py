@@ -235,7 +235,7 @@ def _parsed(line: bytes, file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise ManifestDamaged(f"manifest {file.name} holds a line that is no entry: {line[:200]!r}")
+        raise ManifestDamaged(f"manifest {file.name} holds a line that is not an entry: {line[:200]!r}")
     return row
 
 

@@ -113,7 +113,7 @@ def fetch_here(found: Path, file: Path, most: int) -> bool:
     with open(descriptor, "rb") as read, file.open("wb") as written:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
-            raise StorageFailed(f"{found} is no file, or of more than {most:,} bytes: nothing was read")
+            raise StorageFailed(f"{found} is not a file, or has more than {most:,} bytes: nothing was read")
         while facts.st_size > written.tell() and (chunk := read.read(min(PIECE, most + 1 - written.tell()))):
             written.write(chunk)
             check_room(file.parent, written.tell())

@@ -153,9 +153,9 @@ def check_base(store: Store, folder: str, begun: BegunRun) -> None:
     later = [each for each in marks if layout.is_later(each, begun.name)]
     is_new = there and there[-1] not in (begun.newest, begun.lost)
     if later or (is_new and (begun.newest is None or begun.newest in there)):
-        raise StorageFailed(f"another run has taken over {folder} meanwhile; this one ends without a point")
+        raise StorageFailed(f"another run has taken over {folder} in the meantime; this one ends without a point")
     if begun.newest and begun.newest not in there:
-        raise BaseGone(f"point {begun.newest} of {folder} was removed meanwhile")
+        raise BaseGone(f"point {begun.newest} of {folder} was removed in the meantime")
 
 
 def end(store: Store, folder: str, run: str) -> None:

@@ -109,7 +109,7 @@ def _where(location: Location) -> str:
 
 
 DATABASES = """\
-   A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
+   A database is now a file database.dump, with globals.sql next to it: run `psql --dbname=postgres --file=globals.sql`
    on the new server, then `pg_restore --create --dbname=postgres database.dump`. A database.sqlite is one as it is.
    A database.sql goes into a new database: `mariadb --binary-mode NAME < database.sql`, globals.sql before it.
    What opens them: database.dump, pg_restore of at least the version of the pg_dump that wrote it (that of PostgreSQL

@@ -36,8 +36,8 @@ from storage.restoring.base import Wish
 from storage.stores import store_of
 
 ABOUT = (
-    "Restore from a repository when the scheduler is gone: no database, no settings. It never writes over what "
-    "is there unless that is asked for, and goes on when it is repeated. Exit codes: 0; 1 when something could not be "
+    "Restore from a repository when the scheduler is gone: no database, no settings. It never writes over what is "
+    "there unless that is asked for, and continues when it is repeated. Exit codes: 0; 1 when something could not be "
     "restored; 2 for bad usage, with nothing written."
 )
 
@@ -52,15 +52,15 @@ def main(arguments: Sequence[str], stop: StopSignal | None = None) -> int:
     except ValueError as error:
         return _complain(str(error), 2)
     except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
-        return _complain(f"{error}. The same command goes on where it was.", 1)
+        return _complain(f"{error}. The same command continues where it was.", 1)
     except Busy as error:
         return _complain(
             f"{error}. Repeat it when that has ended; the lock of one that is gone counts for half an hour", 1
         )
     except OSError as error:
-        return _complain(f"{error.filename}: {error.strerror}. The same command goes on where it was.", 1)
+        return _complain(f"{error.filename}: {error.strerror}. The same command continues where it was.", 1)
     except StorageStopped:
-        return _complain("stopped; the same command goes on where it was", 1)
+        return _complain("stopped; the same command continues where it was", 1)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -95,7 +95,7 @@ def opened_at(options: dict[str, Any], stop: StopSignal) -> Store:
         found = identity.read(outside)
     except identity.UnreadableIdentity:
         found = None
-        sys.stderr.write(f"its {layout.REPOSITORY} cannot be read; this goes on without it\n")
+        sys.stderr.write(f"its {layout.REPOSITORY} cannot be read; this continues without it\n")
     if found is not None:
         check_key(found, location, options)
         return store_of(location_of(options, found.format), stop)
@@ -127,7 +127,7 @@ def location_of(options: dict[str, Any], format: str = RCLONE) -> Location:
     if not remote:
         path = str(Path(path).absolute())
         if not Path(path).is_dir():
-            raise ValueError(f"{path} is no folder here; name the one that holds {layout.RECOVER}")
+            raise ValueError(f"{path} is not a folder here; name the one that holds {layout.RECOVER}")
     if remote.get("type") == "rest":
         format = RESTIC
     return remotes.location_of(path, remote, secrets, key, format=format)
@@ -155,7 +155,9 @@ def _key(options: dict[str, Any]) -> str | None:
     try:
         key = file.read_text().strip()
     except (OSError, ValueError) as error:
-        raise ValueError(f"the key file {file} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
+        raise ValueError(
+            f"the key file {file} cannot be read: {getattr(error, 'strerror', 'it is not text')}"
+        ) from None
     if not key:
         raise ValueError(f"{file} holds no key: it is empty")
     return str(key)

@@ -28,7 +28,7 @@ class ResticTrouble(Enum):
     NO_SNAPSHOT = "there is no such snapshot"
     EXISTS = "there is a repository already"
     UNREACHABLE = "the repository does not answer"
-    DAMAGED = "what lies in the repository is damaged"
+    DAMAGED = "the repository's contents are damaged"
     OTHER = "restic failed"
 
 

@@ -49,7 +49,7 @@ def instant(written: str, now: datetime, zone: tzinfo) -> datetime:
         local = datetime.fromisoformat(written)
         return (local if local.tzinfo else local.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError(f"{written!r:.60} is no time; {EXAMPLES}") from None
+        raise ValueError(f"{written!r:.60} is not a time; {EXAMPLES}") from None
 
 
 def in_zone(at: datetime, zone: tzinfo) -> str:

@@ -130,7 +130,7 @@ class FilePlacement:
         try:
             yield
         except CHANGED as error:
-            self.restoring.fail(entry.path, f"another one has changed its folder meanwhile ({error.strerror})")
+            self.restoring.fail(entry.path, f"another one has changed its folder in the meantime ({error.strerror})")
 
     def _make_room(self, entry: Entry, home: bytes) -> bool:
         """Make the folders above; clear a file that is to be replaced. Returns True if the entry can be put."""
@@ -138,7 +138,7 @@ class FilePlacement:
             return False
         if self.target.exists(home):
             if not self.wish.overwrite:
-                return self.restoring.fail(entry.path, "a file of that name appeared meanwhile")
+                return self.restoring.fail(entry.path, "a file of that name appeared in the meantime")
             if self.target.is_folder(home):
                 return self.restoring.fail(entry.path, "there is a folder of that name")
             self.report.replaced += 1
@@ -155,7 +155,7 @@ class FilePlacement:
             if self.target.exists(folder):
                 if not self.wish.overwrite:
                     where = Path(self.report.target) / os.fsdecode(folder)
-                    return self.restoring.fail(entry.path, f"{where} is no folder")
+                    return self.restoring.fail(entry.path, f"{where} is not a folder")
                 self.target.unlink(folder)
             self.staging.make_folder(folder, *self._first_mode_of(path))
         self._made.add(path)

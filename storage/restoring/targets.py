@@ -35,7 +35,7 @@ def check(folder: Path, location: Location, tree: Tree) -> None:
     if directory is not None:
         real = Path(os.path.realpath(directory))
         if folder.is_relative_to(real):
-            raise RestoreRefused(f"{folder} lies in the repository {directory}; name a folder outside of it")
+            raise RestoreRefused(f"{folder} is in the repository {directory}; name a folder outside of it")
         if real.is_relative_to(folder):
             inside = os.path.relpath(real, folder)
             if any(True for _ in tree.below(inside)):

@@ -46,7 +46,7 @@ def edit(row: AlertRoute | None = None, **sent: object) -> AlertRoute:
         ("dbus://", "begins with one of"),
         ("windows://", "begins with one of"),
         ("https://example.com/hook", "jsons://"),
-        ("ops@example.com", "no URL of Apprise"),
+        ("ops@example.com", "not a URL of Apprise"),
         ("slack://a/b/c?template=/etc/passwd", "template"),
         ("mailto://a:b@example.com?PGPpub=/etc/shadow", "would read files"),
         ("json://example.com/a b", "one line"),
@@ -205,7 +205,7 @@ def test_a_route_does_not_come_to_get_everything_when_its_last_policy_is_deleted
 
 def test_without_a_route_each_place_that_is_looked_at_says_so(admin_client: Client) -> None:
     run_status, _ = command("status")
-    told = "No alert route is enabled: what goes wrong is shown here, and sent to no person"
+    told = "No alert route is enabled: problems are shown here, and sent to no one"
     assert finding("alert_routes").severity is OK, "there is nothing to watch over"
     make_assignment()
     assert finding("alert_routes").what == told

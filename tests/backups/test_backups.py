@@ -227,7 +227,7 @@ class TestCopying:
         policy.engine_options = {"bwlimit": "100K"}
         policy.save()
         outcome = copy(make_assignment(policy, make_source(path=str(folder))))
-        assert outcome == Released("its window closed; it goes on in the next opening")
+        assert outcome == Released("its window closed; it continues in the next opening")
 
     @pytest.mark.parametrize(("seconds", "asked_again"), [(59, False), (61, True)])
     def test_a_source_that_answered_long_ago_is_asked_again_before_a_unit_is_spent(

@@ -207,7 +207,7 @@ def test_all_are_accepted_after_one_question_that_names_count_repository_and_spa
     run, _ = command("repositories foreign")
     accept, refused = command("repositories accept")
     first, last = (moment(layout.instant_of(name)) for name in names)
-    question = f"Take 2 foreign points of anna in repository office, {first} to {last} UTC, for ours, as they are?"
+    question = f"Accept 2 foreign points of anna in repository office, {first} to {last} UTC, as ours, as they are?"
     for wanted in (("--source", "anna", "--all"), ("office", "--all")):
         assert question in refused(*wanted, code=2), "there is no terminal to ask at"
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)

@@ -268,7 +268,7 @@ class TestAPlaceOfOtherFiles:
 def test_a_list_of_an_unmounted_place_says_so(sources: list[Assignment], tmp_path: Path) -> None:
     _, unlisted = command("restores points")
     shutil.move(tmp_path / "office", tmp_path / "away")
-    assert "is no directory here; is it mounted?" in unlisted("s0")
+    assert "is not a directory here; is it mounted?" in unlisted("s0")
     (tmp_path / "office").mkdir()
     assert "there is no repository.json in" in unlisted("s0")
     Repository.objects.update(made_at=None)  # as once it was moved by force

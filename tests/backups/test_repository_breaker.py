@@ -70,10 +70,10 @@ class TestWhoseFaultItIs:
     @pytest.mark.parametrize(
         ("place", "message"),
         [
-            ("gone", "gone is no directory here; is it mounted?"),
+            ("gone", "gone is not a directory here; is it mounted?"),
             ("file", "is it mounted?"),
             ("file/below", "is it mounted? (Not a directory)"),
-            ("x" * 300, "is no directory here; is it mounted? (File name too long)"),
+            ("x" * 300, "is not a directory here; is it mounted? (File name too long)"),
             (NOT_WRITABLE, "cannot be written"),
         ],
     )

@@ -130,7 +130,7 @@ def test_a_point_that_was_left_out_is_named_and_tried_again_until_it_has_come(
         row = copied(anna)
         _, lost, *rest = points_in(here, anna)
         assert (lost not in row.points, row.points[1:]) == (True, rest)
-        assert f"point {lost} is left out of the copy: what lies in the repository is damaged" in row.error
+        assert f"point {lost} is left out of the copy: the repository's contents are damaged" in row.error
     assert Decision.objects.filter(kind=copies.KIND, what="damaged").count() == 1, "what is known is no news"
     for keep, again in (({"last": 3}, [lost]), ({"last": 2}, []), ({"no": "rule"}, [])):
         anna.policy.keep = keep

@@ -103,7 +103,9 @@ def test_a_disk_that_is_away_before_its_first_backup_is_told_with_what_to_do(tmp
     row = Repositories().edit(Repository(), {"name": "office", "location": str(place)}).row
     place.rmdir()
     problem = Repositories().test(row)["problem"]
-    assert problem.startswith(f"{place} is no directory here; is it mounted? If its disk is, make the directory again")
+    assert problem.startswith(
+        f"{place} is not a directory here; is it mounted? If its disk is, make the directory again"
+    )
     place.parent.rmdir()
     place.parent.touch()
     assert str(place.parent) in (repository_orders.why("not_made", str(place)) or "")

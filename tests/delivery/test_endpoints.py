@@ -74,8 +74,8 @@ class TestWhatAnEndpointMayBe:
     @pytest.mark.parametrize(
         ("headers", "error"),
         [
-            ({"a b": "1"}, "no name of a header"),
-            ({"": "1"}, "no name of a header"),
+            ({"a b": "1"}, "not the name of a header"),
+            ({"": "1"}, "not the name of a header"),
             ({"X": "a\r\nHost: evil"}, "not a text"),
             ({"X": "€"}, "not a text"),
             ({"X": "a" * 3000}, "not a text"),

@@ -218,7 +218,7 @@ def test_what_is_lost_of_one_source_keeps_no_other_from_being_recovered(tmp_path
     (repository / layout.REPOSITORY).unlink()
     assert all(each in recover(*named, "--list") for each in (f"{lost}: ", f"{FOLDER}: "))
     said = recover(*named, "--to", tmp_path / "back", code=1)
-    assert f"{lost}: of point 20261122T065755Z, what lies in the repository is damaged (Load(<data/" in said
+    assert f"{lost}: of point 20261122T065755Z, the repository's contents are damaged (Load(<data/" in said
     assert f"the point before it: --source {lost} --at 20261121T065755Z" in said
     assert contents(tmp_path / "back" / FOLDER) == contents(source)
 

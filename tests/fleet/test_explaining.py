@@ -77,7 +77,7 @@ class TestASource:
         waits(assignment, WaitingFor.BACKOFF, failures=2, last_error="permission denied")
         make_worker(queues={"availability": 9}, heartbeat_at=NOW)
         assert codes(Assignment.objects.get()) == [Code.PAUSED, Code.DISABLED, Code.BACKOFF]
-        assert "(on leave), until a person resumes it" in text(Assignment.objects.get())
+        assert "(on leave), until a user resumes it" in text(Assignment.objects.get())
         assert "is disabled (moving), until 2026-03-02 21:00:00 UTC" in text(Assignment.objects.get())
 
     def test_that_was_woken_says_when_and_one_that_was_put_off_says_why(self) -> None:
@@ -256,7 +256,7 @@ class TestTheSurfaces:
         assert "did you mean 'laptop'?" in refused("explain", "lapto")
         assert "there is no policy of this source 'x'" in refused("explain", "laptop", "--policy", "x")
         assert "is kept from" in refused("explain", "laptop", "--at", "40d")
-        assert "is no instant" in refused("explain", "laptop", "--at", "noon")
+        assert "is not an instant" in refused("explain", "laptop", "--at", "noon")
         assert "name a source, or say --all" in refused("explain")
         assert "--all is of all sources" in refused("explain", "laptop", "--all")
 

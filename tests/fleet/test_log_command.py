@@ -134,7 +134,7 @@ class TestJson:
     ("arguments", "message"),
     [
         (["laptop1"], "there is no source 'laptop1'; did you mean 'laptop-1'?"),
-        (["--since", "yesterday"], "'yesterday' is no instant; write 24h"),
+        (["--since", "yesterday"], "'yesterday' is not an instant; write 24h"),
         (["--follow", "--until", "1h"], "leave out --until"),
     ],
 )

@@ -29,7 +29,7 @@ def no_presets() -> None:
         ("file:///srv/backups", "write the path alone, as /srv/backups"),
         ("~/backups", "only a shell reads ~ and variables: write the whole path"),
         ("$HOME/backups", "only a shell reads ~ and variables: write the whole path"),
-        ("C:\\backups", "it is no path of this host"),
+        ("C:\\backups", "it is not a path of this host"),
     ],
 )
 def test_a_location_that_is_no_folder_is_refused_also_in_a_fleet_file(location: str, text: str, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_path_of_a_source_is_not_read_by_a_shell() -> None:
 
 def test_a_url_is_no_path_in_a_remote() -> None:
     remote = {"type": "s3", "provider": "Other", "endpoint": "https://s3.example.org", "access_key_id": "me"}
-    with pytest.raises(FleetError, match="is a URL; the host stands in `remote`"):
+    with pytest.raises(FleetError, match="is a URL; the host belongs in `remote`"):
         import_fleet({"repositories": [{"name": "x", "location": "s3://b/c", "remote": remote}]}, "fleet.yaml")
 
 

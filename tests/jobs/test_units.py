@@ -107,8 +107,8 @@ async def return_nothing(run: Run):
 
 
 MISBEHAVIOUR = [
-    (lambda run: "done", "returned 'done', which is no outcome"),
-    (return_nothing, "returned None, which is no outcome"),
+    (lambda run: "done", "returned 'done', which is not an outcome"),
+    (return_nothing, "returned None, which is not an outcome"),
     *((handler, "SystemExit: 3") for handler in raising(SystemExit(3))),
     *((handler, "KeyboardInterrupt") for handler in raising(KeyboardInterrupt())),
     (raising(asyncio.CancelledError())[1], ""),  # and no endless release

@@ -110,7 +110,7 @@ class TestThePageOfQueues:
             assert part in page
         page = operator.post(QUEUES, {"name": "backups", "verb": "resume"}, follow=True).content.decode()
         assert not PausedQueue.objects.exists()
-        assert "Queue backups goes on." in page
+        assert "Queue backups is resumed." in page
         page = operator.post(QUEUES, {"name": "bakcups"}, follow=True).content.decode()
         assert "no queue &#x27;bakcups&#x27;; there are" in page
 

@@ -81,7 +81,7 @@ class TestList:
         for arguments, message in (
             (["--schedule", "nothing"], "no schedule 'nothing', nor such an event of one that was; there is nightly"),
             (["--endpoint", "nothing"], "there is no endpoint 'nothing'; there is hook"),
-            (["--since", "yesterday"], "is no instant; write 24h, 7d, 2026-03-02"),
+            (["--since", "yesterday"], "is not an instant; write 24h, 7d, 2026-03-02"),
             (["--limit", "0"], "is no number: from 1 to 10,000"),
         ):
             assert message in refused("list", *arguments, code=None)

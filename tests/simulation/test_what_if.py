@@ -80,7 +80,7 @@ class TestChanges:
             (lambda: changes.policy_setting("daily.windw=always"), "did you mean 'window'"),
             (lambda: changes.policy_setting("daily"), "write NAME.window="),
             (lambda: changes.policy_setting("daily.window=nights"), "write ranges as"),
-            (lambda: changes.policy_setting("daily.wake_every=soon"), "no duration"),
+            (lambda: changes.policy_setting("daily.wake_every=soon"), "not a duration"),
             (lambda: changes.addition(["many", "like", "there"]), "write 50 laptops like NAME"),
             (lambda: _made([("daly", {})]), "did you mean 'daily'"),
             (lambda: _made([("daily", {"windows": [{"days": "mo"}]})]), "policy daily: windows"),

@@ -60,7 +60,7 @@ def test_the_command_the_log_and_the_doctor_say_so(shrunk: Assignment, capsys: p
     name = shrunk.source.name
     call_command("backlog", "log", name, "--since", "2026-03-01T00:00")
     log = capsys.readouterr().out
-    assert re.search(f"  held back +{name}: {WHY}; nothing of it is removed until", log)
+    assert re.search(f"  held back +{name}: {WHY}; none of its points are removed until", log)
     assert "1,000 files (1,000 new), 1,000,000 bytes; its next" in log
     [row] = json.loads(run("--json"))
     assert (row["source"], row["why"]) == (name, WHY)

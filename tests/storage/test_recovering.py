@@ -88,7 +88,7 @@ def test_what_a_repository_says_of_itself_may_be_lost(
         (repository / layout.REPOSITORY).write_bytes(text)
     out = said(repository, "--to", tmp_path / "to")
     assert picture(tmp_path / "to") == picture(built.source)
-    assert ("its repository.json cannot be read; this goes on without it" in out) is (text is not None)
+    assert ("its repository.json cannot be read; this continues without it" in out) is (text is not None)
 
 
 def test_a_target_without_a_name_is_not_the_folder_in_which_it_runs(built: Built, refused: Callable[..., str]) -> None:
@@ -105,12 +105,12 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(
     built: Built, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     repository, to = built.folder / "repository", ("--to", tmp_path / "to")
-    assert "is no folder here; name the one that holds RECOVER.txt" in refused(tmp_path / "none", "--list")
+    assert "is not a folder here; name the one that holds RECOVER.txt" in refused(tmp_path / "none", "--list")
     assert "holds no point; is it the folder that holds RECOVER.txt?" in refused(tmp_path, "--list")
     assert "no source 'nsa'; there is nas-1/nightly" in refused(repository, "--source", "nsa", *to)
     assert "the first one is 20261120T060000Z, of 2026" in refused(repository, "--at", "2026-11-19", *to)
     assert "there is no 'dosc' in this point; it has 'docs'" in refused(repository, "--path", "dosc", *to)
-    assert "lies in the repository" in refused(repository, "--to", repository / "to")
+    assert "is in the repository" in refused(repository, "--to", repository / "to")
     for version, says in ((1, "layout version 1, of before the first release"), (3, "layout version 3, and 2 is read")):
         (repository / layout.REPOSITORY).write_text(json.dumps({"layout": version, "id": "x", "name": "disk"}))
         assert says in refused(repository, *to)
@@ -154,7 +154,7 @@ def test_a_signal_ends_it_where_it_goes_on_and_its_caller_keeps_its_own_handlers
         return process.poll() is not None
 
     eventually(has_ended)
-    assert "stopped; the same command goes on where it was" in ended(process, 1)
+    assert "stopped; the same command continues where it was" in ended(process, 1)
     assert not (tmp_path / "to").exists()
     before = signal.getsignal(number)
     refused(tmp_path, "--list")

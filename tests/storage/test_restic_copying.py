@@ -148,7 +148,7 @@ def test_what_is_killed_locked_full_damaged_or_of_another_key_makes_no_half_poin
     done = pair.copied()
     *_, damaged, _ = pair.expected
     assert (done["new"], done["wrong_files"]) == (pair.points()[-2:], 1)
-    text = f"point {damaged} is left out of the copy: what lies in the repository is damaged (ciphertext verification"
+    text = f"point {damaged} is left out of the copy: the repository's contents are damaged (ciphertext verification"
     assert text in done["wrong"][0]
     pair.assert_whole()
     store = store_of(pair.second, threading.Event())
@@ -183,7 +183,7 @@ def test_what_is_damaged_is_tried_again_and_named_until_it_comes_and_costs_the_r
     pair.copied(again=damaged)
     done = pair.copied(again=damaged)
     assert (named(done), pair.points()) == (rest[:1], [each for each in pair.expected if each not in damaged[:2]])
-    assert "is left out of the copy: what lies in the repository is damaged" in done["wrong"][0]
+    assert "is left out of the copy: the repository's contents are damaged" in done["wrong"][0]
     spoilt[rest[0]]()
     done = pair.copied(again=damaged)
     assert (named(done), done["new"]) == ([], rest[:1])

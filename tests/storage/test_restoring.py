@@ -165,7 +165,7 @@ def test_a_target_that_cannot_be_one_is_refused(built: Built, tmp_path: Path) ->
     (tmp_path / "link").symlink_to(repository)
 
     for target, message in (
-        (repository / "new", "lies in the repository"),
+        (repository / "new", "is in the repository"),
         (tmp_path / "link" / "new", "link is a link"),
         (tmp_path / "to" / ".." / "link", "link is a link"),
         (tmp_path / "file", "is not a directory"),

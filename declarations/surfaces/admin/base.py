@@ -165,7 +165,7 @@ class OfManyRows(ModelAdmin):
         answer: HttpResponse = super().changelist_view(request, extra_context)
         listed = (getattr(answer, "context_data", None) or {}).get("cl")
         if listed and listed.result_count == MOST_LISTED:
-            text = f"The first {MOST_LISTED:,} are listed. There may be more: filters find what lies further back."
+            text = f"The first {MOST_LISTED:,} are listed. There may be more: filters find earlier ones."
             self.message_user(request, text, messages.INFO)
         return answer
 

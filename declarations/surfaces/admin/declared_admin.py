@@ -148,7 +148,7 @@ class DeclaredAdmin(DeclaredPages):
         try:
             return super().delete_view(request, object_id, extra_context)
         except IN_USE as error:
-            return self._refused(request, "It has come into use meanwhile; look again.", error)
+            return self._refused(request, "It has come into use in the meantime; look again.", error)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if request.method != "POST":
@@ -157,7 +157,7 @@ class DeclaredAdmin(DeclaredPages):
             with transaction.atomic():  # Django writes into its log before it deletes
                 return super().changelist_view(request, extra_context)
         except IN_USE as error:
-            return self._refused(request, "One has come into use meanwhile; none was deleted.", error)
+            return self._refused(request, "One has come into use in the meantime; none was deleted.", error)
 
     def _refused(self, request: HttpRequest, text: str, error: Exception) -> HttpResponse:
         """A page that says what uses the row now, if the error has a sentence for users."""

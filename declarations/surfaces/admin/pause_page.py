@@ -29,7 +29,7 @@ def pause_until(
         else:
             end = f" until {moment(asked['until'])} UTC" if asked["until"] else ""
             kept = "" if end else " An end that was given before stays."
-            admin.message_user(request, f"{changed} paused{end}. What runs already goes on.{kept}")
+            admin.message_user(request, f"{changed} paused{end}. Running records continue.{kept}")
             return None
     fields = pausing.fields(" ".join(INPUT_CLASSES))
     return question(request, "Pause", means, rows[:SHOWN], asks=f"Pause {rows.count():,}?", fields=fields)

@@ -35,7 +35,7 @@ TAG = "jobs"
 PATIENCE_SECONDS = 30.0
 """Seconds of a search at a terminal: no index serves it, and the database works as long as it takes."""
 
-CLASHES = "others saved something meanwhile that this clashes with; nothing was changed. Look again and repeat it."
+CLASHES = "this clashes with a change that was saved in the meantime; nothing was changed. Look again and repeat it."
 
 
 class TerminalCommand(BaseCommand):

@@ -124,7 +124,7 @@ def _changed(request: HttpRequest, error: Exception) -> HttpResponse | None:
     if not isinstance(error, ObjectDoesNotExist | ProtectedError) and code_of(error) not in CLASHES:
         return None
     answer = _plain(CHANGED, 409)
-    log_response("it changed meanwhile: %s", request.path, response=answer, request=request, exception=error)
+    log_response("it changed in the meantime: %s", request.path, response=answer, request=request, exception=error)
     return answer
 
 

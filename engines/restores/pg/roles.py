@@ -108,7 +108,9 @@ def _read(line: str, there: set[str], made: Made, with_rights: bool) -> Iterable
     elif found := GRANT.fullmatch(line):
         of, role = name_of(found[1]), name_of(found[2])
         if role not in there and of in there:
-            made.left.append(f"role {role}: it is no member of {of} yet: `GRANT {found[1]} TO {found[2]}` makes it one")
+            made.left.append(
+                f"role {role}: it is not a member of {of} yet: `GRANT {found[1]} TO {found[2]}` makes it one"
+            )
         elif role not in there:
             how = sql.SQL(f" WITH {found[3]}") if found[3] else sql.SQL("")
             grant = sql.SQL("GRANT {} TO {}").format(sql.Identifier(of), sql.Identifier(role)) + how

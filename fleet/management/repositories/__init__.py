@@ -4,5 +4,5 @@ VERBS = {
     "check": "read now all that the rounds under way have left in them, and compare it with the manifests",
     "copy": "copy now what they lack of the sources that are copied to them",
     "foreign": "show the points that no backup of ours has written as they are",
-    "accept": "take foreign points for ours",
+    "accept": "accept foreign points as ours",
 }

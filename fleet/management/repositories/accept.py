@@ -12,10 +12,10 @@ from fleet.management.repositories import foreign
 from jobs.clock import database_clock
 
 HELP = (
-    "Take foreign points for ours, as they are, which drills, copies and retention do from then on: those that --at "
-    "names, or --all of a source, or of all sources in a repository, but for points of the future, after one question "
-    "with their number and age. Exit codes: 0; 1 when a repository does not answer, or there is no such foreign point; "
-    "2 for bad usage."
+    "Accept foreign points as ours, as they are; drills, copies and retention treat them so from then on: those that "
+    "--at names, or --all of a source, or of all sources in a repository, but for points of the future, after one "
+    "question with their number and age. Exit codes: 0; 1 when a repository does not answer, or there is no such "
+    "foreign point; 2 for bad usage."
 )
 
 
@@ -45,7 +45,7 @@ def _accept_all(command: TerminalCommand, found: list[ForeignPoint], options: di
     if not found:
         command.stdout.write(foreign.NONE)
         return
-    question = one_line(f"Take {foreign_points.described(found)}, for ours, as they are?")
+    question = one_line(f"Accept {foreign_points.described(found)}, as ours, as they are?")
     if command.is_agreed(options, question, "add --yes to accept them"):
         for each in found:
             foreign_points.accept(each, by=person())

@@ -139,7 +139,7 @@ class Command(NounCommand):
         self._report(options["queues"], lambda queue: pause_queue(queue, **asked), *words, paused=True)
 
     def _resume(self, options: dict[str, Any]) -> None:
-        self._report(options["queues"], resume_queue, "it goes on", "it was not paused", paused=False)
+        self._report(options["queues"], resume_queue, "it is resumed", "it was not paused", paused=False)
 
     @transaction.atomic
     def _report(self, queues: list[str], change: Callable[[str], bool], done: str, idle: str, *, paused: bool) -> None:

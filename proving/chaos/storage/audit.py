@@ -36,8 +36,8 @@ class Audit:
             return []
 
     def verify(self, which: str, folder: str, point: str, *, at_rest: bool) -> None:
-        """Restore a point. That it was removed meanwhile is fine, and so is, but `at_rest`, that it cannot be read
-        for a moment."""
+        """Restore a point. That it was removed in the meantime is fine, and so is, but `at_rest`, that it cannot be
+        read for a moment."""
         store, target = self.site.store(which), self.site.directory / "restored"
         try:
             report = into_folder.restore(Wish(folder, point, target), store, self.site.directory / "trees")

@@ -32,7 +32,7 @@ SHOWN = 20
 class Command(VerbCommand):
     help = (
         "Simulate a fleet: how many of its sources each scheduler protects in each period, what it misses and what it "
-        "costs, beside what was possible at all. The file says who is there when and how long backups take; its JSON "
+        "costs, next to what was possible at all. The file says who is there when and how long backups take; its JSON "
         "Schema is fixtures/simulated_fleet.schema.json, and fixtures/fleet_700_laptops.json is one. With "
         "--from-history it is the fleet of this installation, as its last days were recorded. lookahead decides "
         "as this product does; fifo is a plain queue, proactive the published algorithm. With --parts lookahead is "

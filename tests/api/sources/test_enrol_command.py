@@ -79,7 +79,7 @@ class TestBadInput:
     def test_a_code_must_live_for_a_while_and_not_for_ever(self) -> None:
         make_source(name="laptop")
         for seconds in ("0", "-5", "nan", "inf", "1e12", "0.5"):
-            with pytest.raises(CommandError, match=r"--valid-for: .* is no duration"):
+            with pytest.raises(CommandError, match=r"--valid-for: .* is not a duration"):
                 call_command("sources", "enrol", "laptop", "--valid-for", seconds)
         assert not EnrolmentCode.objects.exists()
 

@@ -253,7 +253,7 @@ WRONG = [
     ("[it]\nbefore = []", "before is a list of words"),
     ("[it]\nafter = ['lvremove']", "absolute path of a program, as [\"/usr/bin/true\"], not 'lvremove'"),
     ("[it]\nbefore = ['/bin/true']\nshell = true", "shell is unknown; it may have before, after"),
-    ("[it]\nbefore = ['/bin/true']\ntimeout = 'soon'", "timeout: 'soon' is no duration"),
+    ("[it]\nbefore = ['/bin/true']\ntimeout = 'soon'", "timeout: 'soon' is not a duration"),
     ("[it]\nbefore = ['/bin/true']\nenvironment = ['A=B']", "environment is a list of names"),
     ("[it]\nbefore = ['/bin/true']\nexit_codes = {3 = 'fine'}", "exit_codes says of codes from 1 to 255"),
     ("[it]\nbefore = ['/bin/true']\nexit_codes = {0 = 'failed'}", "exit_codes says of codes from 1 to 255"),

@@ -64,7 +64,7 @@ def test_a_person_browses_points_folders_and_versions(built: Built, client_of_st
     assert "Fri 2026-11-20 07:00:00" in versions
     assert "there is no &#x27;dosc&#x27; in this point; it has &#x27;docs&#x27;" in look(client_of_staff, path="dosc")
     (built.folder / "repository").rename(built.folder / "elsewhere")
-    assert "is no directory here; is it mounted?" in look(client_of_staff)
+    assert "is not a directory here; is it mounted?" in look(client_of_staff)
 
 
 @HERE

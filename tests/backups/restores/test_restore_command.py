@@ -113,7 +113,7 @@ def test_it_goes_back_to_its_source_and_replaces_only_what_was_agreed(built: Bui
     ("arguments", "message"),
     [
         (("--at", "2026-11-19"), "no point at or before 2026-11-19 23:59:59 .0100; the first one is 20261120T060000Z"),
-        (("--at", "soon"), "'soon' is no time; write 24h, yesterday, 2026-03-02"),
+        (("--at", "soon"), "'soon' is not a time; write 24h, yesterday, 2026-03-02"),
         (("--path", "dosc"), "there is no 'dosc' in this point; it has 'docs'"),
         (("--from", "dsik"), "there is no repository 'dsik'; did you mean 'disk'"),
         (("--policy", "weekly"), "nas has no backups under a policy 'weekly'; it has some under policy"),

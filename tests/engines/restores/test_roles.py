@@ -62,7 +62,7 @@ CREATE ROLE mallory;
         assert server.execute(programs, (two,)).fetchone() == (False,)
         assert sum("was left out: `ALTER ROLE" in each for each in made.left) == 2
         assert sum("pg_dumpall writes no such line" in each for each in made.left) == 5
-        assert sum("no member of pg_execute_server_program yet" in each for each in made.left) == 1
+        assert sum("not a member of pg_execute_server_program yet" in each for each in made.left) == 1
         assert roles.make_missing(server, lines.splitlines()).names == []
     finally:
         for each in (second, first):

@@ -79,7 +79,7 @@ class TestEnqueue:
             ((7, {}), "a subject is a text of 1 to 200 characters, not 7"),
             (NewRecord("bad", run_after=datetime(2026, 3, 2)), "run_after of 'bad' has no time zone"),  # noqa: DTZ001
             (NewRecord("bad", closes_at=datetime(2026, 3, 2)), "closes_at of 'bad' has no time zone"),  # noqa: DTZ001
-            (NewRecord("bad", priority=10**6), "the priority of 'bad' must lie between ±100000"),
+            (NewRecord("bad", priority=10**6), "the priority of 'bad' must be between ±100000"),
         ],
     )
     def test_what_cannot_be_stored_is_named_and_nothing_is_half_written(self, item, message, kind):
@@ -93,7 +93,7 @@ class TestEnqueue:
         [{"kind": ""}, {"kind": "x" * 51}, {"queue": ""}, {"priority": -(10**6)}, {"retry_policy_id": 12345}],
     )
     def test_a_call_that_cannot_be_right_is_refused(self, arguments):
-        with pytest.raises(ValueError, match=r"must lie between|1 to 50 characters|no retry policy 12345"):
+        with pytest.raises(ValueError, match=r"must be between|1 to 50 characters|no retry policy 12345"):
             backlog.enqueue(arguments.pop("kind", "test"), [("a", {})], **arguments)
 
     @given(

@@ -132,4 +132,4 @@ def test_durations_are_taken_as_everywhere(admin_client: Client) -> None:
     assert pictures_of(in_seconds)
     with_units = shown(admin_client, algorithm="fibonacci", unit="15m", max_delay="2h")
     assert [alt for _, alt in pictures_of(with_units)] == [alt for _, alt in pictures_of(in_seconds)]
-    assert "is no duration" in str(wrong(admin_client, algorithm="fibonacci", unit="soon"))
+    assert "is not a duration" in str(wrong(admin_client, algorithm="fibonacci", unit="soon"))

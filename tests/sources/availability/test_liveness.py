@@ -149,7 +149,7 @@ class TestLivenessMonitor:
         with monitor(break_down, grace=0) as watch:
             eventually(lambda: len(questions) > 1)
         assert not watch.vanished
-        assert "its copy goes on" in caplog.text
+        assert "its copy continues" in caplog.text
 
 
 @pytest.fixture

@@ -61,12 +61,12 @@ def test_days_are_those_of_the_zone_and_the_hour_that_is_repeated_counts_twice()
     ("rules", "problem"),
     [
         ([], "what to keep is an object; write"),
-        ({"fortnightly": 2}, "'fortnightly' is no rule of what to keep; write"),
+        ({"fortnightly": 2}, "'fortnightly' is not a rule of what to keep; write"),
         ({"last": 0}, "last is 0 and must be a whole number from 1 to 100,000; write"),
         ({"daily": True}, "daily is True and must be a whole number"),
         ({"weekly": "8"}, "weekly is '8' and must be a whole number"),
-        ({"within": "a month"}, "'a month' is no duration; write 90s, 15m, 2h, 7d"),
-        ({"within": 0}, "'0' is no duration from 1 to"),
+        ({"within": "a month"}, "'a month' is not a duration; write 90s, 15m, 2h, 7d"),
+        ({"within": 0}, "'0' is not a duration from 1 to"),
     ],
 )
 def test_bad_rules_are_named_with_what_is_right(rules: Any, problem: str) -> None:

@@ -157,7 +157,7 @@ class TestWhileItIsAsked:
         settle(asked, SILENT, NINE + MINUTE)
         record = record_of(assignment)
         assert (record.status, record.rank_day, record.tried_at) == (Status.READY, record.due_day, None)
-        assert "checked in meanwhile" in Decision.objects.get(what="silent").text
+        assert "it has checked in since then" in Decision.objects.get(what="silent").text
 
     @pytest.mark.parametrize(("minutes", "status"), [(59, Status.READY), (10, Status.WAITING)])
     def test_a_copy_that_broke_is_asked_for_again_at_once_only_if_it_checked_in_just_now(

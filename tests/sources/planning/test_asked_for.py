@@ -100,7 +100,7 @@ class TestPause:
         assert planning.pause([assignment.source], NINE) == 1
         assert planning.emit_due(NINE) == 0
         cancelled = BacklogRecord.objects.get()
-        assert (cancelled.status, cancelled.last_error) == (Status.CANCELLED, "paused by a person")
+        assert (cancelled.status, cancelled.last_error) == (Status.CANCELLED, "paused by a user")
         assert planning.resume([assignment.source], NINE + HOUR) == 1
         assert record_of(assignment).trigger_at == NINE
         assert Source.objects.get().paused_at is None
