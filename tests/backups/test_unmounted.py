@@ -153,7 +153,7 @@ def test_whose_it_is_is_said_anew_where_our_points_lie(
     new = make_assignment(made.policy, make_source(path=str(folder)))
     outcome = settled(new)
     assert isinstance(outcome, Failed), "nothing there is known to be ours"
-    assert "is it mounted?" in outcome.error or "writes it anew: start one" in outcome.error
+    assert "is it mounted?" in outcome.error or "writes it again: start one" in outcome.error
     assert isinstance(settled(Assignment.objects.get(pk=made.pk)), Succeeded)
     assert file.read_text() == before
     assert "problem" not in Repositories().test(Repository.objects.get())

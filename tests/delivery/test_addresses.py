@@ -33,7 +33,7 @@ class TestAUrl:
             ("http://example.com\\@127.0.0.1/", "spaces or backslashes"),
             ("http://example.com/\r\nHost: other", "spaces or backslashes"),
             ("http://example.com/" + "x" * 2000, "longer than 2000"),
-            ("http://ex%61mple.com/", "no host name"),
+            ("http://ex%61mple.com/", "not a host name"),
             ("http://" + "a." * 130 + "example/", "no"),
             ("http://[::1/", "not a URL"),
             ("http://[2606:4700::1111%25lo]/", "with a zone"),
