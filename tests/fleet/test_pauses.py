@@ -111,7 +111,7 @@ class TestSurfaces:
         assert not PausedQueue.objects.exists()
         run("pause", "backups", "default")
         assert PausedQueue.objects.count() == 2
-        assert run("resume", "backups", "default").count("it goes on") == 2
+        assert run("resume", "backups", "default").count("it is resumed") == 2
 
     def test_the_backlog_says_how_far_is_what_runs(self) -> None:
         record = make_record(Status.RUNNING, payload={"title": "laptop-anna"})

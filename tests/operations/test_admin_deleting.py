@@ -96,7 +96,7 @@ class TestAtTheSameMoment:
     ) -> None:
         address = address_of(row) + ("" if many else f"{row.pk}/delete/")
         page = admin_client.post(address, chosen(row) | {"post": "yes"}, follow=True).content.decode()
-        assert "has come into use meanwhile" in page
+        assert "has come into use in the meantime" in page
         assert "uccessfully deleted" not in page
         assert not AuditEntry.objects.filter(verb="deleted").exists()
         assert type(row).objects.filter(pk=row.pk).exists()
