@@ -5,13 +5,14 @@ that key opens the gate. Both take the key's advisory lock first, so neither can
 index `one_running_record_per_exclusive_key` stands behind it, as a backstop: a violation would abort a whole claim.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from jobs.outcomes import ClaimedRecord, Handoff, Outcome
 from jobs.prepared_statements import execute
 from jobs.states import Status, WaitingFor
-from jobs.transitions import Changes, waiting
+from jobs.transitions import Changes, Transition, waiting
 
 LOOK_AGAIN_AFTER = timedelta(seconds=60)
 """Only if the opening of the gate was missed, as after a restored database."""
@@ -66,24 +67,32 @@ def lock_keys(results: Sequence[tuple[ClaimedRecord, Outcome]], *, skip_locked: 
     return {row[0] for row in rows} if skip_locked else set()
 
 
-def gate(changes: Changes, now: datetime) -> Changes:
-    """Turn handoffs under a key that is taken into waits. The first of a batch under one key goes through."""
-    keys = [change.exclusive_key for _, change in changes if change.exclusive_key is not None]
+def gate(changes: Changes, leases: Set[tuple[int, UUID]], now: datetime) -> Changes:
+    """Turn handoffs under a key that is taken into waits. The first of a batch under one key goes through.
+
+    `leases`: (record id, lease token) of what runs. A result whose lease was lost takes no key: it is dropped.
+    """
+    keys = [change.exclusive_key for record, change in changes if _hands_on(record, change, leases)]
     if not keys:
         return changes
     ids, tokens = [record.id for record, _ in changes], [record.lease_token for record, _ in changes]
     taken = {row[0] for row in execute(TAKEN, {"keys": keys, "ids": ids, "tokens": tokens}).fetchall()}
     gated = []
     for record, change in changes:
-        if change.exclusive_key in taken:
-            behind = change._replace(
-                queue=record.queue, error="another record of the same exclusive key is ready or running"
-            )
-            change = waiting(behind, WaitingFor.THROTTLE, now + LOOK_AGAIN_AFTER)
-        elif change.exclusive_key is not None:
-            taken.add(change.exclusive_key)
+        if _hands_on(record, change, leases):
+            if change.exclusive_key in taken:
+                behind = change._replace(
+                    queue=record.queue, error="another record of the same exclusive key is ready or running"
+                )
+                change = waiting(behind, WaitingFor.THROTTLE, now + LOOK_AGAIN_AFTER)
+            else:
+                taken.add(change.exclusive_key)
         gated.append((record, change))
     return gated
+
+
+def _hands_on(record: ClaimedRecord, change: Transition, leases: Set[tuple[int, UUID]]) -> bool:
+    return change.exclusive_key is not None and (record.id, record.lease_token) in leases
 
 
 def open_gates(keys: Iterable[str | None], now: datetime) -> None:

@@ -155,7 +155,7 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         instant = now or database_clock()  # after the last lock: a period that began meanwhile has begun
         results = breakers.judge(results, leases, troubled, instant)
         inserted = {record_id: inserted_at for record_id, _, inserted_at, _ in rows}
-        changes = exclusivity.gate(changes_of(results, inserted, instant), instant)
+        changes = exclusivity.gate(changes_of(results, inserted, instant), leases, instant)
         attempts = set(execute(SETTLE, {**columns_of(changes), "now": now}).fetchall())
         written = [result for result in results if _is_written(result[0], attempts, leases)]
         missing = [record for record, _ in results if not _is_written(record, attempts, leases)]

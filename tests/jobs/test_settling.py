@@ -9,7 +9,7 @@ from jobs import claiming, rescuing, settling
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
-from jobs.outcomes import ClaimedRecord, Failed, Outcome, Released, Succeeded, Unavailable
+from jobs.outcomes import ClaimedRecord, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from jobs.set_aside import SetAside
 from jobs.settling import LeaseLost
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -111,7 +111,14 @@ class TestFence:
 
     @pytest.mark.parametrize("is_the_lost_one_first", [True, False])
     @pytest.mark.parametrize(
-        "outcomes", [(Failed("old"), Failed("no")), (Succeeded(), Failed("no")), (Released(), Succeeded())]
+        "outcomes",
+        [
+            (Failed("old"), Failed("no")),
+            (Succeeded(), Failed("no")),
+            (Released(), Succeeded()),
+            (Handoff("second", "nas-7"), Handoff("second", "nas-7")),
+            (Handoff("second", "nas-7"), Failed("no")),
+        ],
     )
     def test_of_two_runs_under_one_attempt_number_only_the_one_that_holds_the_lease_counts(
         self, hooked, ended, caplog, outcomes, is_the_lost_one_first
@@ -123,6 +130,7 @@ class TestFence:
         settled = settling.settle(results if is_the_lost_one_first else results[::-1], now=LATER)
         assert hooked == [(current, outcomes[1])]
         assert (settled.written, settled.lost) == ({current.id}, {current.id})
+        assert stored(current).waiting_for != WaitingFor.THROTTLE, "the lost one holds no exclusive key"
         assert ended == [current]
         assert caplog.text.count("lease lost (attempt 1)") == 1
         assert settling.settle([(lost, outcomes[0])], now=LATER).lost == {current.id}, "nor in a later batch"
