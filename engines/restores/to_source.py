@@ -11,23 +11,21 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from engines.base import SourceSpec
 from engines.not_kept import not_kept
-from engines.rclone.remotes import remote_path, times_arguments, way_to
+from engines.rclone.remotes import is_bucket, remote_path, servers_of, times_arguments, way_to
+from engines.restores.scratch_batch import OPTIONS, ScratchBatch
 from external.formatting import several
 from external.processes.rows import row_of
 from storage import layout
-from storage.folders.beneath import Beneath
 from storage.places.location import Location
 from storage.places.rclone import expected, rows_to
 from storage.points.batches import batches
-from storage.points.files import FileMatch, differs, is_time_of, nanoseconds, path_in
+from storage.points.files import is_time_of, nanoseconds, path_in
 from storage.points.manifests import Entry
-from storage.points.moving import TransferProgress
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
 from storage.restoring import into_folder, targets
@@ -44,7 +42,6 @@ from storage.restoring.into_folder import BATCH_FILES, SHOWN
 
 SCRATCH_BYTES = 2**30
 """Bytes of files that are on their way at a time. A larger file goes straight from the repository."""
-OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
 WITH_EMPTY_FOLDERS = ("sftp", "webdav")
 
 Found = dict[str, tuple[int, str]]
@@ -84,7 +81,9 @@ class _Back(RunningRestore):
         super().__init__(wish, store, tree, f"{source.name}: {source.path}/{wish.target}".removesuffix("/."), on_step)
         self.source, self.target = source, Location(target, target)
         self.files_path = layout.files_path(wish.assignment)
-        location = dataclasses.replace(self.target, environment=store.location.environment)
+        location = dataclasses.replace(
+            self.target, environment=store.location.environment, servers=tuple(servers_of(source))
+        )
         self.at_target = Store(location, store.stop, store.stall_timeout, store.grace)
 
     def run(self) -> Report:
@@ -130,20 +129,18 @@ class _Back(RunningRestore):
         return found
 
     def _same(self, there: Found) -> set[str]:
-        """The paths of the files that need not come back. An object has two times: it was written when the point says,
-        or is noted to have been, which a restore does.
-        """
+        """The paths of the files that need not come back."""
         same = {each.path for each in self.entries("file") if self._is_same(each, there)}
         unsure = [each for each in self.entries("file") if each.path not in same and self._may_be_same(each, there)]
-        if unsure and times_arguments(self.source):
-            noted = self._look()
-            same.update(each.path for each in unsure if self._is_same(each, noted))
-        rest = [each for each in unsure if each.path not in same]
-        return same | self._same_bytes(rest) if rest else same
+        return same | self._same_bytes(unsure) if unsure else same
 
     def _is_same(self, entry: Entry, there: Found) -> bool:
         size, modified = there.get(entry.path, (-1, ""))
-        return size == entry.size and bool(modified) and is_time_of(entry, nanoseconds(modified))
+        if size != entry.size or not modified:
+            return False
+        if is_bucket(self.source):  # which lists the same instant again, until the object is written again
+            return modified == entry.modified
+        return is_time_of(entry, nanoseconds(modified))
 
     def _may_be_same(self, entry: Entry, there: Found) -> bool:
         return entry.path in there and there[entry.path][0] == entry.size
@@ -173,7 +170,7 @@ class _Back(RunningRestore):
         targets.check_room(scratch, max(sizes, default=0), "name a larger one in the worker's TMPDIR")
         for batch in batches(small, BATCH_FILES, most, size_of):
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                ScratchBatch(self, Path(folder), differing).bring(batch)
+                ScratchBatch(self, self.target.root, Path(folder), differing).bring(batch)
         for entry in wanted:
             if entry.path in large:
                 self._copy_straight(entry, differing)
@@ -233,77 +230,6 @@ class _Back(RunningRestore):
             )
         lost = "; ".join(not_kept(self.source.kind))
         self.report.not_set.append(f"as the server makes them, since backups of {self.source.kind} lack them: {lost}")
-
-
-@dataclasses.dataclass
-class ScratchBatch:
-    """A batch of files on its way through a folder of this host. `differing`: the paths that are replaced."""
-
-    back: _Back
-    folder: Path
-    differing: set[str]
-    trees: int = 0
-
-    def bring(self, batch: list[Entry]) -> None:
-        self.back.bring(batch, self._fetch, self._take)
-
-    @property
-    def _staged(self) -> Path:
-        return self.folder / "files"
-
-    def _fetch(self, entries: list[Entry]) -> None:
-        sizes = {each.place: each.size for each in entries}
-        self.back.fetch(list(sizes), str(self._staged), *OPTIONS, size=sum(sizes.values()))
-
-    def _take(self, entries: list[Entry]) -> list[Entry]:
-        """Copy to the source the files that came out as the manifest says. Returns the rest."""
-        ready, left = list[Entry](), list[Entry]()
-        self._staged.mkdir(exist_ok=True)
-        with Beneath.opened(self._staged.resolve()) as staged:
-            for entry in entries:
-                there = entry._replace(path=entry.place)
-                match = differs(there, staged, thorough=True, alive=self.back.ask)
-                is_right = match in (FileMatch.SAME, FileMatch.UNSURE)
-                (ready if is_right else left).append(entry)
-        while ready:
-            ready = self._put(ready)
-        return left
-
-    def _put(self, entries: list[Entry]) -> list[Entry]:
-        """Copy a tree of files to the source. Returns the files for which there was no place in it: in a bucket a file
-        may have the name of a folder.
-        """
-        tree, later, put = self.folder / f"tree-{self.trees}", list[Entry](), list[Entry]()
-        self.trees += 1
-        for entry in entries:
-            home, staged = path_in(tree, entry.path), path_in(self._staged, entry.place)
-            try:
-                os.makedirs(os.path.dirname(home), exist_ok=True)
-                os.link(staged, home)
-            except (FileExistsError, NotADirectoryError):
-                later.append(entry)
-                continue
-            with suppress(ValueError, OverflowError):  # its repository may store no time
-                at = nanoseconds(entry.modified)
-                os.utime(home, ns=(at, at))
-            put.append(entry)
-        for option, paths in (
-            ("--ignore-times", [each.path for each in put if each.path in self.differing]),
-            ("--ignore-existing", [each.path for each in put if each.path not in self.differing]),
-        ):
-            self._copy(tree, paths, option)
-        for entry in put:
-            self.back.count(entry)
-        return later
-
-    def _copy(self, tree: Path, paths: list[str], option: str) -> None:
-        moved = TransferProgress()
-        how = ("copy", "--no-traverse", option, "--stats=500ms", "--stats-log-level=ERROR", *OPTIONS)
-        watched: dict[str, Any] = {"on_line": moved.take, "sign_of_life": lambda: (moved.size, moved.files)}
-        try:
-            self.back.store.with_paths(paths, *how, str(tree), self.back.target.root, **watched)
-        except StorageFailed as error:
-            raise TargetFailed(str(error)) from error
 
 
 def size_of(entry: Entry) -> int:

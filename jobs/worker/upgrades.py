@@ -74,6 +74,9 @@ class UpgradeWatch:
             if not is_away(error):
                 log.warning("cannot look for an upgrade: %s", first_line(str(error)))
             return ""
+        except Exception as error:
+            log.warning("cannot look for an upgrade: %s: %s", type(error).__name__, first_line(str(error)))
+            return ""
         finally:
             connection.close()
 

@@ -13,10 +13,10 @@ import boto3
 import pytest
 
 from engines.base import Verdict
-from engines.restores import back
+from engines.restores import to_source
 from storage.places.location import of_directory
 from storage.points.store import Store
-from storage.restoring.base import Refused, Report, Wish
+from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.append_only import append_only
 from tests.engines.peers import (
     ACCESS_KEY,
@@ -92,19 +92,24 @@ def test_an_object_that_was_written_again_is_another_one_whatever_time_its_write
 
     def put_back(number: int, **wish: Any) -> Report:
         whole = Wish("copy", points(tmp_path / "copy")[number], Path(), **wish)
-        return back.put_back(whole, Store(of_directory(tmp_path), Event()), source, tmp_path, lambda step: None)
+        return to_source.put_back(whole, Store(of_directory(tmp_path), Event()), source, tmp_path, lambda step: None)
 
-    def is_there_by_its_time(number: int) -> bool:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Store, "read", lambda *given: pytest.fail(f"{given} is read"))
-            return put_back(number).present == 1
-
-    assert is_there_by_its_time(-1)
-    with pytest.raises(Refused, match="note"):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "read", lambda *given: pytest.fail(f"{given} is read"))
+        assert put_back(-1).present == 1
+    with pytest.raises(RestoreRefused, match="note"):
         put_back(0)
     assert put_back(0, overwrite=True).files == 1
-    assert client.get_object(Bucket="photos", Key="note")["Body"].read() == b"first"
-    assert is_there_by_its_time(0)
+    assert put_back(0).present == 1, "by its bytes"
+    client.put_object(Bucket="photos", Key="note", Body=b"third", Metadata=noted_by_the_restore(client))
+    with pytest.raises(RestoreRefused, match="note"):
+        put_back(0)
+
+
+def noted_by_the_restore(client: Any) -> dict[str, str]:
+    found: dict[str, str] = client.head_object(Bucket="photos", Key="note")["Metadata"]
+    assert "mtime" in found
+    return found
 
 
 def test_a_bucket_is_not_asked_for_each_object_to_learn_that_none_has_changed(tmp_path: Path) -> None:

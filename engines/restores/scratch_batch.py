@@ -1,0 +1,91 @@
+"""Files of a restore on their way to a source: compared with the manifest in a folder of this host, then copied on."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage.folders.beneath import Beneath
+from storage.points.files import FileMatch, differs, nanoseconds, path_in
+from storage.points.manifests import Entry
+from storage.points.moving import TransferProgress
+from storage.points.store import StorageFailed
+from storage.restoring.base import RunningRestore, TargetFailed
+
+OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
+"""For each rclone that talks to a source."""
+
+
+@dataclass
+class ScratchBatch:
+    """A batch of files on its way to `target`, an rclone argument, through a folder of this host. `differing`: the
+    paths that are replaced.
+    """
+
+    restore: RunningRestore
+    target: str
+    folder: Path
+    differing: set[str]
+    trees: int = 0
+
+    def bring(self, batch: list[Entry]) -> None:
+        self.restore.bring(batch, self._fetch, self._take)
+
+    @property
+    def _staged(self) -> Path:
+        return self.folder / "files"
+
+    def _fetch(self, entries: list[Entry]) -> None:
+        sizes = {each.place: each.size for each in entries}
+        self.restore.fetch(list(sizes), str(self._staged), *OPTIONS, size=sum(sizes.values()))
+
+    def _take(self, entries: list[Entry]) -> list[Entry]:
+        """Copy to the source the files that came out as the manifest says. Returns the rest."""
+        ready, left = list[Entry](), list[Entry]()
+        self._staged.mkdir(exist_ok=True)
+        with Beneath.opened(self._staged.resolve()) as staged:
+            for entry in entries:
+                there = entry._replace(path=entry.place)
+                match = differs(there, staged, thorough=True, alive=self.restore.ask)
+                is_right = match in (FileMatch.SAME, FileMatch.UNSURE)
+                (ready if is_right else left).append(entry)
+        while ready:
+            ready = self._put(ready)
+        return left
+
+    def _put(self, entries: list[Entry]) -> list[Entry]:
+        """Copy a tree of files to the source. Returns the files for which there was no place in it: in a bucket a file
+        may have the name of a folder.
+        """
+        tree, later, put = self.folder / f"tree-{self.trees}", list[Entry](), list[Entry]()
+        self.trees += 1
+        for entry in entries:
+            home, staged = path_in(tree, entry.path), path_in(self._staged, entry.place)
+            try:
+                os.makedirs(os.path.dirname(home), exist_ok=True)
+                os.link(staged, home)
+            except (FileExistsError, NotADirectoryError):
+                later.append(entry)
+                continue
+            with suppress(ValueError, OverflowError):  # its repository may store no time
+                at = nanoseconds(entry.modified)
+                os.utime(home, ns=(at, at))
+            put.append(entry)
+        for option, paths in (
+            ("--ignore-times", [each.path for each in put if each.path in self.differing]),
+            ("--ignore-existing", [each.path for each in put if each.path not in self.differing]),
+        ):
+            self._copy(tree, paths, option)
+        for entry in put:
+            self.restore.count(entry)
+        return later
+
+    def _copy(self, tree: Path, paths: list[str], option: str) -> None:
+        moved = TransferProgress()
+        how = ("copy", "--no-traverse", option, "--stats=500ms", "--stats-log-level=ERROR", *OPTIONS)
+        watched: dict[str, Any] = {"on_line": moved.take, "sign_of_life": lambda: (moved.size, moved.files)}
+        try:
+            self.restore.store.with_paths(paths, *how, str(tree), self.target, **watched)
+        except StorageFailed as error:
+            raise TargetFailed(str(error)) from error
