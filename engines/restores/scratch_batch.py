@@ -14,7 +14,7 @@ from storage.points.store import StorageFailed
 from storage.restoring.base import RunningRestore, TargetFailed
 
 OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
-"""For each rclone that talks to a source."""
+"""Options of each rclone that talks to a source."""
 
 
 @dataclass
