@@ -2,10 +2,11 @@
 
 An alert whose finding is gone is calm. It is over once it has been calm for as long as its kind wants, so that a
 finding which comes and goes within minutes is one alert; it continues if the finding is there again before a route has
-heard that it was over. An alert of a source that was paused or deleted ends without a message.
+heard that it was over. An alert of a source that was paused or deleted ends without a message. What could not be
+examined is not calm: its alerts stay as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -58,7 +59,12 @@ RETURNING 1
 SELECT a.id, h.kind IS NULL AS calm, LEAST(a.calm_since, %(now)s) AS calm_since
   FROM alerting_alert a
   LEFT JOIN holds h ON h.kind = a.kind AND h.subject = a.subject
- WHERE a.ended_at IS NULL AND (h.kind IS NULL OR a.calm_since IS NOT NULL)
+ WHERE a.ended_at IS NULL
+   AND CASE WHEN h.kind IS NOT NULL THEN a.calm_since IS NOT NULL
+            ELSE NOT EXISTS (
+                 SELECT
+                   FROM unnest(%(unexamined_kinds)s::text[], %(unexamined_subjects)s::text[]) AS u(kind, begins)
+                  WHERE u.kind = a.kind AND starts_with(a.subject, u.begins)) END
 ), moved AS (
 UPDATE alerting_alert a
    SET calm_since = CASE WHEN m.calm THEN m.calm_since END,
@@ -101,8 +107,17 @@ class FoundAlert(NamedTuple):
     policy: int | None = None
 
 
-def look(now: datetime, found: Sequence[FoundAlert] = ()) -> int:
-    """Raise and end alerts: of assignments and workers, and those that conditions `found`. Returns how many changed."""
+class Unexamined(NamedTuple):
+    """The alerts of a kind whose subjects begin so, when the condition that finds them could not be examined."""
+
+    kind: AlertKind
+    begins: str = ""
+
+
+def look(now: datetime, found: Sequence[FoundAlert] = (), unexamined: Collection[Unexamined] = ()) -> int:
+    """Raise and end alerts: of assignments and workers, and those that conditions `found`. Those that are `unexamined`
+    do not end. Returns how many changed.
+    """
     values: dict[str, Any] = {
         "now": now,
         "silent_before": now - timedelta(seconds=conf.lease_seconds()),
@@ -114,6 +129,8 @@ def look(now: datetime, found: Sequence[FoundAlert] = ()) -> int:
         "names": [each.name for each in found],
         "sinces": [each.since for each in found],
         "texts": [each.text for each in found],
+        "unexamined_kinds": [str(each.kind) for each in unexamined],
+        "unexamined_subjects": [each.begins for each in unexamined],
     }
     with connection.cursor() as cursor:
         cursor.execute(MUTE, {"now": now})

@@ -49,8 +49,8 @@ def round_of_the_minute(now: datetime | None = None, boot: float | None = None) 
     if watch is None:
         sending.in_background()
         return 0
-    found = watching.look(watch, instant, boot)
-    changed = raising.look(instant, found) + announcements.announce(instant)
+    found, unexamined = watching.look(watch, instant, boot)
+    changed = raising.look(instant, found, unexamined) + announcements.announce(instant)
     is_broken = any(each.kind in watching.BROKEN for each in found)
     # while nothing counts as late, a round that finds nothing proves nothing
     if settings.PING_URL and not is_broken and instant - watch.resumed_at >= watching.GRACE:

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from django.utils.module_loading import autodiscover_modules
 
 from alerting.models import Alert, AlertKind, Watch
-from alerting.raising import FoundAlert
+from alerting.raising import FoundAlert, Unexamined
 from jobs.clock import boot_seconds
 from operations.conditions import look_at
 from operations.finding import CONDITIONS, Finding, Look, examine_together
@@ -65,7 +66,15 @@ def _late_before(watch: Watch | None, now: datetime) -> datetime | None:
     return now - LATE if watch and now - watch.resumed_at >= GRACE else None
 
 
-def look(watch: Watch, now: datetime, boot: float | None = None) -> list[FoundAlert]:
+class Watched(NamedTuple):
+    """The alerts that conditions found, and those of which nothing is known, as their conditions could not be
+    examined."""
+
+    alerts: list[FoundAlert]
+    unexamined: set[Unexamined]
+
+
+def look(watch: Watch, now: datetime, boot: float | None = None) -> Watched:
     """Alerts of everything that is wrong at `now`. `boot`: the boot clock's seconds, for tests.
 
     Raises: django.db.Error when the database is away.
@@ -74,7 +83,16 @@ def look(watch: Watch, now: datetime, boot: float | None = None) -> list[FoundAl
     around = look_at(now, partial(_late_before, watch))
     found = examine_together([CONDITIONS[kind] for kind in KINDS], around)
     made = list(alerts(found, around))
-    return [*made, *_clock.look(now, boot_seconds() if boot is None else boot)]
+    made += _clock.look(now, boot_seconds() if boot is None else boot)
+    return Watched(made, {each for one in found if one.error for each in _unexamined(one.kind)})
+
+
+def _unexamined(condition: str) -> Iterator[Unexamined]:
+    """The alerts that the findings of a condition are, as `_alert` makes them."""
+    kind = KINDS[condition]
+    yield Unexamined(kind, f"{condition}:" if kind == AlertKind.WATCHDOG else "")
+    if condition == "open_breakers":
+        yield Unexamined(AlertKind.REPOSITORY)
 
 
 def alerts(findings: Iterable[Finding], around: Look) -> Iterator[FoundAlert]:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection, transaction
@@ -73,7 +72,7 @@ class ExaminedCondition:
 
 class Look:
     """One examination: its instant (aware), and the results that several conditions read, made by the
-    first that does.
+    first that does. One that fails is not asked again: its error is raised for each.
     """
 
     def __init__(
@@ -83,25 +82,36 @@ class Look:
         late: Callable[[datetime], datetime | None] = lambda now: None,
     ) -> None:
         self.now, self._summarize, self._late = now, summarize, late
-        self._read: dict[Any, list[Any]] = {}
+        self._read: dict[Any, Any] = {}
+        self._failed: dict[Any, Exception] = {}
 
     def of(self, read: Callable[[datetime], Iterable[Row]]) -> list[Row]:
         """The rows that a function reads at that instant, read once for all conditions that ask for them."""
-        if read not in self._read:
-            self._read[read] = list(read(self.now))
-        return self._read[read]
+        return self._once(read, lambda now: list(read(now)))
 
-    @cached_property
+    @property
     def summary(self) -> Any:
         """The summary of the backlog at that instant."""
-        return self._summarize(self.now)
+        return self._once("summary", self._summarize)
 
-    @cached_property
+    @property
     def late_before(self) -> datetime | None:
         """The instant before which an event that is late should have happened. None while that cannot be known, such as
         in the first minutes after the machine slept.
         """
-        return self._late(self.now)
+        return self._once("late before", self._late)
+
+    def _once(self, key: Any, ask: Callable[[datetime], Row]) -> Row:
+        if key in self._failed:
+            raise self._failed[key]
+        if key not in self._read:
+            try:
+                self._read[key] = ask(self.now)
+            except Exception as error:
+                self._failed[key] = error
+                raise
+        found: Row = self._read[key]
+        return found
 
 
 @dataclass(frozen=True)

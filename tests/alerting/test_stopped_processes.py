@@ -33,7 +33,8 @@ def _short_periods(monkeypatch: pytest.MonkeyPatch, settings) -> None:
 
 def broken(at: datetime) -> set[str]:
     """The findings of the watch in a round at that instant."""
-    return {found.subject for found in watching.look(Watch(looked_at=at, resumed_at=at - timedelta(hours=1)), at)}
+    watch = Watch(looked_at=at, resumed_at=at - timedelta(hours=1))
+    return {found.subject for found in watching.look(watch, at).alerts}
 
 
 def ticked() -> datetime:

@@ -5,16 +5,21 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from datetime import datetime
+from functools import partial
+from typing import Any
 
 import pytest
 from django.conf import settings as project
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 
 from alerting import watching
 from declarations.surfaces.terminal import text_of
 from operations import conditions
-from operations.finding import CONDITIONS, Condition, ExaminedCondition, Finding, Look, ok, rows
+from operations.finding import CONDITIONS, Condition, ExaminedCondition, Finding, Look, examine_together, ok, rows
 from operations.management.commands.doctor import report
 from tests.factories import make_record
 from tests.operations.conditions.examining import OK, PROBLEM, WARNING
@@ -81,6 +86,24 @@ class TestALostConnection:
     @staticmethod
     def lose(look: Look) -> list[Finding]:
         return [ok("") for _ in rows("SELECT pg_terminate_backend(pg_backend_pid())")]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("together", [True, False])
+def test_what_several_conditions_read_is_asked_once_also_if_it_fails(together: bool):
+    asked = Counter[str]()
+
+    def fail(name: str, now: datetime) -> Any:
+        asked[name] += 1
+        return rows("SELECT 1 / 0")
+
+    schedules = partial(fail, "schedules")
+    look = Look(timezone.now(), partial(fail, "summary"), partial(fail, "late"))
+    answers = (lambda look: look.summary, lambda look: look.of(schedules), lambda look: look.late_before)
+    all_of_them = [Condition(f"{number}", answers[number % 3], "") for number in range(6)]
+    found = examine_together(all_of_them, look) if together else [each.examine(look)[0] for each in all_of_them]
+    assert [(each.kind, "division by zero" in each.text) for each in found] == [(f"{each}", True) for each in range(6)]
+    assert asked == {"summary": 1, "schedules": 1, "late": 1}
 
 
 @pytest.mark.slow
