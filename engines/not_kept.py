@@ -1,5 +1,7 @@
 """A table of what a backup does not keep, by kind of source and repository: shown before the first one. Pure."""
 
+from storage.places.location import BUCKETS
+
 NOT_KEPT = {
     "local": (
         "sockets, pipes and devices",
@@ -43,8 +45,6 @@ UNTOLD = {
 }
 """A text that each point has, by kind of source, since its run cannot know."""
 DATABASES = ("mariadb", "postgresql", "sqlite")
-BUCKETS = ("azureblob", "b2", "google cloud storage", "oracleobjectstorage", "qingstor", "s3", "storj", "swift")
-"""Types of rclone's remotes that have no folders."""
 
 
 def not_kept(kind: str, remote: str = "") -> list[str]:

@@ -17,10 +17,9 @@ from urllib.parse import urlsplit
 
 from engines.addresses import address_of
 from engines.base import SourceSpec
-from engines.not_kept import BUCKETS
 from storage.places import servers
 from storage.places.host_keys import pinned_keys
-from storage.places.location import Location
+from storage.places.location import BUCKETS, Location
 from storage.places.remotes import in_one_line, obscure, pinned, settings_of
 from storage.places.servers import CONNECT_SECONDS, Server, gate, of_libraries, reached, through
 

@@ -8,6 +8,8 @@ from typing import Any
 RCLONE, RESTIC = "rclone", "restic"
 """The formats: the program that writes a repository, and so reads it."""
 REST = "rest:"
+BUCKETS = ("azureblob", "b2", "google cloud storage", "oracleobjectstorage", "qingstor", "s3", "storj", "swift")
+"""Types of rclone's remotes that have no folders."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,14 @@ class Location:
     def is_plain(self) -> bool:
         """True if `root` is that folder of this host, its files unencrypted."""
         return self.root == str(self.directory)
+
+    @property
+    def may_rename(self) -> bool:
+        """True if it may list a file under another name than it was given. Encrypted names and the keys of a bucket
+        stay as they are.
+        """
+        kinds = {value for name, value in self.environment.items() if name.endswith("_TYPE")}
+        return not self.is_encrypted and kinds.isdisjoint(BUCKETS)
 
     @property
     def keeps_files(self) -> bool:

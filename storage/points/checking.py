@@ -202,7 +202,7 @@ class _Check:
         """Digests by place, and the problems of other files, including files whose size alone shows a problem."""
         digests, problems = self.store.read(self.files, [each.place for each in entries])
         wanted = {each.place: each.size for each in entries if each.digest is None and each.place in digests}
-        found = self.store.sizes(self.files, wanted) if wanted else {}
+        found = self.store.sizes(self.files, wanted, by_name=True) if wanted else {}
         wrong = {place: size for place, size in found.items() if size != wanted[place]}
         said = "it has {:,} bytes, and {:,} were written"
         return digests, problems | {place: said.format(size, wanted[place]) for place, size in wrong.items()}

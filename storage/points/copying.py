@@ -131,6 +131,10 @@ class _Copying:
             manifest = self._fetched(self.target, point)
             entries = {each.place: each for each in manifests.read(manifest) if each.folder and each.place in places}
             try:
+                look = overwritten_files.look_near(self.source, self.target, self.files, manifest, entries.values())
+                for place in sorted(entries.keys() & look.overwritten.keys()):  # the other file would be lost instead
+                    self.done.note(look.overwritten[place])
+                    del entries[place]
                 for each in self._transfer(self._whole(self.source, list(entries.values())), "--ignore-times"):
                     self.done.note(NOT_AS_WRITTEN.format(each.path))
             except StorageFailed as error:
@@ -158,11 +162,10 @@ class _Copying:
             if any(_read(found)):
                 self._mark(point, header, found)
             over, unlike = "--ignore-times" if self.marks else "--no-check-dest", dict[str, str]()
-            for batch in batches(self._missing(found), OF_A_LIST):
+            for batch in batches((entry for entry, is_there in _read(found) if not is_there), OF_A_LIST):
                 unlike |= {each.place: NOT_AS_WRITTEN.format(each.path) for each in self._transfer(batch, over)}
-            for each in overwritten_files.overwritten(self.source, self.target, self.files, lambda: _entries(found)):
-                unlike[each.place] = overwritten_files.OVERWRITTEN.format(each.path)
-            for text in unlike.values():
+            look = overwritten_files.look(self.source, self.target, self.files, lambda: _entries(found))
+            for text in {**look.others, **unlike, **look.overwritten}.values():
                 self.done.note(text)
             self._write_last(manifest, point, found)
         runs.end(self.target, self.folder, point)
@@ -174,11 +177,6 @@ class _Copying:
             return
         with suppress(StorageFailed):  # a killed copy has left one that may not be replaced; a size is enough
             runs.mark(self.target, self.folder, point, header, entries)
-
-    def _missing(self, found: IO[bytes]) -> Iterator[Entry]:
-        for entry, is_there in _read(found):
-            if not is_there:
-                yield entry
 
     def _looked_for(self, entries: Iterable[Entry]) -> Iterator[Found]:
         """Yield the files that should be in the copy, each with True if a killed copy has brought it whole."""
@@ -228,7 +226,7 @@ class _Copying:
             digests, _ = store.read(self.files, read)
         is_read = set(read)
         others = [each.place for each in entries if each.place not in is_read]
-        sizes = store.sizes(self.files, others) if others else {}
+        sizes = store.sizes(self.files, others, by_name=True) if others else {}
         return [
             each
             for each in entries

@@ -146,4 +146,9 @@ def key_of(place: str) -> int:
     folded. A number instead of a text, since there may be a million; if two have the same one by accident, both are
     kept.
     """
-    return hash(place.lower() if place.isascii() else normalize("NFC", normalize("NFC", place).casefold()))
+    return hash(folded(place))
+
+
+def folded(place: str) -> str:
+    """A path in NFC, with case folded: the same text for all spellings that a disk may confuse."""
+    return place.lower() if place.isascii() else normalize("NFC", normalize("NFC", place).casefold())

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from storage import layout
 from storage.places.rclone import Rclone, StorageFailed, rows_to
+from storage.points.batches import batches
 from storage.points.files import rows_below
 from storage.points.moving import TransferProgress, fetch_here
 
@@ -18,10 +19,15 @@ SMALL, MANIFEST = 2**20, 2**30
 million files then.
 """
 DIGEST = re.compile(r"([0-9a-f]{32,64})  ")
+LISTING = ("lsjson", "--recursive", "--files-only", "--no-modtime", "--no-mimetype")
 BY_NAME = ("--no-traverse",)
 """An option of rclone for files that a listing lacks: each is looked up, since a server may list it under another name
 than it was given.
 """
+OF_A_LOOK = 1_000
+"""The most files that are looked up by one rclone, which shows no sign of life before it has looked up all of them."""
+NOT_SHOWN = re.compile(r"\b(unauthorized|forbidden|locked|denied)\b", re.IGNORECASE)
+"""Answers of servers about a name that they do not have, or do not show."""
 BETWEEN_LOOKS = 100
 """The number of files before a stop is noticed."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
@@ -102,16 +108,23 @@ class ReadableStore(Rclone):
             if not moved.take(line) and (digest := DIGEST.match(line)):
                 digests[line[digest.end() :]] = digest[1]
 
-        for more in ((), BY_NAME) if "--download" in how else ((),):  # servers without digests have none by name either
+        def look(wanted: Collection[str], *more: str) -> None:
             self.with_paths(
-                [each for each in paths if each not in digests and each not in problems] if more else paths,
-                "hashsum", *how, *more, "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
+                wanted, "hashsum", *how, *more, "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
                 on_line=take, sign_of_life=lambda: (moved(), len(digests)), missing_ok=True, problems=problems,
             )  # fmt: skip
+
+        look(paths)
+        if "--download" in how:  # servers without digests have none by name either
+            lacking = [each for each in paths if each not in digests and each not in problems]
+            for part in batches(self._sizes_by_name(path, lacking), OF_A_LOOK):
+                look(part, *BY_NAME)
         return digests, problems
 
-    def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
-        """The files below a folder, and their sizes in bytes; `paths`: only these. Empty if it is missing."""
+    def sizes(self, path: str, paths: Collection[str] | None = None, *, by_name: bool = False) -> dict[str, int]:
+        """The files below a folder, and their sizes in bytes; `paths`: only these; `by_name`: also those of them that
+        are listed under another name. Empty if it is missing.
+        """
         found: dict[str, int] = {}
 
         def take(row: dict[str, Any]) -> None:
@@ -120,10 +133,33 @@ class ReadableStore(Rclone):
         if paths is None:
             self.walk(path, take, files_only=True)
         else:
-            listing = ("lsjson", "--recursive", "--files-only", "--no-modtime", "--no-mimetype", self.location.at(path))
-            self.with_paths(paths, *listing, missing_ok=True, on_line=rows_to(take))
-            lacking = [each for each in paths if each not in found]
-            self.with_paths(lacking, *listing, *BY_NAME, missing_ok=True, on_line=rows_to(take))
+            self.with_paths(paths, *LISTING, self.location.at(path), missing_ok=True, on_line=rows_to(take))
+            if by_name:
+                found |= self._sizes_by_name(path, [each for each in paths if each not in found])
+        return found
+
+    def _sizes_by_name(self, path: str, lacking: Sequence[str]) -> dict[str, int]:
+        """Files that a listing lacks, looked up by their names in parts that are spread evenly. A file that the server
+        does not show is missing; and once none of a part is there, the others are missing, too: the server renames
+        nothing.
+        """
+        found: dict[str, int] = {}
+
+        def take(row: dict[str, Any]) -> None:
+            found[row["Path"]] = row["Size"]
+
+        parts = -(-len(lacking) // OF_A_LOOK) if self.location.may_rename else 0
+        for number in range(parts):
+            before, problems = len(found), dict[str, str]()
+            self.with_paths(
+                lacking[number::parts], *LISTING, *BY_NAME, self.location.at(path),
+                missing_ok=True, on_line=rows_to(take), problems=problems,
+            )  # fmt: skip
+            for name, problem in problems.items():
+                if not NOT_SHOWN.search(problem):
+                    raise StorageFailed(f"{name}: {problem}")
+            if len(found) == before:
+                break
         return found
 
     def present(self, paths: Collection[str]) -> set[str]:

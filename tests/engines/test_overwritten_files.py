@@ -8,7 +8,7 @@ import pytest
 
 from storage import layout
 from storage.places.location import Location, of_directory
-from storage.points import checking, copying
+from storage.points import checking, copying, manifests, overwritten_files
 from storage.points.store import Store
 from storage.restoring.base import Wish
 from storage.restoring.into_folder import restore
@@ -38,22 +38,30 @@ def place_of(kind: str, disk: Path) -> Location:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_the_file_that_has_the_content_of_another_one(kind: str, tmp_path: Path) -> None:
-    """Whichever of the two came last, and also if a killed copy brought them."""
-    store = first_repository(tmp_path, **{"a:b": "one"})
+@pytest.mark.parametrize("twin", ["one", "another", ""])
+def test_names_the_file_that_has_the_content_of_another_one(twin: str, kind: str, tmp_path: Path) -> None:
+    """Whichever of the two came last, of one size or not, and also if a killed copy brought them. Neither is brought
+    again over the other one.
+    """
+    store = first_repository(tmp_path, **{"a:b": twin})
     with renaming_disk(tmp_path / "renaming", "replaces") as disk:
         target = Store(place_of(kind, disk), Event())
-        for left in ("", "one", "two"):
+        for left in ("left", twin, "two"):
             for manifest in disk.rglob(f"*{layout.MANIFEST_ENDING}"):
                 manifest.unlink()
             for shared in disk.rglob("a_b"):
                 shared.write_text(left)
+                shared.with_name("unwanted").write_text(left)
             copied = copying.copy(store, target, FOLDER)
             [shared] = disk.rglob("a_b")
-            loser = {"one": "'a_b'", "two": "'a:b'"}[shared.read_text()]
+            kept = shared.read_text()
+            loser = {twin: "a_b", "two": "a:b"}[kept]
             assert [wrong.partition(" in the copy")[0] for wrong in copied.wrong] == [
-                f"{loser} has the content of another file"
+                f"{loser!r} has the content of another file"
             ]
+            damaged = {copied.new[0]: [f"{shared.parent.name}/{loser}"]}
+            assert copying.copy(store, target, FOLDER, damaged=damaged).wrong == copied.wrong
+            assert shared.read_text() == kept
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,3 +76,19 @@ def test_holds_each_file_that_has_a_name_of_its_own_there(names: str, kind: str,
         assert (report.failed, seen(tmp_path / "restored")) == ([], seen(tmp_path / "source"))
         checked = checking.check(target, FOLDER, part="", after="", total=0, share=1.0)
         assert (checked.damaged, checked.files) == ([], len(TREE) + 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_what_is_not_there_or_is_different_without_a_twin(kind: str, tmp_path: Path) -> None:
+    store = first_repository(tmp_path)
+    target = Store(place_of(kind, tmp_path / "second"), Event())
+    [point] = copying.copy(store, target, FOLDER).new
+    assert store.manifest(FOLDER, point, tmp_path / "manifest")
+    entries = {each.path: each for each in manifests.read(tmp_path / "manifest") if each.folder}
+    files = tmp_path / "second" / layout.files_path(FOLDER)
+    (files / entries["a_b"].place).unlink()
+    (files / entries["plain"].place).write_text("longer")
+    found = overwritten_files.look(store, target, layout.files_path(FOLDER), entries.values)
+    assert (found.overwritten, found.others.keys()) == ({}, {entries[each].place for each in ("a_b", "plain")})
+    assert "'a_b' is not in the copy" in found.others[entries["a_b"].place]
+    assert "'plain' has another content in the copy" in found.others[entries["plain"].place]

@@ -44,7 +44,7 @@ class CopyingStore(SteppedStore):
     def _here(self, path: str) -> Path | None:
         return Path(self.location.at(path))
 
-    def sizes(self, path: str, paths: Collection[str] | None = None) -> dict[str, int]:
+    def sizes(self, path: str, paths: Collection[str] | None = None, *, by_name: bool = False) -> dict[str, int]:
         top = Path(self.location.at(path))
         among = files_below(top) if paths is None else [each for each in paths if (top / each).is_file()]
         return {each: (top / each).stat().st_size for each in among}
