@@ -107,14 +107,14 @@ class FoundAlert(NamedTuple):
     policy: int | None = None
 
 
-class Unexamined(NamedTuple):
+class UnexaminedAlerts(NamedTuple):
     """The alerts of a kind whose subjects begin so, when the condition that finds them could not be examined."""
 
     kind: AlertKind
     begins: str = ""
 
 
-def look(now: datetime, found: Sequence[FoundAlert] = (), unexamined: Collection[Unexamined] = ()) -> int:
+def look(now: datetime, found: Sequence[FoundAlert] = (), unexamined: Collection[UnexaminedAlerts] = ()) -> int:
     """Raise and end alerts: of assignments and workers, and those that conditions `found`. Those that are `unexamined`
     do not end. Returns how many changed.
     """

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from django.utils.module_loading import autodiscover_modules
 
 from alerting.models import Alert, AlertKind, Watch
-from alerting.raising import FoundAlert, Unexamined
+from alerting.raising import FoundAlert, UnexaminedAlerts
 from jobs.clock import boot_seconds
 from operations.conditions import look_at
 from operations.finding import CONDITIONS, Finding, Look, examine_together
@@ -66,15 +66,15 @@ def _late_before(watch: Watch | None, now: datetime) -> datetime | None:
     return now - LATE if watch and now - watch.resumed_at >= GRACE else None
 
 
-class Watched(NamedTuple):
+class WatchResult(NamedTuple):
     """The alerts that conditions found, and those of which nothing is known, as their conditions could not be
     examined."""
 
     alerts: list[FoundAlert]
-    unexamined: set[Unexamined]
+    unexamined: set[UnexaminedAlerts]
 
 
-def look(watch: Watch, now: datetime, boot: float | None = None) -> Watched:
+def look(watch: Watch, now: datetime, boot: float | None = None) -> WatchResult:
     """Alerts of everything that is wrong at `now`. `boot`: the boot clock's seconds, for tests.
 
     Raises: django.db.Error when the database is away.
@@ -84,15 +84,15 @@ def look(watch: Watch, now: datetime, boot: float | None = None) -> Watched:
     found = examine_together([CONDITIONS[kind] for kind in KINDS], around)
     made = list(alerts(found, around))
     made += _clock.look(now, boot_seconds() if boot is None else boot)
-    return Watched(made, {each for one in found if one.error for each in _unexamined(one.kind)})
+    return WatchResult(made, {each for one in found if one.error for each in _unexamined(one.kind)})
 
 
-def _unexamined(condition: str) -> Iterator[Unexamined]:
+def _unexamined(condition: str) -> Iterator[UnexaminedAlerts]:
     """The alerts that the findings of a condition are, as `_alert` makes them."""
     kind = KINDS[condition]
-    yield Unexamined(kind, f"{condition}:" if kind == AlertKind.WATCHDOG else "")
+    yield UnexaminedAlerts(kind, f"{condition}:" if kind == AlertKind.WATCHDOG else "")
     if condition == "open_breakers":
-        yield Unexamined(AlertKind.REPOSITORY)
+        yield UnexaminedAlerts(AlertKind.REPOSITORY)
 
 
 def alerts(findings: Iterable[Finding], around: Look) -> Iterator[FoundAlert]:
