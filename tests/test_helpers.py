@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tests.copied_database import drop
 from tests.jobs.worker_processes import database_url
@@ -31,11 +32,17 @@ def test_no_test_module_imports_from_another_one() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_database_of_tests_is_dropped_also_while_a_process_of_some_test_is_connected() -> None:
-    server, _, _ = database_url().rpartition("/")
+    server, _, own = database_url().rpartition("/")
+    name = f"{own.partition('?')[0]}_dropped"  # of this process of tests alone
+    remove = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
     with psycopg.connect(f"{server}/postgres", autocommit=True) as owner:
-        owner.execute("CREATE DATABASE test_to_be_dropped")
-        with psycopg.connect(f"{server}/test_to_be_dropped") as left_over:
-            drop("test_to_be_dropped", verbosity=0)
-            with pytest.raises(psycopg.OperationalError):
-                left_over.execute("SELECT 1")
-        assert not owner.execute("SELECT FROM pg_database WHERE datname = 'test_to_be_dropped'").fetchone()
+        owner.execute(remove)  # what a run left that was ended
+        try:
+            owner.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            with psycopg.connect(f"{server}/{name}") as left_over:
+                drop(name, verbosity=0)
+                with pytest.raises(psycopg.OperationalError):
+                    left_over.execute("SELECT 1")
+            assert not owner.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone()
+        finally:
+            owner.execute(remove)
