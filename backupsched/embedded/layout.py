@@ -24,6 +24,7 @@ DATABASE = USER = "backupsched"
 PORT = 5432
 """Only names the socket: the server listens on no network address."""
 
+OTHERWISE = "or set DATABASE_URL to a PostgreSQL of your own."
 SHARED_HOME = Path("/var/lib/backupsched")
 LONGEST_SOCKET_DIRECTORY = 80
 """A socket's path has 107 bytes at most, `/.s.PGSQL.5432.lock` included."""

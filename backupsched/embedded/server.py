@@ -4,14 +4,13 @@ Every process that cannot connect calls `ensure_running`; a file lock lets one o
 them, until `manage.py database stop`.
 """
 
-import fcntl
 import os
 import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,17 @@ import psycopg
 from psycopg import sql
 
 from backupsched.embedded.binaries import make_passable, server_bin
-from backupsched.embedded.layout import DATABASE, PORT, USER, EmbeddedDatabaseAway, EmbeddedDatabaseError, Layout
+from backupsched.embedded.layout import (
+    DATABASE,
+    OTHERWISE,
+    PORT,
+    USER,
+    EmbeddedDatabaseAway,
+    EmbeddedDatabaseError,
+    Layout,
+)
+from backupsched.embedded.lock import START_SECONDS, held
 
-START_SECONDS = 60
 CONNECT_SECONDS = 5
 ROOM_TO_START = 2**20
 """Bytes. With less, PostgreSQL writes neither its process id nor its log."""
@@ -33,7 +40,6 @@ SETTINGS = {
     "unix_socket_permissions": "0700",
     **dict.fromkeys(("timezone", "log_timezone"), "UTC"),
 }
-OTHERWISE = "or set DATABASE_URL to a PostgreSQL of your own."
 
 
 @dataclass(frozen=True)
@@ -145,12 +151,9 @@ class Server:
                 f"name another directory in BACKUPSCHED_VAR, {OTHERWISE}"
             ) from error
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        # a user that could open it could hold it, and keep every process waiting
-        with os.fdopen(os.open(self.layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the lock of the server's files. Raises: EmbeddedDatabaseAway if another process does not release it."""
+        return held(self.layout.lock_file)
 
     def _process(self) -> tuple[int, bytes] | None:
         """The living process that postmaster.pid names, and its command line: after a crash it may be any program."""

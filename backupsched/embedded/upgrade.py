@@ -23,8 +23,8 @@ import psycopg
 from psycopg import sql
 
 from backupsched.embedded.binaries import installed_bin
-from backupsched.embedded.layout import DATABASE, PORT, USER, EmbeddedDatabaseError, Layout
-from backupsched.embedded.server import OTHERWISE, Server
+from backupsched.embedded.layout import DATABASE, OTHERWISE, PORT, USER, EmbeddedDatabaseError, Layout
+from backupsched.embedded.server import Server
 from engines.restores.playing import without_unknown
 from external.processes.programs import postgresql_servers
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from backupsched.embedded import Server
 from backupsched.embedded.layout import DATABASE, PORT, USER
-from backupsched.embedded.server import START_SECONDS
+from backupsched.embedded.lock import START_SECONDS
 
 
 class CrashingServer(Server):
