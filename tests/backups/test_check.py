@@ -121,7 +121,7 @@ def test_a_person_checks_now_all_that_is_left_whatever_the_window(
     assert checks.plan(NOW) == 1
     assert BacklogRecord.objects.get().status == Status.WAITING
     page = f"/admin/sources/repository/{policy.repository_id}/check/"
-    assert "left is read" in admin_client.get(page).content.decode()
+    assert "has not read yet is read" in admin_client.get(page).content.decode()
     answer = admin_client.post(page, {"confirmed": "yes"}, follow=True)
     assert "Check now: 1 assignment." in answer.content.decode()
     run_checks, _ = command("sources check")
@@ -170,7 +170,7 @@ def test_an_earlier_repository_is_read_in_turn_and_one_that_is_gone_holds_nothin
             earlier.save()
     assert ends == [NOW + timedelta(days=1)] * 3
     assert Backup.objects.filter(snapshot=lost, repository__name="new").exists()
-    assert "disconnected is no directory here" in Decision.objects.get(what="failed").text
+    assert "disconnected is not a directory here" in Decision.objects.get(what="failed").text
 
 
 def test_it_waits_for_nothing_that_was_never_backed_up_and_fails_without_its_repository(

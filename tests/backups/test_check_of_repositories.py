@@ -157,7 +157,7 @@ def test_known_damage_in_a_repository_that_is_away_stays_and_holds_nothing_up(
     checks.check_now([assignment.pk], repository=assignment.policy.repository)
     assert isinstance(done(), Succeeded)
     assert (damage(), read()) == (["offsite"], ["offsite", "office"])
-    assert "offsite is no directory here" in Decision.objects.get(what="failed").text
+    assert "offsite is not a directory here" in Decision.objects.get(what="failed").text
 
 
 def test_asked_for_a_copy_whose_breaker_is_open_it_is_ended_and_keeps_no_other_waiting(assignment: Assignment) -> None:

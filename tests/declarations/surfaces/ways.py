@@ -25,9 +25,13 @@ from tests.product import PACKAGES
 
 @cache
 def operations() -> dict[Any, tuple[str, type[DeclaredResource[Any]]]]:
-    """Model → where the API has it, and what makes its operations."""
+    """Model → where the API has it, and what makes its operations: once, since their shapes have their names alone."""
     assert api.urls_namespace
-    return {each.model: (each().path.removeprefix("/"), each) for each in DeclaredResource.__subclasses__()}
+    return {each.model: (_plural(each).replace(" ", "-"), each) for each in DeclaredResource.__subclasses__()}
+
+
+def _plural(of: type[DeclaredResource[Any]]) -> str:
+    return f"{of.called}s" if of.called else str(of.model._meta.verbose_name_plural)
 
 
 class OverTheApi:
