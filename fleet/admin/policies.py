@@ -19,7 +19,7 @@ from unfold.widgets import (
 
 from audit.entries import About
 from declarations.surfaces.admin import part_fields
-from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, PagedByIds, anchor, column, moment
+from declarations.surfaces.admin.base import SMALL_TEXT_AREAS, PagedByIds, anchor, column, listed_under, moment
 from declarations.surfaces.admin.confirmations import is_confirmed, question
 from declarations.surfaces.admin.declared_admin import DeclaredAdmin, DeclaredForm, duration_fields
 from declarations.surfaces.admin.pause_page import pause_until
@@ -136,6 +136,7 @@ class PolicyAdmin(PagedByIds, DeclaredAdmin, PreviewedForm):
         "shown_window",
         "repository",
         "number_of_sources",
+        "lists",
         "enabled",
         "next_trigger",
     )
@@ -218,6 +219,11 @@ class PolicyAdmin(PagedByIds, DeclaredAdmin, PreviewedForm):
     @admin.display(description="sources", ordering="sources")
     def number_of_sources(self, policy: Any) -> str:
         return anchor(f"{reverse('admin:sources_source_changelist')}?policy={policy.pk}", f"{policy.sources:,}")
+
+    lists = column(
+        lambda policy: listed_under("policy", policy.pk, assignments="sources_assignment", backups="sources_backup"),
+        "lists",
+    )
 
     @admin.action(description="Pause until…", permissions=["change"])
     def pause_until(self, request: HttpRequest, policies: QuerySet[Policy]) -> HttpResponse | None:

@@ -22,7 +22,7 @@ from fleet.status import may_be
 from fleet.status.common_errors import failing_alike
 from fleet.status.conditions import DOUBTFUL
 from fleet.status.of_all import in_status
-from operations.admin.filters import LinkedFilter
+from operations.admin.filters import LinkedFilter, RowFilter
 from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
 from sources.models import Assignment, Copy, Policy
 
@@ -135,36 +135,16 @@ class ErrorFilter(LinkedFilter):
         return queryset.filter(failing_alike(error)) if (error := self.value()) else queryset
 
 
-MOST_POLICIES = 200
-"""The most policies that are listed as a filter. If there are more, one is chosen from the list of policies."""
+class PolicyFilter(RowFilter):
+    """A filter by policy."""
 
-
-class PolicyFilter(admin.SimpleListFilter):
-    """A filter by policy; the chosen one is always listed, however many policies there are."""
-
-    title = "policy"
-    parameter_name = "policy"
+    title = parameter_name = "policy"
+    model, name = Policy, "schedule__name"
     path = "policy"
-    """The way from the listed model to the policy."""
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        names = Policy.objects.order_by("schedule__name").values_list("pk", "schedule__name")
-        found = {str(pk): name for pk, name in names[:MOST_POLICIES]}
-        chosen = request.GET.get(str(self.parameter_name), "")
-        if chosen.isdecimal() and chosen not in found:
-            found |= {str(pk): name for pk, name in names.filter(pk=int(chosen))}
-        return list(found.items())
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        return queryset.filter(**{self.path: int(value)}) if value and value.isdecimal() else queryset
 
 
 class PolicyOfSourceFilter(PolicyFilter):
     """Sources by policy, without joining: a join would multiply the counts over all assignments."""
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        if not (value and value.isdecimal()):
-            return queryset
-        return queryset.filter(pk__in=Assignment.objects.filter(policy=int(value)).values("source"))
+    def of(self, queryset: QuerySet[Any], chosen: int) -> QuerySet[Any]:
+        return queryset.filter(pk__in=Assignment.objects.filter(policy=chosen).values("source"))

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
 from jobs import conf
@@ -16,8 +17,8 @@ from jobs.handlers import registry
 from operations.backlog.selection import ANSWERS, STATUSES, filtered
 from schedules.models import Schedule
 
-MOST_SCHEDULES = 200
-"""The most schedules that are listed as a filter. If there are more, one is chosen from its own page."""
+MOST_LISTED = 200
+"""The most rows of a table that are listed as a filter. If there are more, one is chosen from the list of the table."""
 
 
 class OneOf(admin.SimpleListFilter):
@@ -60,24 +61,62 @@ EventsFilter = yes_or_no("events", "event")
 PausedFilter = yes_or_no("paused", "queue is paused")
 
 
-class ScheduleFilter(admin.SimpleListFilter):
-    """A filter by schedule; the chosen one is always listed, however many schedules there are."""
+class RowFilter(admin.SimpleListFilter):
+    """A filter by a row of a table. The chosen one is always listed, however many rows there are. If some are left out,
+    the last line says so and leads to the list of the table, where they can be chosen.
+    """
 
-    title, parameter_name = "schedule", "schedule"
-    column = "origin_id"
+    model: type[Model]
+    name = "name"
+    """The way from a row to its name."""
+    all_of_them = ""
+    """The query by which the list of the table has every row."""
+    keeps_unknown = False
+    """The chosen row may be gone, and what it left is found all the same."""
+    path: str
+    """The way from the filtered model to the row."""
+    left_out: dict[str, Any] | None = None
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        names = Schedule.objects.order_by("name").values_list("pk", "name")
-        found = {str(pk): name for pk, name in names[:MOST_SCHEDULES]}
-        if (chosen := _id(request.GET.get(self.parameter_name))) and str(chosen) not in found:
-            found[str(chosen)] = next((name for _, name in names.filter(pk=chosen)), f"schedule {chosen}")
+        names = self.model._default_manager.order_by(self.name).values_list("pk", self.name)
+        listed = list(names[: MOST_LISTED + 1])
+        found = {str(pk): name for pk, name in listed[:MOST_LISTED]}
+        if len(listed) > MOST_LISTED:
+            self.left_out = self._line(request, model_admin, names.count())
+        if (chosen := row_id(request.GET.get(str(self.parameter_name)))) and str(chosen) not in found:
+            unknown = {str(chosen): f"{self.title} {chosen}"} if self.keeps_unknown else {}
+            found |= unknown | {str(pk): name for pk, name in names.filter(pk=chosen)}
         return list(found.items())
+
+    def _line(self, request: HttpRequest, model_admin: Any, number: int) -> dict[str, Any]:
+        text, meta = f"{MOST_LISTED} of {number:,}", self.model._meta
+        if not model_admin.admin_site.get_model_admin(self.model).has_view_permission(request):
+            return {"selected": False, "query_string": "", "display": f"{text} are listed"}
+        there = reverse(f"admin:{meta.app_label}_{meta.model_name}_changelist") + self.all_of_them
+        text += f": choose on the list of {meta.verbose_name_plural}"
+        return {"selected": False, "query_string": there, "display": text}
+
+    def choices(self, changelist: Any) -> Any:
+        yield from super().choices(changelist)
+        if self.left_out:
+            yield self.left_out
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.value():
             return queryset
-        chosen = _id(self.value())
-        return queryset.filter(**{self.column: chosen}) if chosen else queryset.none()
+        chosen = row_id(self.value())
+        return self.of(queryset, chosen) if chosen else queryset.none()
+
+    def of(self, queryset: QuerySet[Any], chosen: int) -> QuerySet[Any]:
+        return queryset.filter(**{self.path: chosen})
+
+
+class ScheduleFilter(RowFilter):
+    """A filter by schedule, of events or of a policy."""
+
+    title, parameter_name = "schedule", "schedule"
+    model, all_of_them, keeps_unknown = Schedule, "?of=both", True
+    path = "origin_id"
 
 
 class LinkedFilter(admin.SimpleListFilter):
@@ -116,5 +155,6 @@ class DeadLetterFilter(LinkedFilter):
     title, parameter_name = "dead letter", "group"
 
 
-def _id(text: str | None) -> int | None:
+def row_id(text: str | None) -> int | None:
+    """The id in an address; None if no row can have it."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 19 else None

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from unfold.widgets import INPUT_CLASSES
 
 from declarations.surfaces import pausing
-from declarations.surfaces.admin.base import IN_ONE_LINE, SMALL_TEXT_AREAS, column, link, moment
+from declarations.surfaces.admin.base import IN_ONE_LINE, SMALL_TEXT_AREAS, column, link, listed_under, moment
 from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question
 from declarations.surfaces.admin.declared_admin import DeclaredAdmin
 from declarations.surfaces.admin.preview_forms import PreviewedForm
@@ -96,6 +96,7 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
     formfield_overrides = SMALL_TEXT_AREAS
     list_display = (
         "name", "shown_cron", "zone", "kind", "batch", "shown_window", "throttle_name", "enabled", "shown_next",
+        "lists",
     )  # fmt: skip
     list_filter = (OfFilter, "enabled", "kind", "throttle", "endpoint")
     list_select_related = ("throttle",)
@@ -113,6 +114,10 @@ class ScheduleAdmin(AsksFirst[Verb], DeclaredAdmin, PreviewedForm):
         lambda schedule: paused_words(schedule) or moment(schedule.next_trigger_at),
         "next trigger (UTC)", ordered="next_trigger_at",
     )  # fmt: skip
+    lists = column(
+        lambda each: listed_under("schedule", each.pk, records="jobs_backlogrecord", triggers="schedules_trigger"),
+        "lists",
+    )
     edited_with = column(_edited_with, "edited with")
 
     trigger_now, trigger_this = asked(

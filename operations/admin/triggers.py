@@ -64,7 +64,7 @@ class TriggerStateFilter(OneOf):
 
 
 class TriggerScheduleFilter(ScheduleFilter):
-    column = "schedule_id"
+    path = "schedule_id"
 
 
 @admin.register(Trigger)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from declarations.surfaces.admin import base
 from fleet.status import common_errors
-from jobs.models import BacklogRecord, Origin
+from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from operations.backlog import search, selection
 from operations.backlog.selection import filtered
@@ -21,7 +21,7 @@ from sources.models import Backup, Policy, Restore
 from sources.planning import KIND, subject_of
 from tests.factories import make_record
 from tests.schedules.event_records import delivered, make_event_schedule
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import make_assignment, make_policy, make_source, policy_named
 
 pytestmark = pytest.mark.django_db
 
@@ -129,12 +129,6 @@ def test_records_that_have_ended_are_listed_in_another_order(admin_client: Clien
     assert listed(admin_client, RECORDS, status="succeeded") == ended
 
 
-def policy_named(name: str) -> Policy:
-    policy = make_policy()
-    Origin.objects.filter(pk=policy.schedule_id).update(name=name)
-    return policy
-
-
 def test_sources_of_policies_are_counted_for_the_rows_of_the_page_alone(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,19 +150,6 @@ def test_assignments_are_counted_without_what_their_status_is_read_from(admin_cl
         assert admin_client.get("/admin/sources/assignment/").context["cl"].result_count == 2
     [counted] = [each["sql"] for each in sent if "COUNT(" in each["sql"]]
     assert counted.endswith('FROM "sources_assignment"')
-
-
-def test_of_many_policies_the_first_are_listed_as_a_filter_and_the_chosen_one(
-    admin_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fleet.admin.protection.MOST_POLICIES", 1)
-    first, last = (make_assignment(policy_named(name)) for name in ("daily", "weekly"))
-    for chosen, names in (("", ["daily"]), (str(last.policy_id), ["daily", "weekly"]), ("9" * 20, ["daily"])):
-        page = admin_client.get(SOURCES, {"policy": chosen} if chosen else {}).context["cl"]
-        [policies] = [each for each in page.filter_specs if each.title == "policy"]
-        assert [name for _, name in policies.lookup_choices] == names
-    assert listed(admin_client, SOURCES, policy=str(last.policy_id)) == [last.source_id]
-    assert f"?policy={first.policy_id}" in admin_client.get("/admin/sources/policy/").content.decode()
 
 
 @pytest.mark.parametrize("path", [SOURCES, "/admin/sources/assignment/"])

@@ -8,7 +8,7 @@ from uuid import uuid4
 from django.utils import timezone
 
 from jobs import settling
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Origin
 from jobs.outcomes import ClaimedRecord, Handoff, Outcome
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
@@ -35,6 +35,12 @@ def make_policy(**fields: Any) -> Policy:
     if "repository" not in fields:
         fields["repository"] = Repository.objects.create(name=f"repository {number}", location="/srv/backups")
     return Policy.objects.create(schedule=schedule, **fields)
+
+
+def policy_named(name: str) -> Policy:
+    policy = make_policy()
+    Origin.objects.filter(pk=policy.schedule_id).update(name=name)
+    return policy
 
 
 def make_source(**fields: Any) -> Source:

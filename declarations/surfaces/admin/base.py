@@ -10,7 +10,7 @@ from django.db import models
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.views import ChangeList
@@ -225,6 +225,12 @@ def link(view: str, row_id: Any, text: object) -> SafeString:
 
 def anchor(url: str, text: object) -> SafeString:
     return format_html('<a href="{}" class="text-link">{}</a>', url, text)
+
+
+def listed_under(parameter: str, row_id: Any, **views: str) -> SafeString:
+    """Links to lists that are filtered by a row, each by its name and the first part of the name of its view."""
+    lists = [(f"{reverse(f'admin:{view}_changelist')}?{parameter}={row_id}", text) for text, view in views.items()]
+    return format_html(IN_ONE_LINE, format_html_join(" · ", "{}", [(anchor(*each),) for each in lists]))
 
 
 IN_ONE_LINE = '<span class="whitespace-nowrap">{}</span>'
