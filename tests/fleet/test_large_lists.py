@@ -1,6 +1,7 @@
 """Lists that are as quick with millions of rows as with few: what they find, and what they leave out for that."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib import admin
@@ -122,6 +123,25 @@ def test_records_are_found_once_for_their_count_and_their_page(
         assert search.endswith(" DESC LIMIT 10000")
         assert all('"jobs_backlogrecord"."id" IN (' in sql for sql in others)
         assert not [sql for sql in of_records if "COUNT(" in sql]
+
+
+@pytest.mark.parametrize("per_page", [3, 2])
+def test_a_page_is_as_long_as_its_count_says_also_when_a_record_leaves_the_filter_meanwhile(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, per_page: int
+) -> None:
+    monkeypatch.setattr(admin.site._registry[BacklogRecord], "list_per_page", per_page)
+    leaving, *others = [make_record(Status.SUCCEEDED, kind=KIND).pk for _ in range(3)][::-1]
+
+    def leave(execute: Any, sql: str, *rest: Any) -> Any:
+        found = execute(sql, *rest)
+        if "LIMIT 10000" in sql:
+            BacklogRecord.objects.filter(pk=leaving).update(kind="other")
+        return found
+
+    with connection.execute_wrapper(leave):
+        page = admin_client.get(RECORDS, {"kind": KIND}).context["cl"]
+    assert ([row.pk for row in page.result_list], page.result_count) == ([leaving, *others][:per_page], 3)
+    assert BacklogRecord.objects.get(pk=leaving).kind == "other"
 
 
 def test_records_that_have_ended_are_listed_in_another_order(admin_client: Client) -> None:

@@ -89,15 +89,10 @@ class IdPaginator(FirstPages):
     def count(self) -> int:
         return int(super().count) if self.ids is None else len(self.ids)
 
-    def rows(self, first: int) -> models.QuerySet[Any]:
-        """The rows of the page that begins with the row of that number, counted from 0."""
-        last = first + self.per_page
-        rows = self.object_list
-        return rows[first:last] if self.ids is None else rows.filter(pk__in=self.ids[first:last])
-
-    def page(self, number: int | str) -> Any:
-        number = self.validate_number(number)
-        return self._get_page(self.rows((number - 1) * self.per_page), number, self)  # type: ignore[attr-defined]
+    def ids_of(self, number: int) -> list[int] | None:
+        """The ids of a page, counted from 1; None if the list has another order."""
+        last = number * self.per_page
+        return None if self.ids is None else self.ids[last - self.per_page : last]
 
 
 class WholePage(ChangeList):
@@ -107,8 +102,12 @@ class WholePage(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        if isinstance(self.paginator, IdPaginator) and not self.multi_page:
-            self.result_list = self.paginator.rows(0)
+        shows_a_page = not (self.multi_page and self.show_all)
+        if isinstance(self.paginator, IdPaginator) and shows_a_page:
+            ids = self.paginator.ids_of(self.page_num if self.multi_page else 1)
+            if ids is not None:  # without the filter, which one may have left since
+                found = self.apply_select_related(self.root_queryset.order_by()).in_bulk(ids)
+                self.result_list = [found[pk] for pk in ids if pk in found]
         self.result_list = list(self.result_list)
         self.model_admin.complete(self.result_list)
 
