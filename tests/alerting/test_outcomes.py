@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from alerting import digest, raising, rounds, sending
+from alerting import digest, raising, rounds, sending, watching
 from alerting.models import AlertKind, AlertMessage, AlertRoute
 from delivery.http import ping
 from delivery.models import Endpoint
@@ -65,7 +65,7 @@ def test_the_scheduler_pings_only_after_a_round_that_found_nothing_broken(settin
     settings.CALLBACKS_ALLOWED = ["127.0.0.1"]
     monkeypatch.setattr(sending, "in_background", lambda: None)
     monkeypatch.setattr(sending, "start_thread", lambda work: work())
-    monkeypatch.setattr(rounds.watching, "look", lambda *args: [])
+    monkeypatch.setattr(watching, "look", lambda *args: watching.WatchResult([], set()))
     pings = []
     with receiving() as receiver:
 
@@ -77,7 +77,7 @@ def test_the_scheduler_pings_only_after_a_round_that_found_nothing_broken(settin
         look(AT - 2 * MINUTE)  # the first one: nothing counts as late yet
         look(AT)
         found = raising.FoundAlert(AlertKind.WATCHDOG, "watchdog:x", "x", "")
-        monkeypatch.setattr(rounds.watching, "look", lambda *args: [found])
+        monkeypatch.setattr(watching, "look", lambda *args: watching.WatchResult([found], set()))
         look(AT + MINUTE)
         look(AT + MINUTE)  # another process: this minute's was done
     assert pings == [[], ["/hook"], ["/hook"], ["/hook"]]
