@@ -304,7 +304,7 @@ class TestAddresses:
         self, scripted: ScriptedServer, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         settings.CALLBACKS_ALLOWED = []
-        assert "is not public; what may be" in failed(run_for(scripted_endpoint(scripted))).error
+        assert "is not public; exceptions are listed in" in failed(run_for(scripted_endpoint(scripted))).error
         run = run_for(_by_name(scripted, monkeypatch))
         outcome = failed(run)
         assert "queues.example.com has the address 127." in outcome.error
