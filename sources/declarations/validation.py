@@ -271,9 +271,7 @@ def check_repository_location(location: str, before: dict[str, Any]) -> None:
     if not before["remote"] and (why := not_a_folder(location)):
         raise ValueError(f"{location!r} is not a directory: {why}")
     if before["remote"] and "://" in location:
-        raise ValueError(
-            f"{location!r} is a URL; the host belongs in `remote`: give the path there, such as bucket/backups"
-        )
+        raise ValueError(f"{location!r} is a URL; name the host in `remote`, and here a path, such as bucket/backups")
     if not before["remote"] and not Path(location).is_absolute():
         raise ValueError(f"{location!r} is not an absolute path, as /srv/backups")
     if before["remote"] and ".." in location.split("/"):

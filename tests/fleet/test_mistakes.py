@@ -48,7 +48,7 @@ def test_a_path_of_a_source_is_not_read_by_a_shell() -> None:
 
 def test_a_url_is_no_path_in_a_remote() -> None:
     remote = {"type": "s3", "provider": "Other", "endpoint": "https://s3.example.org", "access_key_id": "me"}
-    with pytest.raises(FleetError, match="is a URL; the host belongs in `remote`"):
+    with pytest.raises(FleetError, match="is a URL; name the host in `remote`"):
         import_fleet({"repositories": [{"name": "x", "location": "s3://b/c", "remote": remote}]}, "fleet.yaml")
 
 
