@@ -197,6 +197,7 @@ def test_a_dead_letter_is_looked_for_only_where_nothing_is_unfinished() -> None:
         plan = [row[0] for row in cursor.fetchall()]
     assert common_errors.numbers(["no route"]) == {"no route": 1}
     subplans = [number for number, line in enumerate(plan) if line.strip().startswith("SubPlan")]
+    assert len(subplans) == 2, "\n".join(plan)  # by itself, and not in the conditions of joins
     assert "never executed" in plan[subplans[-1] + 1], "\n".join(plan)
 
 
