@@ -148,7 +148,11 @@ def facts_of(source: Source, now: datetime) -> dict[str, Any]:
     assignments = known.assignments
     related = Backup.objects.filter(assignment__in=assignments).select_related("assignment__policy__schedule")
     backups = list(related[:DRAWN_BACKUPS])
-    policies = Policy.objects.select_related("schedule").order_by("schedule__name")
+    policies = (
+        []
+        if assignments
+        else list(Policy.objects.select_related("schedule").order_by("schedule__name")[: MOST_POLICIES + 1])
+    )
     status: Any = source.status  # type: ignore[attr-defined]
     return {
         "hold_sentence": sentence(on_hold) if (on_hold := known.around.on_hold) else "",
@@ -163,7 +167,8 @@ def facts_of(source: Source, now: datetime) -> dict[str, Any]:
         "last_backups": _table(backups[:SHOWN_BACKUPS]),
         "copies": table_of_copies(Copy.objects.filter(assignment__in=assignments)),
         "assigned": bool(assignments),
-        "policies": [] if assignments else policies[:MOST_POLICIES],
+        "policies": policies[:MOST_POLICIES],
+        "all_policies": Policy.objects.count() if len(policies) > MOST_POLICIES else 0,
         "retire_url": reverse(
             f"admin:sources_source_{'unretire' if source.retired_at else 'retire'}_this", args=[source.pk]
         ),

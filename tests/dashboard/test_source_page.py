@@ -11,6 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from engines.kinds import RULES
+from fleet.admin import source_page
 from fleet.admin.source_form import OPTION
 from fleet.status import reasons_of
 from jobs.models import BacklogRecord
@@ -84,10 +85,18 @@ class TestAbove:
         assert staff("view_source").post(f"{SOURCES}{source.pk}/act/", {"do": "pause"}).status_code == 403
 
     def test_what_is_under_no_policy_is_put_under_one(
-        self, admin_client: Client, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+        self,
+        admin_client: Client,
+        django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         source, policy = make_source(), make_policy()
-        assert "under no policy" in page(admin_client, source)
+        unassigned = page(admin_client, source)
+        assert "under no policy" in unassigned
+        assert "is found by its name" not in unassigned
+        make_policy()
+        monkeypatch.setattr(source_page, "MOST_POLICIES", 1)
+        assert "the first 1 of 2 policies, by name" in page(admin_client, source)
         with django_capture_on_commit_callbacks(execute=True):
             assert "due at once" in act(admin_client, source, do="put_under", policy=policy.pk)
         assert Assignment.objects.get().policy == policy
