@@ -41,12 +41,14 @@ class Changes:
             update={"units": self.units or fleet.units, "policies": [*policies.values()], "sources": sources}
         )
 
-
-def thinned(fleet: SimulatedFleet, most: int) -> tuple[SimulatedFleet, int]:
-    """Every n-th source of a fleet with that share of its units, about `most` sources, and n. A unit is left."""
-    one_in = max(1, min(-(-len(fleet.sources) // most), fleet.units))
-    units = max(1, round(fleet.units / one_in))
-    return fleet.model_copy(update={"units": units, "sources": fleet.sources[::one_in]}), one_in
+    def shared_by(self, one_in: int) -> "Changes":
+        """The changes to a sample, of one source in so many: that share of the units and of what is added, at least
+        one."""
+        if one_in == 1:
+            return self
+        units = self.units and max(1, round(self.units / one_in))
+        added = tuple((max(1, round(number / one_in)), like) for number, like in self.added)
+        return Changes(units, self.policies, added)
 
 
 def _changed(policy: SimulatedPolicy, values: dict[str, Any]) -> SimulatedPolicy:

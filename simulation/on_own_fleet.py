@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils.safestring import mark_safe
 
 from declarations.surfaces.patience import TookTooLong, at_most
@@ -15,11 +16,11 @@ from jobs.clock import database_clock
 from operations.limits import LimitOfOneProcess
 from schedules.models import Schedule
 from simulation.changes import SECONDS as SETTINGS
-from simulation.changes import Changes, thinned
+from simulation.changes import Changes
 from simulation.chart import chart_of
 from simulation.own_history import RecordedFleet, recorded_fleet
 from simulation.what_if import NotComputed, OutlookComparison, compare, in_words
-from sources.models import Policy
+from sources.models import Assignment, Policy
 
 SECONDS = 8.0
 """The limit of a page or an answer, which holds a thread of the website for so long."""
@@ -27,8 +28,10 @@ ASKED = LimitOfOneProcess("what-if", 6, 60)
 """Per account."""
 BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7
 """The limit for the forecast before an edit is saved, and the number of days that are looked at."""
-MOST_SOURCES = 150
-"""A larger fleet is simulated there as a sample of about so many."""
+MOST_SOURCES, MOST_BEFORE_SAVING = 2_000, 150
+"""A larger fleet is simulated as a sample of about so many."""
+KEPT_OF_POLICY = 10
+"""Sources of a policy that is changed, which are in any sample."""
 SHOWN = 10
 
 
@@ -51,8 +54,8 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     Raises: HistoryTooShort; NotComputed; ValueError for a change that is impossible.
     """
     began = time.monotonic()
-    recorded = _recorded(now, days, seconds, changes.units)
-    changed = changes.made_to(recorded.fleet)
+    recorded = _recorded(now, days, seconds, changes.units, MOST_SOURCES, _about(changes))
+    changed = changes.shared_by(recorded.one_in).made_to(recorded.fleet)
     left = max(0.0, seconds - (time.monotonic() - began))
     found = compare(recorded.fleet, changed, recorded.days, left)
     lacks = recorded.lacks
@@ -61,7 +64,19 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     return OwnFleetComparison(found, lacks)
 
 
-def _recorded(now: datetime, days: int, seconds: float, units: int | None = None) -> RecordedFleet:
+def _about(changes: Changes) -> Q:
+    """The assignments that a sample must have for these changes."""
+    found = Q(source__name__in=[name for _, name in changes.added])
+    for name, _ in changes.policies:
+        found |= Q(pk__in=_first(Assignment.objects.filter(policy__schedule__name=name)))
+    return found
+
+
+def _first(assignments: QuerySet[Assignment]) -> Any:
+    return assignments.order_by("pk").values("pk")[:KEPT_OF_POLICY]
+
+
+def _recorded(now: datetime, days: int, seconds: float, units: int | None, most: int, always: Q) -> RecordedFleet:
     until = time.monotonic() + seconds
 
     def go_on() -> None:
@@ -70,7 +85,7 @@ def _recorded(now: datetime, days: int, seconds: float, units: int | None = None
 
     try:
         with at_most(seconds):
-            return recorded_fleet(now, days, units, go_on)
+            return recorded_fleet(now, days, units, go_on, most, always)
     except TookTooLong as error:
         raise NotComputed(f"reading the history took more than {seconds:g} s") from error
 
@@ -86,12 +101,14 @@ def effect_of(policy: Policy) -> Effect:
     began = time.monotonic()
     with transaction.atomic():
         try:
-            recorded = _recorded(database_clock(), BEFORE_SAVING_DAYS, BEFORE_SAVING_SECONDS)
+            of_it = Q(pk__in=_first(policy.assignments.all()))
+            limits = (BEFORE_SAVING_DAYS, BEFORE_SAVING_SECONDS, None, MOST_BEFORE_SAVING)
+            recorded = _recorded(database_clock(), *limits, of_it)
         finally:
             transaction.set_rollback(True)  # the limit of a statement, which would hold until the edit is saved
     if all(each.name != name for each in recorded.fleet.policies):  # it is paused, or could not be read before
         return Effect()
-    fleet, one_in = thinned(recorded.fleet, MOST_SOURCES)
+    fleet = recorded.fleet
     left = max(0.0, BEFORE_SAVING_SECONDS - (time.monotonic() - began))
     found = compare(fleet, changes.made_to(fleet), recorded.days, left)
     worse = [
@@ -99,7 +116,6 @@ def effect_of(policy: Policy) -> Effect:
         for each in found.worse[:SHOWN]
     ]
     more = [f"and {len(found.worse) - SHOWN:,} more"] if len(found.worse) > SHOWN else []
-    sample = [f"this is of a sample: one source in {one_in}, with that share of the units"] if one_in > 1 else []
     lacks = [f"not known: {each}" for each in recorded.lacks]
-    lines = [f"over {several(found.days, 'recorded day')}", *in_words(found), *worse, *more, *sample, *lacks]
+    lines = [f"over {several(found.days, 'recorded day')}", *in_words(found), *worse, *more, *lacks]
     return Effect(lines, found.is_worse, mark_safe(chart_of(found)))  # noqa: S308 - its template escapes

@@ -14,6 +14,8 @@ from statistics import median, pstdev
 from typing import Any
 
 from django.db import connection
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Mod
 
 from external.formatting import several
 from fleet.foreseeing.presence import Sighting, presence_of
@@ -39,7 +41,7 @@ SELECT b.assignment_id, extract(epoch FROM b.ended_at - b.started_at)::float8,
        NOT EXISTS (SELECT FROM sources_backup o
                     WHERE o.assignment_id = b.assignment_id AND o.started_at < b.started_at) AS first
   FROM sources_backup b
- WHERE b.ended_at > %(since)s
+ WHERE b.ended_at > %(since)s AND (%(all)s OR b.assignment_id = ANY(%(assignments)s::bigint[]))
  ORDER BY b.started_at
 """
 
@@ -50,11 +52,14 @@ class HistoryTooShort(ValueError):
 
 @dataclass(frozen=True)
 class RecordedFleet:
-    """A fleet with the number of whole days for which it is known, and sentences about the facts that are not."""
+    """A fleet with the number of whole days for which it is known, and sentences about the facts that are not.
+    `one_in`: it is every so many-th source, with that share of the units.
+    """
 
     fleet: SimulatedFleet
     days: int
     lacks: list[str] = field(default_factory=list)
+    one_in: int = 1
 
 
 @dataclass
@@ -66,21 +71,30 @@ class _Known:
     later: list[float] = field(default_factory=list)
 
 
-def recorded_fleet(now: datetime, days: int, units: int | None = None, go_on: GoOn = for_ever) -> RecordedFleet:
-    """The fleet of the last `days` days. `units`: their number if no worker is alive, whose units would count.
+def recorded_fleet(
+    now: datetime,
+    days: int,
+    units: int | None = None,
+    go_on: GoOn = for_ever,
+    most: int | None = None,
+    always: Q | None = None,
+) -> RecordedFleet:
+    """The fleet of the last `days` days. `units`: their number if no worker is alive, whose units would count. `most`:
+    of more sources a sample of about so many, with its share of the units; a unit is left. `always`: assignments that
+    are in it anyway, such as what a change is about.
 
     Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90; what `go_on`
     raises.
     """
     if not 1 <= days <= LONGEST_DAYS:
         raise ValueError(f"{days} days: simulate the last 1 to {LONGEST_DAYS}")
-    related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
+    here = Surroundings([], now).units[BACKUPS] or units
+    related, one_in = _chosen(most, here or 1, always)
     assignments = [each for each in related if not each.policy.problem]
     if not assignments:
         raise HistoryTooShort(
             "no source is under a policy that is enabled and can be read: there is nothing to simulate"
         )
-    here = Surroundings([], now).units[BACKUPS] or units
     if not here:
         raise HistoryTooShort("no worker is alive, so the number of units is not known: name one")
     since = _midnight(now - timedelta(days=days))
@@ -97,7 +111,7 @@ def recorded_fleet(now: datetime, days: int, units: int | None = None, go_on: Go
             f"history begins at {begins:%Y-%m-%d %H:%M} UTC: one whole day is needed, and it is not over"
         )
     go_on()
-    known = _known(assignments, since, begins)
+    known = _known(assignments, since, begins, is_sample=one_in > 1)
     lacks = [f"history is too short for {several(days, 'day')}: it begins on {begins:%Y-%m-%d}"] if whole < days else []
     policies = {each.policy_id: each.policy for each in assignments}
     made = _Fleet(known, begins, whole)
@@ -106,10 +120,23 @@ def recorded_fleet(now: datetime, days: int, units: int | None = None, go_on: Go
         go_on()
         sources.append(made.source(each))
     fleet = SimulatedFleet.model_construct(
-        units=here, seed=1, start=begins, policies=[_policy(each) for each in policies.values()],
+        units=max(1, round(here / one_in)), seed=1, start=begins,
+        policies=[_policy(each) for each in policies.values()],
         sources=[each for each in sources if each],
     )  # fmt: skip
-    return RecordedFleet(fleet, whole, [*lacks, *made.lacks(len(assignments)), _without_effect(policies.values())])
+    lacks += [f"all but a sample: one source in {one_in}, with that share of the units"] if one_in > 1 else []
+    lacks += [*made.lacks(len(assignments)), _without_effect(policies.values())]
+    return RecordedFleet(fleet, whole, lacks, one_in)
+
+
+def _chosen(most: int | None, units: int, always: Q | None) -> tuple[QuerySet[Assignment], int]:
+    """The assignments in the order of their ids, or every so many-th one and `always`, and that number."""
+    related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
+    one_in = max(1, min(-(-related.count() // most), units)) if most else 1
+    if one_in > 1:
+        chosen = Q(turn=0) if always is None else Q(turn=0) | always
+        related = related.annotate(turn=Mod(F("pk"), one_in)).filter(chosen)
+    return related, one_in
 
 
 def _without_effect(policies: Collection[Policy]) -> str:
@@ -130,20 +157,23 @@ def _midnight(instant: datetime) -> datetime:
     return instant.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _rows(sql: str, since: datetime) -> list[tuple[Any, ...]]:
+def _rows(sql: str, since: datetime, **values: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(sql, {"since": since})
+        cursor.execute(sql, {"since": since, **values})
         found: list[tuple[Any, ...]] = cursor.fetchall()
         return found
 
 
-def _known(assignments: Sequence[Assignment], since: datetime, begins: datetime) -> dict[int, _Known]:
+def _known(
+    assignments: Sequence[Assignment], since: datetime, begins: datetime, *, is_sample: bool
+) -> dict[int, _Known]:
     """Assignment → the recorded sightings; if two have the same source, each has those of the other, too."""
     shift = (begins - since).total_seconds()
     source_of = {each.pk: each.source_id for each in assignments}
     seen = sightings_since(since, source_of, shift)
     found = {each.pk: _Known([one for one in seen.get(each.source_id, []) if one.ends > 0]) for each in assignments}
-    for assignment, seconds, first in _rows(DURATIONS, since):
+    some = {"all": not is_sample, "assignments": list(source_of) if is_sample else []}
+    for assignment, seconds, first in _rows(DURATIONS, since, **some):
         if known := found.get(assignment):
             if first:
                 known.first = seconds

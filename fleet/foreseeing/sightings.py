@@ -13,14 +13,27 @@ from fleet.foreseeing.presence import Sighting
 from jobs.states import AttemptOutcome
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 
+_COLUMNS = """t.queue, t.outcome,
+       extract(epoch FROM t.started_at - %(since)s)::float8, extract(epoch FROM t.ended_at - %(since)s)::float8"""
+
 # Served by the index of ended attempts, which is small; for each the assignment, and its start and end.
 ATTEMPTS = f"""
-SELECT substring(r.subject FROM '^assignment:([0-9]{{1,18}})$')::bigint, t.queue, t.outcome,
-       extract(epoch FROM t.started_at - %(since)s)::float8, extract(epoch FROM t.ended_at - %(since)s)::float8
+SELECT substring(r.subject FROM '^assignment:([0-9]{{1,18}})$')::bigint, {_COLUMNS}
   FROM jobs_attempt t
   JOIN jobs_backlogrecord r ON r.id = t.record_id AND r.kind = '{KIND}'
  WHERE t.ended_at > %(since)s AND t.queue IN ('{AVAILABILITY}', '{ARRIVALS}', '{BACKUPS}')
 """
+
+# Of some assignments: served by `backups_of_subject` and `one_unfinished_record_per_subject`.
+ATTEMPTS_OF_SOME = f"""
+SELECT asked.id, {_COLUMNS}
+  FROM unnest(%(assignments)s::bigint[]) AS asked(id)
+  JOIN jobs_backlogrecord r ON r.kind = '{KIND}' AND r.subject = 'assignment:' || asked.id
+   AND (r.finished_at IS NULL OR r.finished_at > %(since)s)
+  JOIN jobs_attempt t ON t.record_id = r.id
+ WHERE t.ended_at > %(since)s AND t.queue IN ('{AVAILABILITY}', '{ARRIVALS}', '{BACKUPS}')
+"""
+SOME = 3_000
 
 CHECK_INS = f"""
 SELECT substring(subject FROM '^source:([0-9]{{1,18}})$')::bigint, extract(epoch FROM at - %(since)s)::float8
@@ -42,7 +55,8 @@ def first_attempt_at(since: datetime) -> datetime | None:
 def sightings_since(since: datetime, source_of: Mapping[int, int], shift: float = 0.0) -> dict[int, list[Sighting]]:
     """Source → its sightings, in seconds since `since` less `shift`. `source_of`: assignment → source."""
     found: dict[int, list[Sighting]] = defaultdict(list)
-    for assignment, queue, outcome, started, ended in _rows(ATTEMPTS, since):
+    attempts = ATTEMPTS_OF_SOME if len(source_of) <= SOME else ATTEMPTS
+    for assignment, queue, outcome, started, ended in _rows(attempts, since, assignments=list(source_of)):
         if assignment in source_of:
             found[source_of[assignment]] += _sightings(queue, outcome, max(0.0, started - shift), ended - shift)
     for source, at in _rows(CHECK_INS, since):
@@ -50,9 +64,9 @@ def sightings_since(since: datetime, source_of: Mapping[int, int], shift: float 
     return found
 
 
-def _rows(sql: str, since: datetime) -> list[tuple[Any, ...]]:
+def _rows(sql: str, since: datetime, **values: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(sql, {"since": since})
+        cursor.execute(sql, {"since": since, **values})
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import Q
 
 from fleet.dry_runs import Effect
 from fleet.foreseeing.presence import Sighting, Stay, presence_of
@@ -261,9 +262,14 @@ class TestFromHistory:
         assert on_own_fleet.effect_of(policy) == Effect()
 
 
-def test_of_a_large_fleet_a_sample_with_its_share_of_the_units_is_looked_at():
-    given = fleet(*(source(f"s{number}", (0, DAY, "awake")) for number in range(40)), units=8)
-    sample, one_in = changes.thinned(given, 10)
-    assert (len(sample.sources), sample.units, one_in) == (10, 2, 4)
-    assert changes.thinned(given.model_copy(update={"units": 1}), 10)[1] == 1
-    assert changes.thinned(given, 100) == (given, 1)
+def test_of_a_large_fleet_a_sample_with_its_share_of_the_units_is_looked_at(recorded):
+    whole, sample = recorded_fleet(NOW, 28), recorded_fleet(NOW, 28, most=2, always=Q(pk=recorded.pk))
+    assert (whole.one_in, sample.one_in, sample.fleet.units) == (1, 2, 1)
+    chosen = set(Assignment.objects.values_list("pk", "source__name"))
+    expected = {name for pk, name in chosen if pk % 2 == 0} - {"never seen"} | {"laptop"}
+    assert {each.name for each in sample.fleet.sources} == expected
+    assert all(each in whole.fleet.sources for each in sample.fleet.sources)
+    assert "all but a sample: one source in 2, with that share of the units" in sample.lacks
+    tried = changes.Changes(8, (("office", {}),), ((12, "laptop"), (1, "server")))
+    assert tried.shared_by(4) == changes.Changes(2, tried.policies, ((3, "laptop"), (1, "server")))
+    assert recorded_fleet(NOW, 28, most=3).one_in == 1
