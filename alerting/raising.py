@@ -76,7 +76,15 @@ UPDATE alerting_alert a
         OR m.calm_since <= %(calm_before)s)
 RETURNING 1
 )
-SELECT (SELECT count(*) FROM reopened) + (SELECT count(*) FROM raised) + (SELECT count(*) FROM moved)
+SELECT (SELECT count(*) FROM reopened) + (SELECT count(*) FROM raised) + (SELECT count(*) FROM moved),
+       (SELECT 1
+          FROM alerting_alert
+         WHERE (ended_at IS NULL OR known_to <> '{{}}')
+           AND CASE WHEN ended_at IS NULL THEN NOT known_to @> routes.ids ELSE known_to && routes.ids END
+         ORDER BY kind
+         LIMIT 1) IS NOT NULL,
+       (SELECT next_at FROM alerting_alertmessage WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1) IS NOT NULL
+  FROM (SELECT COALESCE(array_agg(id), '{{}}') AS ids FROM alerting_alertroute WHERE enabled) AS routes
 """
 
 # A source that an operator paused, retired, disabled or deleted is not *OK again*. Each alert looks up its assignment
@@ -114,9 +122,21 @@ class UnexaminedAlerts(NamedTuple):
     begins: str = ""
 
 
-def look(now: datetime, found: Sequence[FoundAlert] = (), unexamined: Collection[UnexaminedAlerts] = ()) -> int:
+class RaisedAlerts(NamedTuple):
+    """How many alerts changed. `are_to_announce`: there may be some that a route has not heard of; `are_to_send`: there
+    are messages that were not sent yet.
+    """
+
+    changed: int
+    are_to_announce: bool
+    are_to_send: bool
+
+
+def look(
+    now: datetime, found: Sequence[FoundAlert] = (), unexamined: Collection[UnexaminedAlerts] = ()
+) -> RaisedAlerts:
     """Raise and end alerts: of assignments and workers, and those that conditions `found`. Those that are `unexamined`
-    do not end. Returns how many changed.
+    do not end.
     """
     values: dict[str, Any] = {
         "now": now,
@@ -136,8 +156,8 @@ def look(now: datetime, found: Sequence[FoundAlert] = (), unexamined: Collection
         cursor.execute(MUTE, {"now": now})
         muted: int = cursor.rowcount
         cursor.execute(LOOK, values)
-        [[changed]] = cursor.fetchall()
-        return muted + int(changed)
+        [[changed, is_unheard, are_to_send]] = cursor.fetchall()
+        return RaisedAlerts(muted + changed, bool(changed) or is_unheard, are_to_send)
 
 
 def open_alerts() -> Any:

@@ -12,11 +12,11 @@ import threading
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 
 from alerting import announcements, raising, sending, watching
 from alerting.models import Watch
 from jobs.clock import database_clock
+from jobs.prepared_statements import execute
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +44,20 @@ def _round_alone() -> None:
 def round_of_the_minute(now: datetime | None = None, boot: float | None = None) -> int:
     """Do the round at `now` (aware; the database's clock by default) and `boot` (seconds of the boot clock). Returns
     how many alerts were changed and messages written."""
-    instant = now or database_clock()
-    watch = _take(instant)
+    watch = _take(now)
     if watch is None:
         sending.in_background()
         return 0
+    instant = watch.looked_at
     found, unexamined = watching.look(watch, instant, boot)
-    changed = raising.look(instant, found, unexamined) + announcements.announce(instant)
+    raised = raising.look(instant, found, unexamined)
+    changed = raised.changed + (announcements.announce(instant) if raised.are_to_announce else 0)
     is_broken = any(each.kind in watching.BROKEN for each in found)
     # while nothing counts as late, a round that finds nothing proves nothing
     if settings.PING_URL and not is_broken and instant - watch.resumed_at >= watching.GRACE:
         sending.start_thread(ping_for_the_scheduler)
-    sending.in_background()
+    if raised.are_to_send or changed:
+        sending.in_background()
     return changed
 
 
@@ -69,19 +71,34 @@ def ping_for_the_scheduler() -> None:
         log.warning("the dead-man ping of the scheduler did not arrive: %s", problem)
 
 
-@transaction.atomic
-def _take(now: datetime) -> Watch | None:
-    """The watch, with this minute's round taken; None if another process has it."""
-    watch = Watch.objects.select_for_update(skip_locked=True).first()
-    if watch is None:
-        made = Watch.objects.bulk_create([Watch(pk=1, looked_at=now, resumed_at=now)], ignore_conflicts=True)
-        return made[0]
-    since = now - watch.looked_at
-    # a clock that was set back must not end the rounds
-    if timedelta(0) <= since < EVERY:
+# Another process that looks at the same moment does not wait, and finds this minute's round taken.
+TAKE = """
+WITH clock AS MATERIALIZED (
+SELECT COALESCE(%(now)s::timestamptz, clock_timestamp()) AS now
+), last AS MATERIALIZED (
+SELECT id, clock.now, clock.now - looked_at AS since, clock.now >= looked_at AS is_past
+  FROM alerting_watch
+ CROSS JOIN clock
+   FOR UPDATE OF alerting_watch SKIP LOCKED
+)
+UPDATE alerting_watch
+   SET looked_at = last.now,
+       resumed_at = CASE WHEN last.is_past AND last.since < %(gap)s THEN resumed_at ELSE last.now END
+  FROM last
+ WHERE alerting_watch.id = last.id AND NOT (last.is_past AND last.since < %(every)s)
+RETURNING alerting_watch.id, looked_at, resumed_at
+"""
+
+
+def _take(now: datetime | None) -> Watch | None:
+    """The watch, with this minute's round taken; None if another process has it. A clock that was set back does not end
+    the rounds.
+    """
+    if taken := execute(TAKE, {"now": now, "gap": GAP, "every": EVERY}).fetchone():
+        pk, looked_at, resumed_at = taken
+        return Watch(pk=pk, looked_at=looked_at, resumed_at=resumed_at)
+    if Watch.objects.exists():
         return None
-    watch.looked_at = now
-    if not timedelta(0) <= since < GAP:
-        watch.resumed_at = now
-    watch.save(update_fields=["looked_at", "resumed_at"])
-    return watch
+    now = now or database_clock()
+    made = Watch.objects.bulk_create([Watch(pk=1, looked_at=now, resumed_at=now)], ignore_conflicts=True)
+    return made[0]

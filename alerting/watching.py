@@ -20,7 +20,8 @@ from alerting.models import Alert, AlertKind, Watch
 from alerting.raising import FoundAlert, UnexaminedAlerts
 from jobs.clock import boot_seconds
 from operations.conditions import look_at
-from operations.finding import CONDITIONS, Finding, Look, examine_together
+from operations.finding import CONDITIONS, Finding, Look
+from operations.joint_examination import examine_together
 from sources.models import Policy
 
 GRACE = timedelta(minutes=2)

@@ -15,7 +15,15 @@ class ApiConfig(AppConfig):
         from jobs.handlers import later, registry
 
         follow(ApiToken, also=("revoked_at",), hidden=("digest",), without=("used_at", "created_at"))
-        registry.add_periodic(later("api.old_rows:prune"), rare=True)
+        ended = " OR ".join(
+            f"EXISTS (SELECT FROM {table} WHERE {column} < clock.now)"
+            for table, column in (
+                ("api_idempotencykey", "created_at"),
+                ("operations_ratecount", "ends_at"),
+                ("api_apitoken", "LEAST(revoked_at, expires_at)"),
+            )
+        )
+        registry.add_periodic(later("api.old_rows:prune"), rare=True, due=ended)
 
 
 class FilesOfNinja(AppConfig):

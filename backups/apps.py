@@ -1,7 +1,11 @@
 from django.apps import AppConfig
+from django.conf import settings
 
 PERIODIC = {
-    "backups.self_backup.backing_up:plan_for_today": "",
+    "backups.self_backup.backing_up:plan_for_today": f"""(SELECT) AS the_scheduler
+            WHERE ({settings.SELF_BACKUP_TO not in ("", "none")} OR EXISTS (SELECT FROM sources_repository))
+              AND NOT EXISTS (
+                  SELECT FROM sources_selfbackup WHERE day = (clock.now AT TIME ZONE 'UTC')::date)""",
     "backups.upkeep.retention:plan_retired": "sources_source WHERE retired_at IS NOT NULL",
     "backups.upkeep.checks:plan": "sources_policy WHERE check_within IS NOT NULL",
     "backups.upkeep.looks:plan": "sources_repository",

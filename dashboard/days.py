@@ -78,22 +78,40 @@ def count(day: date) -> DayTotal:
 
 
 def keep() -> int:
-    """Count one day that is over and is not kept yet, the latest first, and today where that is much, and forget what
-    is older than the strip. Returns what makes another round worth while: today is counted to the end anyway."""
+    """Count days that are over and are not kept yet, the latest first, up to one on which there was anything, and today
+    where that is much, and forget what is older than the strip. Returns what makes another round worth while: today is
+    counted to the end anyway."""
     now = database_clock()
     today = now.astimezone(UTC).date()
     kept = dict(DayTotal.objects.values_list("date", "counted_at"))
-    forgotten, _ = DayTotal.objects.filter(date__lte=today - timedelta(days=DAYS)).delete() if kept else (0, {})
+    oldest = today - timedelta(days=DAYS)
+    is_old = any(day <= oldest for day in kept)
+    forgotten, _ = DayTotal.objects.filter(date__lte=oldest).delete() if is_old else (0, {})
     is_over = {day for day, counted_at in kept.items() if counted_at is None}
-    missing = next((day for back in range(1, DAYS) if (day := today - timedelta(days=back)) not in is_over), None)
-    found = [count(missing)] if missing else []
+    missing = [day for back in range(1, DAYS) if (day := today - timedelta(days=back)) not in is_over]
+    found = _until_there_was_anything(missing)
+    is_left = len(found) < len(missing) or any(map(_size, found))
     if today not in kept or abs(now - (kept[today] or now - OLD)) > FRESH:
         so_far = count(today)
         so_far.counted_at = now
-        found += [so_far] if so_far.succeeded + so_far.failed + so_far.missed > MUCH else []
+        found += [so_far] if _size(so_far) > MUCH else []
     fields = ["succeeded", "failed", "missed", "added", "counted_at"]
     DayTotal.objects.bulk_create(found, update_conflicts=True, unique_fields=["date"], update_fields=fields)
-    return forgotten + bool(missing)
+    return forgotten + is_left
+
+
+def _until_there_was_anything(missing: Sequence[date]) -> list[DayTotal]:
+    """The counts of these days up to the first one that is not empty: before the first backup all are."""
+    found = list[DayTotal]()
+    for day in missing:
+        found.append(count(day))
+        if _size(found[-1]):
+            break
+    return found
+
+
+def _size(day: DayTotal) -> int:
+    return day.succeeded + day.failed + day.missed
 
 
 def repositories(days: Sequence[DayTotal], today: date) -> list[dict[str, Any]]:

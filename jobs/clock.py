@@ -1,7 +1,7 @@
 """The two clocks: the database's for every instant that is stored, the machine's boot clock for deadlines."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import local
@@ -53,11 +53,12 @@ def host_clock() -> datetime:
     return datetime.now(UTC)
 
 
-def ahead_of_database() -> float:
+def ahead_of_database(ask: Callable[[], datetime] = database_clock) -> float:
     """Seconds by which this machine's clock is ahead of the database's, negative if it is behind. Only differences
     outside of the time between question and answer count: an answer delayed by an outage is not a wrong clock.
+    `ask`: returns the database's instant.
     """
-    before, at_database, after = host_clock(), database_clock(), host_clock()
+    before, at_database, after = host_clock(), ask(), host_clock()
     return max(before - at_database, min(after - at_database, timedelta())).total_seconds()
 
 

@@ -62,6 +62,17 @@ SELECT id
 ALONE = "SELECT pg_try_advisory_xact_lock(hashtext('sweep'), %(max_age_days)s::int)"
 
 
+_SLOT = "floor(extract(epoch FROM {}) / tier.every)"
+
+MAY_BE_OVERDUE = f"""EXISTS (
+           SELECT
+             FROM (VALUES {", ".join(f"({tier.max_age_days}, {tier.every})" for tier in tiers.TIERS)})
+               AS tier(max_age_days, every)
+             LEFT JOIN jobs_sweep s ON s.max_age_days = tier.max_age_days
+            WHERE {_SLOT.format("s.swept_at")} IS DISTINCT FROM {_SLOT.format("clock.now")})"""
+"""A condition that holds where `run_overdue` has anything to do, or will have within a minute."""
+
+
 @dataclass(frozen=True)
 class Swept:
     """The result of a sweep: records made ready, and whether it left others because it reached its greatest number.
@@ -172,8 +183,13 @@ def _sweep(max_age_days: int, limit: int, values: Mapping[str, Any]) -> Swept:
 
 
 def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
-    facts = {"swept_at": now, "swept": swept.ready, "left_some": swept.left_some}
-    Sweep.objects.update_or_create(max_age_days=swept.max_age_days, defaults=facts)
+    sweep = Sweep(max_age_days=swept.max_age_days, swept_at=now, swept=swept.ready, left_some=swept.left_some)
+    Sweep.objects.bulk_create(
+        [sweep],
+        update_conflicts=True,
+        unique_fields=["max_age_days"],
+        update_fields=["swept_at", "swept", "left_some"],
+    )
     if not swept.left_some:
         return
     text = (

@@ -5,7 +5,6 @@ subject. Everything that shows problems reads that list: the doctor all of it, a
 home, `status` and `backlog` the findings about the queue (`operations/backlog/attention.py`).
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -117,12 +116,14 @@ class Look:
 @dataclass(frozen=True)
 class Condition:
     """A kind of finding, and the function that finds it. `fine`: the sentence when nothing is wrong; `wrong`: the words
-    around the findings where the doctor shows them in one line."""
+    around the findings where the doctor shows them in one line. `alert_where`: a query, with its values, that yields a
+    row wherever there may be an alert of it (`operations/joint_examination.py`); None: only `find` knows."""
 
     kind: str
     find: Callable[[Look], Iterable[Finding]]
     fine: str
     wrong: str = "{}"
+    alert_where: Callable[[Look], tuple[str, dict[str, Any]]] | None = None
 
     def examine(self, look: Look) -> list[Finding]:
         """Its findings, in a transaction that is read-only, bounded in time, and rolled back.
@@ -130,7 +131,7 @@ class Condition:
         Raises: django.db.Error when the database is away. Any other error is the finding.
         """
         try:
-            with _reading_only():
+            with reading_only():
                 return self.found(look)
         except Exception as error:  # a row that cannot be read must not hide what others say
             return self.failed(error)
@@ -173,32 +174,12 @@ class Condition:
 
 
 @contextmanager
-def _reading_only() -> Iterator[None]:
+def reading_only() -> Iterator[None]:
+    """A transaction that is read-only, bounded in time, and rolled back."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
         yield
         transaction.set_rollback(True)
-
-
-def examine_together(conditions: Sequence[Condition], look: Look) -> list[Finding]:
-    """The findings of several conditions, in one transaction. One that fails ends it, and the next one begins another:
-    no condition is asked twice, and a slow one costs the round its limit once.
-
-    Raises: django.db.Error when the database is away.
-    """
-    found, left = list[Finding](), deque(conditions)
-    while left:
-        asked = None
-        try:
-            with _reading_only():
-                while left:
-                    asked = left.popleft()
-                    found += asked.found(look)
-        except Exception as error:  # a row that cannot be read must not hide what others say
-            if asked is None:
-                raise
-            found += asked.failed(error)
-    return found
 
 
 LATE: list[Callable[[datetime], datetime | None]] = []
@@ -223,7 +204,11 @@ Answer = Finding | Iterable[Finding | Case]
 
 
 def condition(
-    fine: str = "", wrong: str = "{}", do: str = "", severity: Severity = Severity.WARNING
+    fine: str = "",
+    wrong: str = "{}",
+    do: str = "",
+    severity: Severity = Severity.WARNING,
+    alert_where: Callable[[Look], tuple[str, dict[str, Any]]] | None = None,
 ) -> Callable[[Callable[[Look], Answer]], Condition]:
     """Declare the condition with the name of the function.
 
@@ -240,7 +225,7 @@ def condition(
                 else:
                     yield Finding("", each.subject, each.since, severity, each.text, do, each.name)
 
-        return add(Condition(question.__name__, find, fine, wrong))
+        return add(Condition(question.__name__, find, fine, wrong, alert_where))
 
     return declare
 

@@ -20,18 +20,19 @@ PROVIDED_AT_ONCE = 100
 """Triggers in one call: some 0.1 s for policies of a few assignments each."""
 
 
-def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None = None) -> None:
+def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None = None, due: str = "") -> None:
     """Register a provider: `provide([(schedule, trigger_at)], now)` puts batches on the backlog, and returns the number
     of their records.
 
     It gets each schedule once at most, in one transaction with the note that they were emitted. Asked again for a
     trigger, it adds what is missing.
 
-    `catch_up()` emits what became due in mid-period and was missed, and returns the number of records.
+    `catch_up()` emits what became due in mid-period and was missed, and returns the number of records. `due`: what has
+    to hold for that (`registry.add_periodic`).
     """
     known[name] = provide
     if catch_up:
-        registry.add_periodic(catch_up)
+        registry.add_periodic(catch_up, due=due)
 
 
 def put_batches(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime) -> Emission:

@@ -42,10 +42,15 @@ class SourcesConfig(AppConfig):
             referring.append(ReferringField(*each))
         for queue in (planning.ARRIVALS, planning.AVAILABILITY):
             registry.handler(planning.KIND, queue=queue)(later_async("sources.availability.check:ask_source"))
-        add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
+        has_assignments = "EXISTS (SELECT FROM sources_assignment)"
+        add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up, due=has_assignments)
         batches_provided[:] = [later("sources.planning.previews:batches_of_policies")]
-        registry.add_periodic(later("sources.protection.overdue_assignments:look"))
-        for task in ("sources.planning.long_waits:correct", "sources.agents.tokens:prune"):
-            registry.add_periodic(later(task), rare=True)
+        registry.add_periodic(later("sources.protection.overdue_assignments:look"), due=has_assignments)
+        registry.add_periodic(later("sources.planning.long_waits:correct"), rare=True, due=has_assignments)
+        ended = " OR ".join(
+            f"EXISTS (SELECT FROM {table} WHERE {column} < clock.now - interval '1 day')"  # kept for longer
+            for table, column in (("sources_agenttoken", "revoked_at"), ("sources_enrolmentcode", "expires_at"))
+        )
+        registry.add_periodic(later("sources.agents.tokens:prune"), rare=True, due=ended)
         registry.prunes.append(later("sources.protection.ledger:prune"))
         post_delete.connect(later("sources.planning.retirement:end_after_deletion"), sender=Assignment, weak=False)

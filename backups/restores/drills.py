@@ -51,7 +51,8 @@ def plan(now: datetime | None = None) -> int:
     first = Q(drill_planned_at=None) & LessThanOrEqual(records.first_from("policy__drill_every"), instant)
     again = first | Q(drill_planned_at__lt=Value(instant) - time) | Q(drill_planned_at__gt=instant + records.AHEAD)
     again |= ~Q(drill_error="") & Q(drill_planned_at__lt=instant - AGAIN_AFTER)
-    return _enqueue(records.due(again & Q(policy__drill_every__isnull=False), "drill_planned_at"), instant)
+    assignments = records.due(again & Q(policy__drill_every__isnull=False), "drill_planned_at")
+    return _enqueue(assignments, instant) if assignments else 0
 
 
 @transaction.atomic

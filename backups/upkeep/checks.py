@@ -42,6 +42,8 @@ def plan(now: datetime | None = None) -> int:
     assignments = records.due(first & checked, "pk")  # in the order of a key: the first ones are enough
     if room := records.AT_ONCE - len(assignments):
         assignments += records.due(again & checked, "check_round__planned_at", room)
+    if not assignments:
+        return 0
     _go_on_with_the_round(assignments)
     return _enqueue(assignments, instant, since=instant - EVERY, priority=records.PRIORITY)
 

@@ -60,7 +60,8 @@ def plan(now: datetime | None = None) -> int:
     lately = (instant - AGAIN_AFTER, instant + records.AHEAD)
     is_planned = of_it.filter(planned_at__gte=OuterRef("to_copy_since"), planned_at__range=lately)
     behind = Q(~Exists(is_planned), to_copy_since__isnull=False, policy__copy_to__isnull=False)
-    return _enqueue(records.due(behind, "to_copy_since"), instant, priority=records.PRIORITY)
+    assignments = records.due(behind, "to_copy_since")
+    return _enqueue(assignments, instant, priority=records.PRIORITY) if assignments else 0
 
 
 @transaction.atomic

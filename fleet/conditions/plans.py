@@ -14,6 +14,8 @@ from operations.finding import Case, Look, Severity, condition, rows
 from sources.domain.windows import Window
 from sources.models import Policy
 
+HAS_ASSIGNMENTS = "SELECT FROM (SELECT FROM sources_assignment LIMIT 1) AS first"
+
 _known: dict[str, tuple[datetime, str]] = {}
 """Window → the instant until which it need not be read again, and its problem."""
 
@@ -23,6 +25,7 @@ _known: dict[str, tuple[datetime, str]] = {}
     "windows never open: {}",
     "correct the window or the excluded dates of the policy",
     Severity.PROBLEM,
+    lambda look: ("SELECT FROM sources_policy", {}),
 )
 def windows(look: Look) -> Iterator[Case]:
     """Windows of enabled policies. Those for which there was no time are reported as at the last look."""
@@ -82,6 +85,7 @@ HAVING count(*) > 0
     "{}",
     "look at the logs of the workers; where they say nothing, *back up now* puts a source on the backlog",
     severity=Severity.PROBLEM,
+    alert_where=lambda look: (HAS_ASSIGNMENTS, {}),
 )
 def due(look: Look) -> Iterator[Case]:
     """Assignments that are due, and have neither a record nor had one in this period. None while nothing is late."""
@@ -94,8 +98,8 @@ def due(look: Look) -> Iterator[Case]:
 
 
 # OFFSET 0: their sources are read for those that are found, mostly none.
-BEYOND_THE_PERIOD = """
-SELECT count(*), min(s.name)
+ODD_DATES = """
+SELECT 'assignments', count(*), min(s.name)
   FROM (SELECT a.source_id
           FROM unnest(%(schedules)s::bigint[], %(next_at)s::timestamptz[]) AS n(schedule_id, next_at)
           JOIN sources_policy p ON p.schedule_id = n.schedule_id
@@ -106,16 +110,14 @@ SELECT count(*), min(s.name)
   JOIN sources_source s ON s.id = found.source_id
  WHERE s.paused_at IS NULL AND s.retired_at IS NULL
 HAVING count(*) > 0
-"""
-
-FUTURE = """
-SELECT 'check', 'the check of assignment ' || min(assignment_id) FROM sources_checkround
+UNION ALL
+SELECT 'check', NULL, 'the check of assignment ' || min(assignment_id) FROM sources_checkround
  WHERE planned_at > %(soon)s HAVING count(*) > 0
 UNION ALL
-SELECT 'copy', 'the copy of assignment ' || min(assignment_id) FROM sources_copy
+SELECT 'copy', NULL, 'the copy of assignment ' || min(assignment_id) FROM sources_copy
  WHERE planned_at > %(soon)s HAVING count(*) > 0
 UNION ALL
-SELECT 'prune', 'the last prune of repository ' || min(name) FROM sources_repository
+SELECT 'prune', NULL, 'the last prune of repository ' || min(name) FROM sources_repository
  WHERE pruned_at > %(soon)s HAVING count(*) > 0
 """
 
@@ -125,13 +127,15 @@ SELECT 'prune', 'the last prune of repository ' || min(name) FROM sources_reposi
     "dates cannot be right: {}",
     "a clock was ahead, or rows were written by hand: correct what is named",
     severity=Severity.PROBLEM,
+    alert_where=lambda look: (HAS_ASSIGNMENTS, {}),
 )
 def dates(look: Look) -> Iterator[Case]:
     """Dates of assignments beyond their period, or that only a clock which was ahead can have written."""
     read = [(each.pk, each.next_at) for each in look.of(enabled) if each.next_at]
     facts = {"schedules": [pk for pk, _ in read], "next_at": [next_at for _, next_at in read]}
     soon = look.now + timedelta(hours=1)
-    for count, name in rows(BEYOND_THE_PERIOD, soon=soon, **facts):
-        yield Case("assignments", f"those of {count:,} assignments, such as that of {name}")
-    for subject, text in rows(FUTURE, soon=soon):
-        yield Case(subject, f"{text} is dated in the future")
+    for subject, count, text in rows(ODD_DATES, soon=soon, **facts):
+        if count:
+            yield Case(subject, f"those of {count:,} assignments, such as that of {text}")
+        else:
+            yield Case(subject, f"{text} is dated in the future")

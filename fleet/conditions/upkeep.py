@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Min, Value
@@ -91,6 +92,7 @@ def damage(look: Look) -> Iterator[Case]:
     "not where they are said to be: {}",
     f"mount or correct what is named, or `{PROGRAM} repositories set NAME --location PLACE` where it was moved to",
     Severity.PROBLEM,
+    lambda look: ("SELECT FROM sources_repository WHERE away_why <> ''", {}),
 )
 def places(look: Look) -> Iterator[Case]:
     """Repositories that a look has missed, with all that is stored in them."""
@@ -119,6 +121,7 @@ SELECT r.id, r.name, r.room_free < r.room_total * 0.1 OR lacks.source IS NOT NUL
     "no repository is nearly full",
     "nearly full: {}",
     "make room, or let policies keep less (docs/repositories.md)",
+    alert_where=lambda look: (SPACE, {"now": look.now}),
 )
 def space(look: Look) -> Iterator[Case]:
     """Repositories with less than an eighth free, or too little for a backup. The subject is `nearly:…` if more than a
@@ -201,7 +204,19 @@ def drills(look: Look) -> Iterator[Case]:
 MISSED_AFTER = timedelta(days=2)
 
 
-@condition("the scheduler itself is backed up")
+# Of a passphrase that was never printed there is no alert.
+NOT_BACKED_UP = """
+SELECT 1 FROM sources_selfbackup WHERE ended_at IS NULL AND day < %(today)s
+ UNION ALL
+SELECT 1 FROM sources_selfbackup WHERE ended_at <= %(now)s AND day <= %(today)s HAVING max(ended_at) < %(missed_before)s
+"""
+
+
+def _of_today(look: Look) -> dict[str, Any]:
+    return {"now": look.now, "today": look.now.astimezone(UTC).date(), "missed_before": look.now - MISSED_AFTER}
+
+
+@condition("the scheduler itself is backed up", alert_where=lambda look: (NOT_BACKED_UP, _of_today(look)))
 def self_backup(look: Look) -> Iterator[Finding]:
     """A scheduler that could not come back on another machine."""
     if settings.SELF_BACKUP_TO == "none":

@@ -47,6 +47,10 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.25
 """With the heartbeat beside it, an idle worker stays below one query a second."""
+IDLE_POLL_SECONDS, IDLE_AFTER_SECONDS = 2.5, 60.0
+"""The same of a worker that sleeps on LISTEN and has done nothing for a minute: with all that it asks each minute, it
+stays below one statement a second.
+"""
 BESIDES_SECONDS, RARELY_SECONDS = 60.0, 300.0
 """Between two rounds of what other apps do every minute."""
 COLLECT_AFTER = (20_000, 20, 20)
@@ -74,7 +78,7 @@ class WorkerProcess:
         self.hints = Hints(self.bell.ring)
         self.signals = 0
         self.gave_up = False
-        self._look_at = 0.0
+        self._look_at, self._moved_at = 0.0, boot_seconds()
         self.lease_watch = LeaseWatch()
         self._besides_at = self._rare_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
@@ -160,7 +164,9 @@ class WorkerProcess:
             self._was_cut_off = not rescuing.release_strays(worker_id=self.row.pk, known=known)
         moved = boot_seconds() >= self._look_at and self.look()
         self._release(self.units.starved(), "something long has taken the places of its queue")
-        return bool(self.claimer.claim_what_fits()) or moved
+        if moved := bool(self.claimer.claim_what_fits()) or moved:
+            self._moved_at = boot_seconds()
+        return moved
 
     def look(self) -> bool:
         """See what time alone has made due, and do it. Returns whether anything moved. One query when nothing is."""
@@ -168,7 +174,9 @@ class WorkerProcess:
         due = tick.look([rule.name for rule in self.rules])
         if due.lease_expires_at is not None:
             self.lease_watch.look()
-        self._look_at = now + min(self.poll_seconds, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))
+        is_idle = conf.listens() and now - self._moved_at >= IDLE_AFTER_SECONDS
+        poll = min(IDLE_POLL_SECONDS, 2 * self.poll_seconds) if is_idle else self.poll_seconds
+        self._look_at = now + min(poll, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))
         for queue in due.ready:
             self.hints.add(queue)
         if now >= self._besides_at:
@@ -204,6 +212,7 @@ class WorkerProcess:
 
     def _settled(self, records: list[ClaimedRecord]) -> None:
         self.units.forget(records)
+        self._moved_at = boot_seconds()
         self.bell.ring()
 
     def shut_down(self) -> None:

@@ -5,6 +5,7 @@ log. They are bounded by the rows that an index yields first, and a record that 
 throttle, an exclusive key or a busy queue, is not judged.
 """
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 from external.formatting import first_line
 from jobs import conf
 from jobs.conf import PROGRAM
-from jobs.models import Worker
 from jobs.states import Status, WaitingFor
 from jobs.window_ends import LOOK_AGAIN_AFTER, SET_ASIDE
 from operations.finding import COUNT_TO, Case, Look, Severity, condition, rows
@@ -58,6 +58,7 @@ SELECT id, run_after::text
     "{}",
     f"`{PROGRAM} backlog retry ID` makes it ready now, `{PROGRAM} backlog cancel ID` ends it",
     severity=Severity.PROBLEM,
+    alert_where=lambda look: (ENDLESS, {"now": look.now}),
 )
 def endless(look: Look) -> Iterator[Case]:
     """The record that waits longest, if no valid wait can be that long."""
@@ -82,19 +83,27 @@ HAVING count(*) > 0
     "{}",
     f"`{PROGRAM} backlog retry ID` tries one; if that ends nothing, look at the logs of the workers",
     severity=Severity.PROBLEM,
+    alert_where=lambda look: (HELD, _of_breakers(look)),
 )
 def stuck_at_breakers(look: Look) -> Iterator[Case]:
     """Records that wait for a breaker which is closed, gone, or tries nothing."""
-    longest = 2 * conf.breaker_longest_seconds()
-    for pk, breaker in rows(HELD, now=look.now, late_before=look.late_before, longest_probe=longest):
+    for pk, breaker in rows(HELD, **_of_breakers(look)):
         yield Case(f"breaker:{breaker}", f"record {pk} waits for breaker {breaker}, which lets none through")
+
+
+def _of_breakers(look: Look) -> dict[str, Any]:
+    longest = 2 * conf.breaker_longest_seconds()
+    return {"now": look.now, "late_before": look.late_before, "longest_probe": longest}
 
 
 # Nothing of the queue runs, no throttle caps the record, its exclusive key has no running record, and the fed queue is
 # idle.
 UNCLAIMED = f"""
 SELECT min(r.id), min(q.name), min(r.run_after)
-  FROM unnest(%(served)s::text[], %(fed)s::text[]) AS q(name, feeds)
+  FROM (SELECT DISTINCT served.name, %(feeds)s::jsonb ->> served.name AS feeds
+          FROM jobs_worker
+         CROSS JOIN LATERAL jsonb_object_keys(queues) AS served(name)
+         WHERE stopped_at IS NULL AND heartbeat_at > %(alive_since)s) AS q
  CROSS JOIN LATERAL (
        SELECT id, run_after
          FROM jobs_backlogrecord b
@@ -117,14 +126,23 @@ HAVING count(*) > 0
     "{}",
     "look at the logs of the workers that serve the queue, and start them again",
     severity=Severity.PROBLEM,
+    alert_where=lambda look: (UNCLAIMED, _of_queues(look)),
 )
 def unclaimed(look: Look) -> Iterator[Case]:
     """A record that is ready for a minute at the head of a queue which is served and idle."""
-    rules = conf.queue_rules()
-    served = sorted({name for queues in Worker.alive(look.now).values_list("queues", flat=True) for name in queues})
-    facts: dict[str, Any] = {"served": served, "fed": [rules[name].feeds if name in rules else None for name in served]}
-    for pk, queue, since in rows(UNCLAIMED, now=look.now, late_before=look.late_before, **facts):
+    for pk, queue, since in rows(UNCLAIMED, **_of_queues(look)):
         yield Case(f"queue:{queue}", f"record {pk} in queue {queue} is ready, and no worker claims it", since)
+
+
+def _of_queues(look: Look) -> dict[str, Any]:
+    feeds = {name: rule.feeds for name, rule in conf.queue_rules().items()}
+    alive_since = look.now - timedelta(seconds=conf.lease_seconds())
+    return {
+        "now": look.now,
+        "late_before": look.late_before,
+        "alive_since": alive_since,
+        "feeds": json.dumps(feeds),
+    }
 
 
 UNCLOSED = f"""
@@ -135,7 +153,13 @@ SELECT id, closes_at
 """
 
 
-@condition("windows that have closed are closed", "{}", "the workers do not tick; look at their logs", Severity.PROBLEM)
+@condition(
+    "windows that have closed are closed",
+    "{}",
+    "the workers do not tick; look at their logs",
+    Severity.PROBLEM,
+    lambda look: (UNCLOSED, {"late_before": look.late_before}),
+)
 def unclosed(look: Look) -> Iterator[Case]:
     """A ready record whose window closed a minute ago."""
     for pk, since in rows(UNCLOSED, late_before=look.late_before):
@@ -165,6 +189,7 @@ HAVING count(*) > 0
     "dated in the future: {}",
     "a clock was ahead; what is named is corrected when that instant comes, or by hand",
     severity=Severity.PROBLEM,
+    alert_where=lambda look: (FUTURE, {"soon": look.now + timedelta(minutes=1)}),
 )
 def future(look: Look) -> Iterator[Case]:
     """Instants that only a clock which was ahead can have written."""

@@ -76,6 +76,8 @@ SELECT t.id, o.name, t.trigger_at, t.seen_at
     "correct what is named: it is looked at again within a minute. Where nothing is wrong with it, the log of the "
     "workers has the error: is the same version installed on all hosts?",
     severity=Severity.PROBLEM,
+    # a trigger of a schedule that was disabled since may wait, too
+    alert_where=lambda look: ("SELECT FROM schedules_schedule", {}),
 )
 def schedules(look: Look) -> Iterator[Case]:
     """Enabled schedules that cannot be read, are late, or whose next trigger is not that of their cron; and triggers

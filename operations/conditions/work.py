@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.apps import apps
 from django.db.models import Max
@@ -59,7 +60,12 @@ SELECT count(*), min(lease_expires_at),
            AND NOT pg_postmaster_start_time() BETWEEN %(before)s AND %(now)s
          ORDER BY lease_expires_at
          LIMIT {COUNT_TO + 1}) AS expired
+HAVING count(*) > 0
 """
+
+
+def _rescued_by(look: Look) -> dict[str, Any]:
+    return {"before": look.now - timedelta(seconds=2 * conf.lease_seconds()), "now": look.now}
 
 
 @condition(
@@ -67,12 +73,11 @@ SELECT count(*), min(lease_expires_at),
     "leases that expired and are not rescued: {}",
     "start a worker, it rescues them after one lease; if one lives, its log says why it cannot (cannot settle)",
     severity=Severity.PROBLEM,
+    alert_where=lambda look: (NOT_RESCUED, _rescued_by(look)),
 )
 def expired_leases(look: Look) -> Iterator[Case]:
     """Leases that expired two leases ago, and that no worker rescued. A worker that ticks rescues after one."""
-    before = look.now - timedelta(seconds=2 * conf.lease_seconds())
-    [(count, oldest, records)] = rows(NOT_RESCUED, before=before, now=look.now)
-    if count:
+    for count, oldest, records in rows(NOT_RESCUED, **_rescued_by(look)):
         ago = span((look.now - oldest).total_seconds())
         yield Case("leases", f"{counted(count)}, the oldest {ago} ago (record {', '.join(map(str, records))})", oldest)
 
@@ -91,22 +96,32 @@ SELECT id, lease_expires_at::text
     "{}",
     "a clock was ahead, or the row was written by hand: cancel the record, and retry it",
     severity=Severity.PROBLEM,
+    alert_where=lambda look: (ENDLESS_LEASE, _longest_lease(look)),
 )
 def endless_leases(look: Look) -> Iterator[Case]:
     """The lease that ends last, where no worker can have taken it for as long."""
-    latest = look.now + timedelta(seconds=2 * conf.lease_seconds())
-    for pk, until in rows(ENDLESS_LEASE, latest=latest):
+    for pk, until in rows(ENDLESS_LEASE, **_longest_lease(look)):
         yield Case(f"record:{pk}", f"record {pk} is leased until {until}")
+
+
+def _longest_lease(look: Look) -> dict[str, Any]:
+    return {"latest": look.now + timedelta(seconds=2 * conf.lease_seconds())}
 
 
 TICK_LATE = timedelta(seconds=110)
 """qcluster ticks each minute, and up to half a minute later than it should."""
+
+NO_TICK = """
+SELECT WHERE NOT EXISTS (
+       SELECT FROM django_q_task WHERE success AND func = 'jobs.periodic.tick' AND stopped >= %(since)s)
+"""
 
 
 @condition(
     "qcluster ticks",
     "{}: nothing is pruned, and no digest is sent",
     f"start `{conf.PROGRAM} qcluster`, or look at its log",
+    alert_where=lambda look: (NO_TICK, {"since": look.now - TICK_LATE}),
 )
 def ticks(look: Look) -> Iterator[Case]:
     """A qcluster that has not run its tick in the last two minutes."""
@@ -120,10 +135,34 @@ def ticks(look: Look) -> Iterator[Case]:
         yield Case("qcluster", f"the periodic tasks do not run: the last tick of qcluster was {at}", last)
 
 
+# What else may be wrong with one is for the doctor alone.
+GONE_OR_STANDING = """
+SELECT 1
+  FROM unnest(%(names)s::text[], %(seconds)s::int[], %(on_grid)s::boolean[]) AS wanted(name, seconds, on_grid)
+  LEFT JOIN django_q_schedule task ON task.name = wanted.name
+ WHERE task.id IS NULL OR task.repeats = 0 OR task.next_run IS NULL
+    OR task.next_run > %(now)s::timestamptz + %(skew)s + wanted.seconds * interval '1 second'
+    OR (wanted.on_grid AND extract(epoch FROM task.next_run) %% wanted.seconds <> 0)
+"""
+
+
+def _wanted(look: Look) -> dict[str, Any]:
+    from operations.periodic_tasks import SKEW, WANTED
+
+    return {
+        "now": look.now,
+        "skew": SKEW,
+        "names": [each.name for each in WANTED],
+        "seconds": [each.every for each in WANTED],
+        "on_grid": [each.on_grid for each in WANTED],
+    }
+
+
 @condition(
     "the periodic tasks are installed, and run in time",
     "{}; backups and sweeps continue while a worker is alive, since workers tick and sweep by themselves; only "
     "pruning and digests wait",
+    alert_where=lambda look: (GONE_OR_STANDING, _wanted(look)),
 )
 def periodic_tasks(look: Look) -> Iterator[Finding]:
     """Periodic tasks that are not scheduled, not on their grid, or that the qcluster does not run."""

@@ -21,10 +21,8 @@ from sources.domain.windows import Window
 from sources.models import Policy
 from sources.planning import KIND, subject_of
 
-# Assignments that a settle holds locked are looked at a minute later.
-LOOK = """
-WITH changing AS (
-SELECT a.id, s.name
+FOUND = """
+SELECT {columns}
   FROM sources_assignment a
   JOIN unnest(%(policy)s::bigint[], %(raise_before)s::timestamptz[], %(clear_after)s::timestamptz[])
        AS p(policy_id, raise_before, clear_after) ON p.policy_id = a.policy_id
@@ -33,6 +31,14 @@ SELECT a.id, s.name
    AND CASE WHEN a.overdue_since IS NULL
             THEN COALESCE(LEAST(a.last_backup_at, a.next_backup_at), a.inserted_at) < p.raise_before
             ELSE a.last_backup_at IS NOT NULL AND LEAST(a.last_backup_at, a.next_backup_at) > p.clear_after END
+"""
+
+# Mostly there is none, and no transaction is worth while.
+ANY = FOUND.format(columns="a.id") + " LIMIT %(limit)s"
+
+# Assignments that a settle holds locked are looked at a minute later.
+LOOK = f"""
+WITH changing AS ({FOUND.format(columns="a.id, s.name")}
    LIMIT %(limit)s
    FOR UPDATE OF a SKIP LOCKED
 )
@@ -66,40 +72,48 @@ AT_ONCE = 1000
 def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
     """Raise and clear `overdue_since` of all assignments. Returns how many changed."""
     instant = now or database_clock()
-    limits = _limits(instant, seconds)
+    limits, chances = _limits(instant, seconds)
+    if chances:
+        execute(CHANCES, {"policy": list(chances), "chance_over_at": list(chances.values())})
     values: dict[str, Any] = {
         "now": instant,
         "limit": AT_ONCE,
         "policy": list(limits),
         "raise_before": [limit.raise_before for limit in limits.values()],
         "clear_after": [limit.clear_after for limit in limits.values()],
-        "chance_over_at": [limit.chance_over_at for limit in limits.values()],
     }
-    execute(CHANCES, values)
     changed, until = 0, time.monotonic() + seconds
-    while True:
+    while execute(ANY, values).fetchall():
         with transaction.atomic():
             rows = execute(LOOK, values).fetchall()
             decisions.doing_all((_line(*row) for row in rows), instant)
         changed += len(rows)
         if len(rows) < AT_ONCE or time.monotonic() >= until:
-            return changed
+            break
+    return changed
 
 
-def _limits(now: datetime, seconds: float) -> dict[int, Thresholds]:
-    names = ("pk", "schedule__name", "schedule__cron", "schedule__zone", "alert_after", "window", "excluded_dates")
+def _limits(now: datetime, seconds: float) -> tuple[dict[int, Thresholds], dict[int, datetime | None]]:
+    """The limits of each policy, and the ends of last chances that its row does not have yet."""
+    names = (
+        "pk", "schedule__name", "schedule__cron", "schedule__zone", "alert_after", "window", "excluded_dates",
+        "chance_over_at",
+    )  # fmt: skip
     policies = list(Policy.objects.filter(schedule__enabled=True).order_by("pk").values_list(*names))
     until = time.monotonic() + seconds
     found: dict[int, Thresholds] = {}
-    for policy, name, cron, zone, alert_after, rows, excluded in policies:
+    chances: dict[int, datetime | None] = {}
+    for policy, name, cron, zone, alert_after, rows, excluded, known in policies:
         if time.monotonic() >= until:
             break
         try:
             window = Window.parse(rows, zone, excluded) if rows or excluded else None
-            found[policy] = thresholds(Period(cron, zone), alert_after, now, window)
+            limits = found[policy] = thresholds(Period(cron, zone), alert_after, now, window)
+            if limits.chance_over_at != known:
+                chances[policy] = limits.chance_over_at
         except Exception as error:  # no database is asked: its cron, zone or window cannot be read
             name_once(f"policy {name} raises no alert: {error}")
-    return found
+    return found, chances
 
 
 def _line(assignment_id: int, source: str, overdue: bool, since: datetime) -> decisions.DecisionLine:

@@ -21,7 +21,7 @@ def find(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(rounds.sending, "in_background", lambda **options: None)
 
     def answer(kind: str, found: Callable[[Look], Iterable[Finding]]) -> None:
-        monkeypatch.setitem(CONDITIONS, kind, replace(CONDITIONS[kind], find=found))
+        monkeypatch.setitem(CONDITIONS, kind, replace(CONDITIONS[kind], find=found, alert_where=None))
 
     for kind in watching.KINDS:
         answer(kind, lambda look: ())

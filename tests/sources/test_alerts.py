@@ -129,7 +129,7 @@ def test_what_a_round_has_no_time_for_is_found_by_the_next_ones(monkeypatch: pyt
     for _ in range(3):
         backed_up(policy, NINE - 9 * DAY)
     policies = {policy.pk: thresholds(policy.schedule.period, None, NINE)}
-    monkeypatch.setattr(overdue_assignments, "_limits", lambda *_: policies)
+    monkeypatch.setattr(overdue_assignments, "_limits", lambda *_: (policies, {}))
     assert [overdue_assignments.look(NINE, seconds=0) for _ in range(4)] == [1, 1, 1, 0]
 
 

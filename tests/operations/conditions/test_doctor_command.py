@@ -19,7 +19,8 @@ from django.utils import timezone
 from alerting import watching
 from declarations.surfaces.terminal import text_of
 from operations import conditions
-from operations.finding import CONDITIONS, Condition, ExaminedCondition, Finding, Look, examine_together, ok, rows
+from operations.finding import CONDITIONS, Condition, ExaminedCondition, Finding, Look, ok, rows
+from operations.joint_examination import examine_together
 from operations.management.commands.doctor import report
 from tests.factories import make_record
 from tests.operations.conditions.examining import OK, PROBLEM, WARNING

@@ -1,0 +1,96 @@
+"""The statements of a worker that has nothing to do, with all that it asks each minute: virtual time, real SQL."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from alerting import rounds
+from alerting.models import Alert, Watch
+from jobs import conf
+from jobs.clock import database_clock
+from jobs.conf import QueueRule
+from jobs.models import PausedQueue
+from jobs.worker import hints, listener, process
+from jobs.worker.claimer import Claimer
+from jobs.worker.heartbeat import Heartbeat
+from operations.task_installation import install
+from sources.models import Repository
+from tests.alerting.making import make_route
+from tests.factories import make_record, make_worker
+from tests.sources.factories import backed_up, make_policy
+
+pytestmark = pytest.mark.django_db
+
+WINDOW = [{"days": "mon-sun", "start": "08:00", "end": "20:00"}]
+SECONDS = 300
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each statement that is sent, as text: a savepoint and its release stand for BEGIN and COMMIT here."""
+    statements, execute = list[str](), psycopg.Cursor.execute
+
+    def counted(cursor: Any, query: Any, *args: Any, **options: Any) -> Any:
+        statements.append(query if isinstance(query, str) else repr(query))
+        return execute(cursor, query, *args, **options)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+    return statements
+
+
+@pytest.fixture
+def wait(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
+    """Lets so many seconds pass for an idle worker, without qcluster, and for its heartbeat and its alerts."""
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 60}
+    now, beaten = [0.0], [0.0]
+    for module in (process, hints):
+        monkeypatch.setattr(module, "boot_seconds", lambda: now[0])
+    Watch.objects.create(pk=1, looked_at=database_clock(), resumed_at=database_clock() - timedelta(hours=1))
+    monkeypatch.setattr(rounds, "EVERY", timedelta())  # the database's clock does not go on with this one
+    monkeypatch.setattr(rounds.sending, "start_thread", lambda work: work())
+    monkeypatch.setattr(rounds.sending, "in_background", lambda: None)
+    rules = [QueueRule(name, 4) for name in conf.queue_rules()]
+    worker = process.WorkerProcess(rules)
+    units: Any = SimpleNamespace(runs=list, busy=list, starved=list, waiting=lambda: 0, room=lambda queue: 4)
+    worker.row, worker.units = make_worker(queues=dict.fromkeys(conf.queue_rules(), 4)), units
+    worker.claimer = Claimer(rules, units, worker.hints, worker.row.pk)
+    worker.upgrades.begin()
+    heartbeat = Heartbeat(worker.row.pk, units)
+
+    def pass_by(seconds: float) -> None:
+        until = now[0] + seconds
+        while now[0] < until:
+            if now[0] >= beaten[0] + conf.heartbeat_seconds():
+                beaten[0] = now[0]
+                heartbeat.beat()
+            if not worker.do_one_round():
+                now[0] += max(worker._seconds_to_sleep(), process.SHORTEST_SLEEP_SECONDS)
+
+    return pass_by
+
+
+@pytest.mark.parametrize("has_sources", [False, True])
+def test_an_idle_worker_sends_less_than_one_statement_a_second(
+    has_sources: bool, sent: list[str], wait: Callable[[float], None]
+) -> None:
+    install(now=database_clock())
+    PausedQueue.objects.create(name="callbacks")
+    for _ in range(20):
+        make_record(queue="callbacks")
+    if has_sources:
+        make_route()
+        for check_within in (None, 86_400):
+            policy = make_policy(window=WINDOW, check_within=check_within, drill_every=check_within)
+            backed_up(policy, database_clock() - timedelta(minutes=1))
+        Repository.objects.update(made_at=database_clock(), looked_at=database_clock())
+    wait(2 * process.BESIDES_SECONDS + SECONDS)  # what is due once, such as sweeps
+    Alert.objects.update(raised_at=database_clock() - timedelta(hours=1))  # that qcluster does not tick
+    wait(process.BESIDES_SECONDS)
+    sent.clear()
+    wait(SECONDS)
+    pings = SECONDS / listener.PING_EVERY_SECONDS
+    assert len(sent) + pings < SECONDS, "\n".join(" ".join(each.split())[:150] for each in sent)
