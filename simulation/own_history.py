@@ -41,7 +41,7 @@ SELECT b.assignment_id, extract(epoch FROM b.ended_at - b.started_at)::float8,
        NOT EXISTS (SELECT FROM sources_backup o
                     WHERE o.assignment_id = b.assignment_id AND o.started_at < b.started_at) AS first
   FROM sources_backup b
- WHERE b.ended_at > %(since)s AND (%(all)s OR b.assignment_id = ANY(%(assignments)s::bigint[]))
+ WHERE b.ended_at > %(since)s {of_some}
  ORDER BY b.started_at
 """
 
@@ -172,8 +172,8 @@ def _known(
     source_of = {each.pk: each.source_id for each in assignments}
     seen = sightings_since(since, source_of, shift)
     found = {each.pk: _Known([one for one in seen.get(each.source_id, []) if one.ends > 0]) for each in assignments}
-    some = {"all": not is_sample, "assignments": list(source_of) if is_sample else []}
-    for assignment, seconds, first in _rows(DURATIONS, since, **some):
+    durations = DURATIONS.format(of_some="AND b.assignment_id = ANY(%(assignments)s::bigint[])" if is_sample else "")
+    for assignment, seconds, first in _rows(durations, since, assignments=list(source_of)):
         if known := found.get(assignment):
             if first:
                 known.first = seconds

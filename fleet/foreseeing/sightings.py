@@ -33,7 +33,7 @@ SELECT asked.id, {_COLUMNS}
   JOIN jobs_attempt t ON t.record_id = r.id
  WHERE t.ended_at > %(since)s AND t.queue IN ('{AVAILABILITY}', '{ARRIVALS}', '{BACKUPS}')
 """
-SOME = 3_000
+SOME = 10_000
 
 CHECK_INS = f"""
 SELECT substring(subject FROM '^source:([0-9]{{1,18}})$')::bigint, extract(epoch FROM at - %(since)s)::float8
