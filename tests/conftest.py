@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from backupsched.embedded import Server
 from external.network import contact
@@ -59,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if "hypothesis" in config.option.markexpr:
         settings.load_profile("longer")
+    else:  # the first property of each process would parse all modules of ours, for the constants in them
+        providers.is_local_module_file = lambda path: False
     var_dir = Path(os.environ["BACKUPSCHED_TEST_VAR"])
     hide_programs(var_dir)
     if hasattr(config, "workerinput"):
@@ -80,16 +84,21 @@ ALL_SLOW = {
 """Files with slow tests only, and what they need that only `make test-rest` installs."""
 
 
+ALL_OF_IT = re.compile(rb"^pytestmark = .*mark\.slow", re.MULTILINE)
+"""The mark of a whole file as slow."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files with nothing to run are not imported: of those of slow tests alone six processes would read all, for four
-    seconds each."""
+    """Files with nothing to run are not imported, by any of the processes."""
     wanted = config.option.markexpr
     if needed := ALL_SLOW.get(collection_path.name):
         return True if wanted.startswith("not slow") or not find_spec(needed) else None
-    if not wanted.startswith("slow") or collection_path.suffix != ".py":
+    if not wanted.startswith(("slow", "not slow")) or collection_path.suffix != ".py":
         return None
-    signs = (b"mark.slow", b"@given") if "hypothesis" in wanted else (b"mark.slow",)
     source = collection_path.read_bytes()
+    if wanted.startswith("not slow"):
+        return True if ALL_OF_IT.search(source) and b"mark.promise" not in source else None
+    signs = (b"mark.slow", b"@given") if "hypothesis" in wanted else (b"mark.slow",)
     return None if any(sign in source for sign in signs) else True
 
 

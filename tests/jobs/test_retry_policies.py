@@ -5,7 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.exceptions import ValidationError
+from django.db import connection
 from django.db.models import ProtectedError
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule, delay, validate
 from jobs.states import Status
 from operations import declarations as queue
-from tests.factories import install_presets, make_record, make_retry_policy, make_schedule
+from tests.factories import make_record, make_retry_policy, make_schedule
 from tests.jobs.backoffs import parameters_of
 
 DAY = 86_400
@@ -172,7 +174,7 @@ class TestPresets:
     def test_what_a_person_has_under_one_of_their_names_stays(self):
         RetryPolicy.objects.filter(name="phased").delete()
         mine = make_retry_policy(name="phased", algorithm="constant", parameters={"base": 7}, max_delay=8)
-        install_presets()
+        PRESETS.install(apps, SimpleNamespace(connection=connection))
         mine.refresh_from_db()
         assert (mine.algorithm, mine.parameters, mine.max_delay) == ("constant", {"base": 7}, 8)
         assert RetryPolicy.objects.filter(name="fibonacci").exists()
