@@ -67,42 +67,42 @@ def test_a_hold_stops_what_runs_without_a_failure_and_a_release_starts_it_again(
 
 
 @pytest.mark.promise
-def test_a_heartbeat_finds_a_hold_that_sent_no_notice(workers):
-    record = workers.put("hang")
+def test_a_heartbeat_finds_a_cancel_and_a_hold_that_sent_no_notice_and_does_not_renew_what_runs_too_long(workers):
+    cancelled, too_long = workers.put("hang async"), workers.put("short unresponsive", retry_policy=once())
+    held = workers.put("hang")
     workers(**BEATING_LEASE)
-    workers.wait_for("hang")
-    Hold.objects.create(reason="a bad day", by="kim")
-    eventually(lambda: status_of(record) == Status.READY)
-    assert set(outcomes_of(record)) == {AttemptOutcome.RELEASED}
-
-
-@pytest.mark.promise
-def test_a_heartbeat_finds_a_cancel_that_sent_no_notice_and_does_not_renew_what_runs_too_long(workers):
-    cancelled, too_long = workers.put("hang"), workers.put("short unresponsive", retry_policy=once())
-    workers(**BEATING_LEASE)
-    workers.wait_for("hang")
+    workers.wait_for("hang async", "hang", "short unresponsive")
     BacklogRecord.objects.filter(pk=cancelled.pk).update(cancel_requested_at=database_clock())
     eventually(lambda: status_of(cancelled) == Status.CANCELLED)
+    Hold.objects.create(reason="a bad day", by="kim")
+    eventually(lambda: status_of(held) == Status.READY)
+    assert set(outcomes_of(held)) == {AttemptOutcome.RELEASED}
     eventually(lambda: status_of(too_long) == Status.FAILED)
     assert outcomes_of(too_long)[-1] == AttemptOutcome.RESCUED
 
 
-@pytest.mark.parametrize("beside", ["nothing", "a paused queue", "a hold"])
-def test_an_idle_worker_asks_at_most_one_question_a_second(workers, beside):
-    if beside != "nothing":  # what is ready there is not claimed, and not asked for again and again
-        backlog.pause_queue("default") if beside == "a paused queue" else backlog.hold("a bad day", by="kim")
-        workers.put("hang")
+def test_an_idle_worker_asks_at_most_one_question_a_second_also_beside_what_is_held_back(workers):
     log = Path(os.environ["BACKUPSCHED_TEST_VAR"]) / "postgres" / "server.log"
-    beginning = log.stat().st_size
     workers(DATABASE_URL=f"{database_url()}?options=-c%20log_statement%3Dall&application_name=idle-worker")
 
-    def asks_as_seldom() -> bool:
+    def asks_as_seldom(since: int) -> bool:
         with log.open(errors="replace") as lines:  # of all tests, and being written
-            lines.seek(beginning)
+            lines.seek(since)
             asked_at = times_of_questions(lines, backends())
         return len(asked_at) > FEW and asked_at[-1] - asked_at[-FEW] >= timedelta(seconds=FEW - 1)
 
-    eventually(asks_as_seldom)  # not at its start: LISTEN, and the looks that follow it
+    def becomes_idle() -> None:  # not at once: it listens, or is woken, and the looks follow that
+        since = log.stat().st_size
+        eventually(lambda: asks_as_seldom(since))
+
+    becomes_idle()
+    backlog.pause_queue("default")
+    held_back = workers.put("hang")  # it is not claimed, and not asked for again and again
+    becomes_idle()
+    backlog.hold("a bad day", by="kim")
+    backlog.resume_queue("default")
+    becomes_idle()
+    assert status_of(held_back) == Status.READY
 
 
 def times_of_questions(lines: Iterable[str], askers: set[int]) -> list[datetime]:

@@ -8,11 +8,12 @@ import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from jobs import rescuing
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import make_retry_policy, status_of
-from tests.jobs.worker_processes import RESCUING_LEASE, outcomes_of
+from tests.jobs.worker_processes import outcomes_of
 from tests.upgrades.newer import FIRST, version_with
 from tests.waiting import PATIENCE, eventually
 
@@ -55,14 +56,16 @@ def test_a_second_signal_does_not_wait_for_the_grace(workers):
 
 
 @pytest.mark.promise
-def test_a_worker_that_slept_past_its_lease_drops_its_result(workers):
+def test_a_worker_that_slept_past_its_lease_drops_its_result(workers, settings):
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 1}  # this process rescues, once the server has run for so long
     record = workers.put("hang", retry_policy=make_retry_policy(parameters={"base": 0.1}))
     sleeper = workers()
     workers.wait_for("hang")
     sleeper.send_signal(signal.SIGSTOP)
     BacklogRecord.objects.filter(pk=record.pk).update(lease_expires_at=database_clock())
     workers.let_go("hang")
-    other = workers(**RESCUING_LEASE)
+    other = workers()
+    eventually(rescuing.rescue)
     eventually(lambda: status_of(record) == Status.SUCCEEDED)
     before = list(Attempt.objects.filter(record=record).order_by("number").values())
     sleeper.send_signal(signal.SIGCONT)

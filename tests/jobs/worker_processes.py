@@ -27,8 +27,6 @@ LONG_LEASE = {"BACKUPSCHED_LEASE": "3600"}
 """That of all others: it outlasts a machine that stands still, and its heartbeat, every 15 min, finds nothing."""
 BEATING_LEASE = {"BACKUPSCHED_LEASE": "8"}
 """The lease of workers whose heartbeat, every 2 s, is to find something."""
-RESCUING_LEASE = {"BACKUPSCHED_LEASE": "20"}
-"""The lease of workers that are to rescue: they do so when the server has run for a lease."""
 SCRIPT = Path(__file__).parent / "worker_script.py"
 
 
