@@ -22,7 +22,7 @@ class TestCap:
     def test_holds_exactly_for_eight_claimers_over_two_lanes_until_all_have_run(self):
         shared, own = make_throttle(5), make_throttle(3)
         lanes = [make_lane(shared), make_lane(shared, own)]
-        for number in range(120):
+        for number in range(60):
             make_record(lane=lanes[number % 2])
         workers = [make_worker().pk for _ in range(8)]
         peaks, finished = Counter(), []
@@ -46,7 +46,7 @@ class TestCap:
 
         at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
         assert peaks == {"shared": 5, "own": 3}
-        assert len(finished) == len(set(finished)) == 120
+        assert len(finished) == len(set(finished)) == 60
 
     def test_counts_what_runs_already_in_any_queue_for_any_worker(self):
         lane = make_lane(make_throttle(3))

@@ -12,8 +12,8 @@ from jobs.handlers import Run
 from jobs.outcomes import Released
 from jobs.states import Status
 from jobs.worker.hints import Bell, Hints
-from jobs.worker.listener import Listener
 from tests.factories import NOON, claim_ready, make_record, settled
+from tests.jobs.hearing import hearing
 from tests.jobs.held import Held
 from tests.threads import another_connection
 from tests.waiting import PATIENCE, eventually
@@ -28,12 +28,9 @@ def bell(monkeypatch) -> Iterator[Bell]:
     """The bell of an idle worker that serves `default` and listens already."""
     monkeypatch.setattr(wakeups, "_last_sent", {})
     bell = Bell()
-    listener = Listener({"default"}, Hints(bell.ring), Held())
-    listener.start()
-    assert bell.wait(PATIENCE)  # after LISTEN: it may have missed some
-    yield bell
-    listener.end()
-    assert not listener.is_alive()
+    with hearing({"default"}, Hints(bell.ring), Held()):
+        assert bell.wait(PATIENCE)  # after LISTEN: it may have missed some
+        yield bell
 
 
 def settle() -> None:
@@ -84,10 +81,8 @@ class TestCancels:
         assert len(runs) == 3
         runs[earlier.pk] = Run(runs[earlier.pk].record._replace(lease_token=uuid4()))
         backlog.cancel([earlier.pk, cancelled.pk])
-        listener = Listener({"default"}, Hints(), Held(*runs.values()))
-        listener.start()
-        assert runs[cancelled.pk].stop.wait(PATIENCE)
-        listener.end()
+        with hearing({"default"}, Hints(), Held(*runs.values())):
+            assert runs[cancelled.pk].stop.wait(PATIENCE)
         assert {record_id for record_id, run in runs.items() if run.is_stopped} == {cancelled.pk}
 
 

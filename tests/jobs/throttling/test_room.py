@@ -9,8 +9,8 @@ from jobs.clock import boot_seconds
 from jobs.outcomes import Failed, Succeeded
 from jobs.throttles import named_by_ready
 from jobs.worker.hints import LOOK_AGAIN_AFTER_SECONDS, Hints
-from jobs.worker.listener import Listener
 from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle
+from tests.jobs.hearing import hearing
 from tests.jobs.held import Held
 from tests.waiting import eventually
 
@@ -42,7 +42,6 @@ class Idle:
     def __init__(self) -> None:
         self.heard: list[str | int] = []
         self.hints = Heard(self.heard)
-        self.listener = Listener({"default", LAST_WORD}, self.hints, Held())
 
     def claim(self) -> list[claiming.ClaimedRecord]:
         """As its main loop does."""
@@ -57,11 +56,10 @@ def idle(monkeypatch) -> Iterator[Idle]:
     for name, value in ANOTHER_PROCESS.items():
         monkeypatch.setattr(wakeups, name, value)
     worker = Idle()
-    worker.listener.start()
-    eventually(lambda: len(worker.heard) == 2)  # after LISTEN: it may have missed some
-    worker.heard.clear()
-    yield worker
-    worker.listener.end()
+    with hearing({"default", LAST_WORD}, worker.hints, Held()):
+        eventually(lambda: len(worker.heard) == 2)  # after LISTEN: it may have missed some
+        worker.heard.clear()
+        yield worker
 
 
 def settle_one_elsewhere(lane: int) -> None:
