@@ -3,9 +3,7 @@
 import asyncio
 import json
 import signal
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,17 +40,6 @@ def put(endpoint: Endpoint, count: int = 1) -> list[BacklogRecord]:
     ]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    with ExitStack() as stack:
-
-        def run(**environment: str) -> Any:
-            environment = {"BACKUPSCHED_CALLBACKS_ALLOWED": "127.0.0.1", **environment}
-            return stack.enter_context(worker_process("callbacks:200", tmp_path, **environment))
-
-        yield run
-
-
 def answering(status: int, **headers: str) -> Any:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=status, headers=headers, text=request.headers.get("Authorization", ""))
@@ -67,7 +54,9 @@ async def wait(request: web.Request) -> web.Response:
 
 class TestAWorker:
     @pytest.mark.promise
-    def test_delivers_what_can_be_and_says_of_all_else_what_is_wrong(self, start, tmp_path):
+    def test_delivers_what_can_be_says_of_all_else_what_is_wrong_and_breaks_off_what_it_does_not_wait_for(
+        self, tmp_path
+    ):
         trusted, other = make_certificate(tmp_path, "127.0.0.1"), make_certificate(tmp_path, "127.0.0.9")
 
         async def slow(request: web.Request) -> web.Response:
@@ -108,6 +97,8 @@ class TestAWorker:
                     (gone, "could not be reached: Connection refused"),
                 )
             }
+            hanging = stack.enter_context(receiving(wait))
+            unwanted, *unanswered = put(make_endpoint(hanging.url), 20)
             broken, good = stack.enter_context(receiving(answering(500))), stack.enter_context(receiving())
             held = [record.pk for record in put(make_endpoint(broken.url), 300)]
             endpoint = make_endpoint(good.url)
@@ -115,15 +106,23 @@ class TestAWorker:
             delivered = [record.pk for record in put(endpoint, 100)]
             delivered += [put(at(receiving(slow)))[0].pk, put(at(speaking(flood)))[0].pk]
             delivered += [put(at(receiving(accept, tls=served_with(trusted))))[0].pk]
-            process = start(SSL_CERT_FILE=str(trusted))
+            environment = {"BACKUPSCHED_CALLBACKS_ALLOWED": "127.0.0.1", "SSL_CERT_FILE": str(trusted)}
+            process = stack.enter_context(worker_process("callbacks:200", tmp_path, grace=1, **environment))
+            eventually(lambda: hanging.in_flight == 20)
+            cancel([unwanted.pk])
+            eventually(lambda: hanging.in_flight == 19)
             waiting = BacklogRecord.objects.filter(waiting_for__in=[WaitingFor.BACKOFF, WaitingFor.BREAKER])
             eventually(lambda: waiting.count() == len(failing) + len(held))
-            eventually(lambda: BacklogRecord.objects.unfinished().count() == len(failing) + len(held))
+            unfinished = len(failing) + len(held) + len(unanswered)
+            eventually(lambda: BacklogRecord.objects.unfinished().count() == unfinished)
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
+            eventually(lambda: hanging.in_flight == 0)
 
         records = BacklogRecord.objects.in_bulk()
         assert {pk: records[pk].get_status_display() for pk in delivered} == dict.fromkeys(delivered, "succeeded")
+        assert records[unwanted.pk].status == Status.CANCELLED
+        assert {(records[each.pk].status, records[each.pk].failures) for each in unanswered} == {(Status.READY, 0)}
         for pk, error in failing.items():
             assert error in records[pk].last_error
             assert (records[pk].status, records[pk].waiting_for) == (Status.WAITING, WaitingFor.BACKOFF)
@@ -141,22 +140,3 @@ class TestAWorker:
         assert "s3cret" not in everything
         assert "Unclosed" not in log
         assert "Traceback" not in log
-
-    @pytest.mark.promise
-    def test_breaks_off_what_is_cancelled_and_gives_back_what_was_not_answered_when_it_is_stopped(
-        self, start, tmp_path
-    ):
-        with receiving(wait) as receiver:
-            unwanted, *records = put(make_endpoint(receiver.url), 20)
-            process = start()
-            eventually(lambda: receiver.in_flight == 20)
-            cancel([unwanted.pk])
-            eventually(lambda: receiver.in_flight == 19)
-            eventually(lambda: BacklogRecord.objects.get(pk=unwanted.pk).status == Status.CANCELLED)
-            assert BacklogRecord.objects.filter(status=Status.RUNNING).count() == 19
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 0
-            eventually(lambda: receiver.in_flight == 0)
-        for record in BacklogRecord.objects.in_bulk([record.pk for record in records]).values():
-            assert (record.status, record.failures) == (Status.READY, 0)
-        assert "Unclosed" not in (tmp_path / "worker.log").read_text()

@@ -1,12 +1,13 @@
 """Emitters as processes of their own.
 
-emitter_script.py race SHIFT START SECONDS    ticks as often as it can, from the instant START of the monotonic
-                                              clock on, in time that runs SPEED times as fast; its clock is SHIFT
-                                              seconds ahead
-emitter_script.py die                         for k = 1, 2, 3 …: a child that is killed before its k-th statement
-                                              emits the triggers of the k-th minute after noon, then another one
-                                              emits what that left; ends with the first k at which no child died.
-                                              Prints how many died.
+emitter_script.py race DIRECTORY SECONDS SPEED SHIFT…    a child for each SHIFT, whose clock is so many seconds ahead,
+                                                         ticks as often as it can for SECONDS, in time that runs SPEED
+                                                         times as fast, from the instant of the monotonic clock on that
+                                                         the file `go` names. Before that it makes `ready-PID`.
+emitter_script.py die                                    for k = 1, 2, 3 …: a child that is killed before its k-th
+                                                         statement emits the triggers of the k-th minute after noon,
+                                                         then this process emits what that left; ends with the first k
+                                                         at which no child died. Prints how many died.
 """
 
 import os
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,26 @@ def provide(triggers: list[tuple[Any, datetime]], now: datetime) -> int:
     return len(triggers)
 
 
-def race(directory: Path, shift: float, seconds: float, speed: float) -> None:
+def in_a_child(work: Callable[[], object]) -> int:
+    """Returns its process id. It ends with 0 if `work` returns."""
+    if child := os.fork():
+        return child
+    try:
+        work()
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def has_died(child: int) -> bool:
+    """True if it was killed, once it has ended."""
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        sys.exit("a child failed")
+    return os.WIFSIGNALED(status)
+
+
+def race(directory: Path, seconds: float, speed: float, shift: float) -> None:
     connection.ensure_connection()
     (directory / f"ready-{os.getpid()}").touch()
     while not (directory / "go").exists():
@@ -76,27 +97,17 @@ def die_before_statement(doomed: int) -> None:
     psycopg.Connection.commit = counting(psycopg.Connection.commit)  # type: ignore[method-assign]
 
 
-def emit_in_a_child(now: datetime, doomed: int | None) -> bool:
-    """Returns whether it died."""
-    if child := os.fork():
-        _, status = os.waitpid(child, 0)
-        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-            sys.exit("a child failed")
-        return os.WIFSIGNALED(status)
-    if doomed:
-        die_before_statement(doomed)
-    try:
-        emitter.emit_triggers(now)
-        os._exit(0)
-    finally:
-        os._exit(1)
+def emit_until_doom(now: datetime, doomed: int) -> None:
+    die_before_statement(doomed)
+    emitter.emit_triggers(now)
 
 
 def die() -> None:
-    doomed = 1
-    while emit_in_a_child(NOON + timedelta(minutes=doomed), doomed):
-        emit_in_a_child(NOON + timedelta(minutes=doomed), None)
-        doomed += 1
+    doomed, now = 1, NOON + timedelta(minutes=1)
+    while has_died(in_a_child(partial(emit_until_doom, now, doomed))):
+        emitter.emit_triggers(now)
+        connection.close()  # no child is to have it
+        doomed, now = doomed + 1, now + timedelta(minutes=1)
     sys.stdout.write(f"{doomed - 1}\n")
 
 
@@ -106,4 +117,7 @@ if sys.argv[1] == "die":
     die()
 else:
     chunks.CHUNK = 20
-    race(Path(sys.argv[2]), *map(float, sys.argv[3:]))
+    length, pace, *shifts = map(float, sys.argv[3:])
+    children = [in_a_child(partial(race, Path(sys.argv[2]), length, pace, shift)) for shift in shifts]
+    for each in children:
+        has_died(each)

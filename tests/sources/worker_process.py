@@ -14,12 +14,15 @@ from tests.waiting import PATIENCE
 
 
 @contextmanager
-def worker_process(queues: str, directory: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker_process(
+    queues: str, directory: Path, grace: float = 5, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A worker for `queues`, as its option says them; killed at the end. `environment` is added to the test's own.
 
     What it says goes to `worker.log` in `directory`.
     """
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker", "--queues", queues, "--grace", "5"]
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker", "--queues", queues]
+    command += ["--grace", str(grace)]
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "backupsched.settings",
