@@ -17,6 +17,14 @@ from tests.yardstick import of_a_processor
 pytestmark = pytest.mark.django_db
 
 MINUTE, WEEK = timedelta(minutes=1), timedelta(days=7)
+INTENTS = """
+INSERT INTO schedules_trigger (schedule_id, trigger_at, events, skipped_for, asked_by)
+SELECT %(schedule)s, %(noon)s - minute * interval '1 minute', 0, '', '' FROM generate_series(1, 3000) AS minute
+"""
+RECORDS = """
+INSERT INTO jobs_backlogrecord (kind, queue, subject, origin_id, trigger_at, run_after)
+SELECT 'event', 'q', number, %(origin)s, %(noon)s, %(noon)s FROM generate_series(1, 1000) AS number
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -90,9 +98,8 @@ class TestAQueueOfTriggers:
 
     def test_that_is_long_is_not_locked_and_read_by_each_tick(self) -> None:
         schedule = self.queue(catch_up_for=30 * 86_400, next_trigger_at=NOON + WEEK)
-        Trigger.objects.bulk_create(
-            [Trigger(schedule=schedule, trigger_at=NOON - number * MINUTE) for number in range(1, 3000)]
-        )
+        with connection.cursor() as cursor:
+            cursor.execute(INTENTS, {"schedule": schedule.pk, "noon": NOON})
         with of_a_processor(seconds=0.05):
             assert emitter.emit_triggers(NOON) == 0
 
@@ -101,12 +108,9 @@ class TestRemovingASchedule:
     @pytest.mark.django_db(transaction=True)
     def test_reads_none_of_the_records_of_others(self) -> None:
         other, schedule = make_schedules(2)
-        facts = {"kind": "event", "queue": "q", "trigger_at": NOON, "run_after": NOON, "status": Status.READY}
-        BacklogRecord.objects.bulk_create(
-            BacklogRecord(subject=str(number), origin=other, **facts) for number in range(1000)
-        )
         mine = make_record(origin=schedule)  # asked for by hand: it has no trigger
         with connection.cursor() as cursor:
+            cursor.execute(RECORDS, {"origin": other.pk, "noon": NOON})
 
             def scans() -> int:
                 """Also of earlier transactions of this session, until the server has collected them."""

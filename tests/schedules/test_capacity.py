@@ -68,6 +68,7 @@ class TestTheLoad:
         assert max(abs(one - other) for one, other in zip(exact.load, even.load, strict=True)) <= 2
         assert sum(even.load) == pytest.approx(sum(exact.load), rel=0.001)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("events", "window_for", "others"), [(1_000_000, 60, 1), (5_000, 31 * 86_400, 1), (10, 3_600, 1_000)]
     )

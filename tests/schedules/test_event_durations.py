@@ -9,9 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome, Status
-from schedules.capacity import (
-    check,
-)
+from schedules.capacity import check
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record
 from tests.schedules.factories import make_events, make_throttle

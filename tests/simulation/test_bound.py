@@ -53,7 +53,7 @@ def small_fleets(draw: st.DrawFn) -> SimulatedFleet:
     return fleet(*sources, units=draw(st.integers(1, 3)), period=period, windows=windows, zone="Europe/Berlin")
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(small_fleets())
 def test_no_scheduler_protects_more_than_the_bound(given):
     possible = bound_of(given, 2)

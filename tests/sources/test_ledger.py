@@ -17,7 +17,7 @@ from sources.domain.days import Day
 from sources.models import Assignment, Pause, Source
 from sources.planning import retirement
 from sources.protection import ledger
-from tests.factories import make_record
+from tests.factories import build_record, make_record
 from tests.sources.factories import MONDAY, make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db
@@ -39,34 +39,41 @@ IN_BACKUPS = (AttemptOutcome.FAILED, AttemptOutcome.UNAVAILABLE, AttemptOutcome.
 
 def write_history(assignment: Assignment, rng: random.Random) -> None:
     """Records after each other, each with attempts after each other; some succeed, some give up, the last one waits."""
-    instant = MONDAY - timedelta(days=3) + timedelta(hours=rng.randrange(200))
-    subject = planning.subject_of(assignment.pk)
-    while instant < NOW:
-        record = make_record(Status.WAITING, kind="backup", subject=subject, waiting_for=WaitingFor.RECHECK)
-        for number in range(1, rng.randrange(2, 12)):
-            instant += timedelta(minutes=rng.choice((7, 20, 300, 1300, 4000)))
-            ended_at = instant + timedelta(minutes=rng.choice((0, 1, 30, 600)))
-            if ended_at > NOW:
-                return
-            queue = rng.choice(("availability", "availability", "arrivals", "backups"))
-            outcome = rng.choice(IN_BACKUPS if queue == "backups" else IN_AVAILABILITY)
-            add(record, number, queue, outcome, instant, ended_at)
-            instant = ended_at
-        status = rng.choice(FINISHED)
-        if status == Status.SUCCEEDED:
-            ended_at = min(instant + timedelta(minutes=rng.choice((1, 50, 2000))), NOW)
-            add(record, 50, "backups", AttemptOutcome.SUCCEEDED, instant, ended_at)
-            instant = ended_at
-        BacklogRecord.objects.filter(pk=record.pk).update(status=status, waiting_for=None, finished_at=instant)
-        instant += timedelta(hours=rng.choice((0, 5, 40)))
+    records: list[BacklogRecord] = []
+    attempts: list[Attempt] = []
+
+    def remember() -> None:
+        instant = MONDAY - timedelta(days=3) + timedelta(hours=rng.randrange(200))
+        subject = planning.subject_of(assignment.pk)
+        while instant < NOW:
+            record = build_record(Status.WAITING, kind="backup", subject=subject, waiting_for=WaitingFor.RECHECK)
+            records.append(record)
+            for number in range(1, rng.randrange(2, 12)):
+                instant += timedelta(minutes=rng.choice((7, 20, 300, 1300, 4000)))
+                ended_at = instant + timedelta(minutes=rng.choice((0, 1, 30, 600)))
+                if ended_at > NOW:
+                    return
+                queue = rng.choice(("availability", "availability", "arrivals", "backups"))
+                outcome = rng.choice(IN_BACKUPS if queue == "backups" else IN_AVAILABILITY)
+                attempts.append(attempt(record, number, queue, outcome, instant, ended_at))
+                instant = ended_at
+            record.status, record.waiting_for = rng.choice(FINISHED), None
+            if record.status == Status.SUCCEEDED:
+                ended_at = min(instant + timedelta(minutes=rng.choice((1, 50, 2000))), NOW)
+                attempts.append(attempt(record, 50, "backups", AttemptOutcome.SUCCEEDED, instant, ended_at))
+                instant = ended_at
+            record.finished_at = instant
+            instant += timedelta(hours=rng.choice((0, 5, 40)))
+
+    remember()
+    BacklogRecord.objects.bulk_create(records)
+    Attempt.objects.bulk_create(attempts)
 
 
-def add(
+def attempt(
     record: BacklogRecord, number: int, queue: str, outcome: AttemptOutcome, started_at: datetime, ended_at: datetime
-) -> None:
-    Attempt.objects.create(
-        record=record, number=number, queue=queue, outcome=outcome, started_at=started_at, ended_at=ended_at
-    )
+) -> Attempt:
+    return Attempt(record=record, number=number, queue=queue, outcome=outcome, started_at=started_at, ended_at=ended_at)
 
 
 def triggers_of(assignment: Assignment) -> list[datetime]:
@@ -101,7 +108,7 @@ def recomputed(assignment: Assignment, day: date, triggers: list[datetime], seen
     return Day.ABSENT if any(each.outcome == AttemptOutcome.UNAVAILABLE for each in ran) else Day.UNASKED
 
 
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_equals_what_is_recomputed_from_all_attempts(seed):
     rng = random.Random(seed)
     fleet = []
@@ -132,9 +139,11 @@ def test_a_row_of_many_silences_counts_for_all_its_days():
     assignment = make_assignment(make_policy(cron="0 0 * * *"), inserted_at=MONDAY)
     subject = planning.subject_of(assignment.pk)
     record = make_record(Status.WAITING, kind="backup", subject=subject, attempt=100, waiting_for=WaitingFor.RECHECK)
-    for number in range(97):
-        at = MONDAY + timedelta(hours=number)
-        add(record, number + 1, "availability", AttemptOutcome.UNAVAILABLE, at, at + timedelta(minutes=1))
+    hours = [MONDAY + timedelta(hours=hour) for hour in range(97)]
+    Attempt.objects.bulk_create(
+        attempt(record, number, "availability", AttemptOutcome.UNAVAILABLE, at, at + timedelta(minutes=1))
+        for number, at in enumerate(hours, 1)
+    )
     dates, now = DATES[:6], MONDAY + timedelta(days=5, hours=1)
     before = ledger.days_of([assignment], dates, now)
     assert silences.compact(now) == 96

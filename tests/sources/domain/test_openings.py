@@ -63,7 +63,7 @@ def windows_at_changes(draw: st.DrawFn) -> tuple[Window, datetime]:
 
 
 class TestAgainstAScanOfTheWallClock:
-    @settings(max_examples=60)
+    @settings(max_examples=30)
     @given(windows_at_changes())
     def test_openings_cover_exactly_what_the_wall_clock_says_in_order_and_never_touch(
         self, given: tuple[Window, datetime]
@@ -80,7 +80,7 @@ class TestAgainstAScanOfTheWallClock:
         assert all(former.closes_at < latter.opens_at for former, latter in pairwise(openings))
         assert all(found.closes_at > start and found.opens_at < end for found in openings)
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(windows_at_changes(), st.integers(-3 * 1440, 3 * 1440))
     def test_the_current_or_next_one_is_the_first_from_now_on(self, given: tuple[Window, datetime], minutes: int):
         window, midnight = given
@@ -88,7 +88,7 @@ class TestAgainstAScanOfTheWallClock:
         if not window.always_open:
             assert window.current_or_next(now) == next(window.openings(now, now + 30 * DAY))
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(windows_at_changes(), st.integers(-3 * 1440, 3 * 1440))
     def test_an_opening_is_the_same_whenever_one_asks_within_it(self, given: tuple[Window, datetime], minutes: int):
         window, midnight = given
@@ -104,7 +104,7 @@ class TestAgainstAScanOfTheWallClock:
 
 
 class TestWindowsThatNeverClose:
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(some_ranges)
     @example((Range(ALL_DAYS, time(0), time(0)),))
     @example((Range(ALL_DAYS, time(6), time(6)),))

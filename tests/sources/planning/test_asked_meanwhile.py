@@ -14,16 +14,7 @@ from jobs import tick, window_ends
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import (
-    Cancelled,
-    Failed,
-    Handoff,
-    Outcome,
-    Postponed,
-    Released,
-    Succeeded,
-    Unavailable,
-)
+from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule

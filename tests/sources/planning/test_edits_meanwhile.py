@@ -115,7 +115,7 @@ def what_is_to_be_copied(step: str, names: list[str], outcomes: list[str]) -> li
 
 
 @pytest.mark.slow
-@settings(phases=[Phase.explicit, Phase.generate])  # each example takes a tenth of a second: shrinking, minutes
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate])  # an example takes a second: shrinking, minutes
 @given(
     step=st.sampled_from(STEPS[1:]),
     names=st.lists(st.sampled_from(sorted(EDITS)), min_size=1, max_size=3, unique=True),

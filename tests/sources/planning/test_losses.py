@@ -20,15 +20,7 @@ from operations.finding import Look
 from sources import planning
 from sources.availability import check
 from sources.models import Assignment, Policy, Source
-from tests.sources.factories import (
-    MONDAY,
-    backed_up,
-    claim,
-    make_assignment,
-    make_policy,
-    record_of,
-    settle,
-)
+from tests.sources.factories import MONDAY, backed_up, claim, make_assignment, make_policy, record_of, settle
 from tests.sources.virtual_fleet import Conduct, VirtualFleet, virtual_source
 
 pytestmark = pytest.mark.django_db
@@ -190,7 +182,7 @@ RULES = {"vanish_grace": GRACE, "recheck_after": 5.0}
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     bad=st.lists(st.tuples(CONDUCTS, ZONES, st.booleans()), min_size=4, max_size=8),
     zones=st.lists(ZONES, min_size=1, max_size=4),
