@@ -19,7 +19,7 @@ from asgiref.sync import async_to_sync
 from delivery import handlers
 from delivery.models import Endpoint, EndpointKind
 from jobs.handlers import Run
-from jobs.outcomes import Outcome
+from jobs.outcomes import Failed, Outcome, Succeeded
 from tests.engines.peers import free_port, loopback_address
 from tests.factories import make_claimed
 from tests.waiting import PATIENCE, eventually
@@ -31,6 +31,10 @@ CREDENTIALS = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
+
+
+TAKEN = json.dumps({"MessageId": "message 1"})
+"""The answer of a server that took a message."""
 
 
 @dataclass
@@ -208,3 +212,21 @@ def run_for(endpoint: Endpoint | None, number: int = 3, body: Any = None, **fiel
     payload = payload_for(endpoint, number, body)
     values = {"kind": EndpointKind.SQS_MESSAGE.value, "queue": "callbacks", "subject": payload["event_id"]}
     return Run(make_claimed(payload=payload, **(values | fields)))
+
+
+def delivered(run: Run) -> Succeeded:
+    """Send it, which has to succeed."""
+    [outcome] = deliver(run)
+    assert isinstance(outcome, Succeeded), outcome
+    return outcome
+
+
+def failed(run: Run) -> Failed:
+    """Send it, which has to fail."""
+    [outcome] = deliver(run)
+    assert isinstance(outcome, Failed), outcome
+    return outcome
+
+
+def scripted_endpoint(scripted: ScriptedServer, **fields: Any) -> Endpoint:
+    return endpoint_at(f"{scripted.url}/1/events", **fields)

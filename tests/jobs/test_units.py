@@ -1,7 +1,6 @@
 """Runs of handlers in threads and on the event loop: each gives exactly one outcome, whatever it does."""
 
 import asyncio
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -16,7 +15,7 @@ from jobs.outcomes import Failed, Outcome, Postponed, Released, Succeeded
 from jobs.worker import units as units_module
 from jobs.worker.heartbeat import Guard
 from tests.factories import make_claimed
-from tests.jobs.listening import PLACES, Listening
+from tests.jobs.listening import PLACES, Gate, Listening
 from tests.waiting import PATIENCE, eventually
 
 
@@ -34,45 +33,6 @@ def handled(monkeypatch) -> Callable:
     monkeypatch.setattr(registry, "_handlers", dict(registry._handlers))
     monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
     return registry.handler("test", queue="default")
-
-
-class Gate:
-    """A sync and an async handler that run until `open` is called, and count how many began."""
-
-    def __init__(self) -> None:
-        self._open = threading.Event()
-        self._counting = threading.Lock()
-        self.began = self.at_once = self.peak = 0
-
-    def _enter(self) -> None:
-        with self._counting:
-            self.began += 1
-            self.at_once += 1
-            self.peak = max(self.peak, self.at_once)
-
-    def sync(self, run: Run) -> Outcome:
-        self._enter()
-        try:
-            while not self._open.wait(0.01):
-                if run.stop.is_set():
-                    return Released()
-            return Succeeded()
-        finally:
-            with self._counting:
-                self.at_once -= 1
-
-    async def asynchronous(self, run: Run) -> Outcome:
-        self._enter()
-        try:
-            while not self._open.is_set():
-                await asyncio.sleep(0.01)
-            return Succeeded()
-        finally:
-            with self._counting:
-                self.at_once -= 1
-
-    def open(self) -> None:
-        self._open.set()
 
 
 @pytest.fixture
