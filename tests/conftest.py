@@ -38,7 +38,12 @@ __all__ = [
     "workers",
 ]
 
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
+FAST = {
+    "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400",
+    # of a table that it looks at between two tests it would note that it is empty: statements of later tests would be
+    # planned for no rows, and take minutes for a hundred
+    "autovacuum_naptime": "2000000",
+}  # fmt: skip
 
 # Hypothesis draws anew in every run, and tells how to draw the same again. Where a change is judged (CI is set), it
 # draws always the same: what fails there is the change. A machine that stands still for a moment is no finding.
