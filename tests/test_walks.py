@@ -34,12 +34,14 @@ FIRST = 1000
 
 @contextmanager
 def at_most(modules: int, way: str) -> Iterator[None]:
+    if modules == FIRST:
+        yield
+        return
     with Walk() as walk:
         yield
-    if modules < FIRST:
-        sys.stdout.write(f"\n{way}: {walk}")
-        assert len(walk.modules) <= modules, f"{way}: {walk}"
-        assert walk.crooked == {}
+    sys.stdout.write(f"\n{way}: {walk}")
+    assert len(walk.modules) <= modules, f"{way}: {walk}"
+    assert walk.crooked == {}
 
 
 @pytest.fixture
