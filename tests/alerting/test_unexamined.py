@@ -1,15 +1,19 @@
 """What could not be examined is not calm: its alerts stay as they are until it can be examined again."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from alerting import rounds, watching
-from alerting.models import Alert, AlertMessage
+from alerting.models import Alert, AlertMessage, Watch
 from operations.finding import CONDITIONS, Finding, Look, rows, warning
 from tests.alerting.making import AT, MINUTE, make_route
+from tests.sources.factories import backed_up, make_policy
 
 pytestmark = pytest.mark.django_db
 
@@ -82,3 +86,25 @@ def test_a_condition_that_fails_holds_no_alert_of_another_one_open(find: Callabl
     find("unclosed", lambda look: ())
     assert "unclosed:queue:backups" in round_at(AT + 3 * MINUTE)
     assert round_at(AT + 9 * MINUTE) == {"dates:records", "watch"}
+
+
+def test_all_conditions_are_asked_once_in_one_transaction_and_in_one_more_behind_each_that_fails(monkeypatch):
+    monkeypatch.setattr(watching, "_clock", watching._Clock())
+    watch = Watch(pk=1, looked_at=AT, resumed_at=AT - 180 * MINUTE)
+    backed_up(make_policy(), AT - 180 * MINUTE)
+    with CaptureQueriesContext(connection) as asked:
+        found = watching.look(watch, AT, 0).alerts
+    assert sum("READ ONLY" in each["sql"] for each in asked) == 1
+    assert sum("ORDER BY o.id" in each["sql"] for each in asked) == 1  # the schedules, for three conditions
+    for kind in ("on_hold", "dates"):
+        failing = replace(CONDITIONS[kind], find=lambda look: rows("SELECT 1 / 0"), alert_where=None)
+        monkeypatch.setitem(CONDITIONS, kind, failing)
+    with CaptureQueriesContext(connection) as again:
+        [fails] = [each for each in watching.look(watch, AT, 0).alerts if each not in found]
+    assert (fails.name, fails.text.partition(":")[0]) == ("the watch over the scheduler fails", "on_hold, dates")
+    assert sum("READ ONLY" in each["sql"] for each in again) == 3
+    before, then = (
+        Counter(each["sql"] for each in of if "SELECT" in each["sql"] and "AS unclosed" not in each["sql"])
+        for of in (asked, again)
+    )
+    assert then - before == {"SELECT 1 / 0": 2}

@@ -2,15 +2,12 @@
 minutes, and raises nothing while all is well."""
 
 import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django_q.models import Schedule as PeriodicTask
 from django_q.models import Task
 
@@ -22,7 +19,6 @@ from jobs.backlog import hold
 from jobs.models import Attempt, BacklogRecord, Breaker, Sweep, Throttle, Worker
 from jobs.states import Status, WaitingFor
 from operations.conditions import schedules
-from operations.finding import CONDITIONS, rows
 from operations.task_installation import install
 from schedules.models import Schedule, Trigger
 from sources.models import Assignment, CheckRound, Copy, Policy, Repository
@@ -290,24 +286,3 @@ def test_no_false_alarm_in_thirty_days_about_a_change_of_clocks():
             for _ in range(3):
                 world.minute()
     assert list(Alert.objects.values_list("kind", "subject", "text")) == []
-
-
-def test_all_conditions_are_asked_once_in_one_transaction_and_in_one_more_behind_each_that_fails(monkeypatch):
-    watch = Watch(pk=1, looked_at=NINE, resumed_at=PAST)
-    backed_up(make_policy(), PAST)
-    with CaptureQueriesContext(connection) as asked:
-        found = watching.look(watch, NINE, 0).alerts
-    assert sum("READ ONLY" in each["sql"] for each in asked) == 1
-    assert sum("ORDER BY o.id" in each["sql"] for each in asked) == 1  # the schedules, for three conditions
-    for kind in ("on_hold", "dates"):
-        failing = replace(CONDITIONS[kind], find=lambda look: rows("SELECT 1 / 0"), alert_where=None)
-        monkeypatch.setitem(CONDITIONS, kind, failing)
-    with CaptureQueriesContext(connection) as again:
-        [fails] = [each for each in watching.look(watch, NINE, 0).alerts if each not in found]
-    assert (fails.name, fails.text.partition(":")[0]) == ("the watch over the scheduler fails", "on_hold, dates")
-    assert sum("READ ONLY" in each["sql"] for each in again) == 3
-    before, then = (
-        Counter(each["sql"] for each in of if "SELECT" in each["sql"] and "AS unclosed" not in each["sql"])
-        for of in (asked, again)
-    )
-    assert then - before == {"SELECT 1 / 0": 2}

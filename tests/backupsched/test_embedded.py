@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import psycopg
 import pytest
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 
 from backupsched.database import databases
@@ -237,35 +235,6 @@ def test_a_closed_directory_above_is_seen(tmp_path):
     assert not reachable(closed / "below", stranger)
     closed.chmod(0o711)
     assert reachable(closed, closed.stat().st_uid)
-
-
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
-        ("shop", "only PostgreSQL is supported"),
-        ("postgresql://127.0.0.1:http/shop", "DATABASE_URL is malformed"),
-        ("postgresql://db1:5432,db2:70000/shop", "70000 is not a port"),
-        ("postgresql://anna:s%zzhunter2@db1,db2/shop", "percent-encoded token: …"),
-        ("postgresql://db1,db2/shop?password=s%zzhunter2", "percent-encoded token: …"),
-        ("postgresql://anna:hunter2℀@db1/shop", "DATABASE_URL is malformed"),
-    ],
-)
-def test_a_database_url_that_is_of_no_use_is_refused(tmp_path, url, problem):
-    with pytest.raises(ImproperlyConfigured, match=problem) as refused:
-        databases(url, tmp_path)
-    assert "hunter2" not in "".join(traceback.format_exception(refused.value))
-
-
-def test_several_hosts_are_handed_to_the_client_library_which_takes_the_one_that_may_write(tmp_path):
-    for hosts, host, port in (
-        ("anna:a%40b@db1:5433,db2", "db1,db2", "5433,5432"),
-        ("[::1]:1,%2Frun%2Fb", "::1,/run/b", "1,5432"),
-    ):
-        found = databases(f"postgresql://{hosts}/shop", tmp_path)["default"]
-        assert (found["HOST"], found["PORT"], found["NAME"]) == (host, port, "shop")
-        assert found["OPTIONS"]["target_session_attrs"] == "read-write"
-    asked = databases("postgresql://db1,db2/shop?target_session_attrs=any", tmp_path)["default"]["OPTIONS"]
-    assert asked["target_session_attrs"] == "any"
 
 
 def test_a_command_without_its_database_ends_with_one_clear_message(server):
