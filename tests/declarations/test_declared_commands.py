@@ -1,4 +1,5 @@
-"""The same for all commands of what is declared: each lists, shows, adds, sets, renames and removes."""
+"""The same for all commands of what is declared: each lists, shows, renames and removes. That they add, set and remove
+as each other surface does: `surfaces/test_surfaces.py`."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from tests.commands import command
 from tests.delivery.endpoint_rows import make_endpoint
 from tests.factories import make_throttle
 from tests.schedules.event_records import make_event_schedule
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import make_policy, make_source
 
 pytestmark = pytest.mark.django_db
 _numbers = count(1)
@@ -63,7 +64,7 @@ def test_it_is_listed_shown_and_renamed(noun: str) -> None:
     assert "say what to change" in refused("set", second)
 
 
-@of_each
+@pytest.mark.parametrize("noun", ["policies", "schedules"])  # shown as usual, and in its own way
 def test_several_are_shown_and_several_changed_or_none(noun: str) -> None:
     names = [made(noun) for _ in range(2)]
     run, refused = command(noun)
@@ -88,7 +89,7 @@ def test_what_is_done_to_one_after_the_other_goes_on_behind_one_that_was_refused
     assert run("cancel", own, own, "--yes").count("none of its batches is under way") == 1
 
 
-@of_each
+@pytest.mark.parametrize("noun", ["throttles", "repositories", "sources"])  # removed as usual, and in their own ways
 def test_several_are_removed_at_once_or_none(noun: str) -> None:
     names = [made(noun) for _ in range(2)]
     stays = made(noun)
@@ -99,20 +100,3 @@ def test_several_are_removed_at_once_or_none(noun: str) -> None:
     assert json.loads(run("remove", *names, "--yes", "--json"))["removed"] == names
     assert stays in listed(noun)
     assert listed(noun).isdisjoint(names)
-
-
-def test_a_source_is_added_and_set_with_its_policies() -> None:
-    daily, weekly = make_policy(), make_policy()
-    run, refused = command("sources")
-    add = ("add", "nas", "--kind", "local", "--path", "/srv/nas")
-    assert "there is no policy 'dayly'" in refused(*add, "--policies", "dayly")
-    run(*add, "--policies", daily)
-    assert json.loads(run("show", "nas", "--json"))["policies"] == [str(daily)]
-    run("set", "nas", "--policies", daily, weekly)
-    run("set", "nas", "--path", "/srv/other")
-    assert json.loads(run("show", "nas", "--json"))["policies"] == sorted([str(daily), str(weekly)])
-
-
-def test_a_policy_that_is_in_use_is_not_removed() -> None:
-    under = make_assignment()
-    assert "1 source is under it" in command("policies remove")[1](under.policy, "--yes", code=1)

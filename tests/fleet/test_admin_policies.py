@@ -12,7 +12,6 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from audit.models import AuditEntry
 from declarations.parts import parts_of
 from declarations.surfaces.admin.part_fields import PartsField
 from fleet.admin.policies import PERIODS, WINDOWS, PolicyForm
@@ -23,7 +22,7 @@ from sources import planning
 from sources.domain.retention import usual
 from sources.models import Policy, Repository
 from tests.factories import make_throttle
-from tests.forms import Inputs, shown, typed
+from tests.forms import shown, typed
 from tests.people import staff
 from tests.sources.factories import backed_up, make_assignment, make_policy
 
@@ -112,21 +111,6 @@ def save(client: Client, policy: Policy, **changes: Any) -> list[str]:
 
 
 class TestFields:
-    def test_a_page_that_is_saved_untouched_changes_nothing(self, admin_client: Client) -> None:
-        policy = add_policy(
-            "odd", window=[{"start": "7:5", "end": "06:00"}, {"days": "Sat - Sun", "start": "08:00", "end": "08:00"}],
-            excluded_dates=["12-25", {"holidays": "FR", "subdivision": ""}, "2026-12-27..2026-12-31"],
-            keep={"last": 3, "within": 86_400}, copy_window=[{"start": "20:00", "end": "06:00"}],
-            engine_options={"transfers": 2, "ignore_ctime": False, "exclude": [" a*", '<"&\'>']},
-        )  # fmt: skip
-        before, address = Policies().values(policy), f"{POLICIES}{policy.pk}/change/"
-        page = admin_client.get(address).content.decode()
-        assert "<textarea" in page
-        entries = AuditEntry.objects.count()
-        assert admin_client.post(address, Inputs(page).found).status_code == 302
-        assert Policies().values(Policy.objects.get(pk=policy.pk)) == before
-        assert AuditEntry.objects.count() == entries
-
     def test_it_takes_as_many_rows_as_a_policy_may_have(self, admin_client: Client) -> None:
         ranges = [{"days": "mon", "start": f"{n // 60:02}:{n % 60:02}", "end": "23:00"} for n in range(200)]
         dates = [f"2027-{1 + n // 28:02}-{1 + n % 28:02}" for n in range(200)]

@@ -70,16 +70,11 @@ class TestSet:
         ("arguments", "message"),
         [
             (("--max-in-flight", "-1"), "nothing was saved:\n--max-in-flight: must be greater than or equal to 0"),
-            (("--max-in-flight", "5000000"), "--max-in-flight: must be less than or equal to 1000000"),
             (("--max-in-flight", "many"), "--max-in-flight: 'many' is no integer"),
-            (("--rate", "0"), "--rate: must be greater than or equal to 0.001"),
             (("--rate", "nan"), "--rate: must be a finite number"),
             (("--rate", "fast"), "--rate: 'fast' is no number"),
-            (("--burst", "0"), "--burst: must be greater than or equal to 1"),
             (("--set", "rate"), "--set: 'rate' is not FIELD=JSON"),
             (("--set", "rate=x"), "--set: rate: no JSON"),
-            (("--set", "tokens=5"), "--tokens: is unknown here"),
-            ((), "say what to change"),
         ],
     )
     def test_to_a_bad_value_is_refused_with_its_name(self, hooks, arguments, message):

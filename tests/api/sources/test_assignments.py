@@ -143,12 +143,6 @@ class TestBackups:
 
 
 class TestRepositories:
-    def test_a_missing_directory_is_made(self, program: Program, tmp_path: Path) -> None:
-        location = tmp_path / "not" / "yet"
-        answer = program.post("repositories", {"name": "vault", "location": str(location)})
-        assert (answer.status_code, answer.json()["breaker"]) == (201, "closed")
-        assert location.is_dir()
-
     @pytest.mark.parametrize("location", ["", "relative", "/dev/null/x", "/a\nb", 7, None])
     def test_a_place_where_nothing_can_be_written_is_refused(self, location: object, program: Program) -> None:
         assert list(fields_of(program.post("repositories", {"name": "x", "location": location}))) == ["location"]
