@@ -1,4 +1,6 @@
-"""The menu of the admin."""
+"""The menu of the admin, and the lists that it leads to."""
+
+import re
 
 import pytest
 from django.contrib import admin
@@ -13,13 +15,15 @@ from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
 
+CELL = re.compile(r'data-label="([^"]*)">(.*?)</t[dh]>', re.DOTALL)
+
 
 def links(client: Client) -> set[str]:
     groups = client.get("/").context["sidebar_navigation"]
     return {str(item["link"]) for group in groups for item in group["items"]}
 
 
-def test_has_three_groups_and_leads_to_every_table_that_holds_something(admin_client):
+def test_has_three_groups_and_leads_to_every_table_that_holds_something_each_instant_of_which_says_utc(admin_client):
     make_one_of_each()
     groups = admin_client.get("/").context["sidebar_navigation"]
     assert [group["title"] for group in groups] == ["Backups", "Events", "System"]
@@ -27,7 +31,17 @@ def test_has_three_groups_and_leads_to_every_table_that_holds_something(admin_cl
     filled = [model._meta for model in admin.site._registry if model._default_manager.exists()]
     assert {reverse(f"admin:{each.app_label}_{each.model_name}_changelist") for each in filled} <= found
     assert {"/", "/docs/", "/api/docs", "/backoff/", "/admin/jobs/backlogrecord/dead-letters/"} <= found
-    assert [link for link in found if admin_client.get(link).status_code != 200] == []
+    pages = {link: admin_client.get(link) for link in found}
+    assert [link for link, page in pages.items() if page.status_code != 200] == []
+    cells = [
+        (link, column, cell)
+        for link, page in pages.items()
+        for column, cell in CELL.findall(page.content.decode())
+        if re.search(r"\d\d:\d\d:\d\d(?! UTC)", cell)
+    ]
+    assert len(cells) > 10
+    assert "/admin/jobs/backlogrecord/?events=yes" in pages
+    assert [cell for cell in cells if "(UTC)" not in cell[1]] == []
 
 
 def test_hides_what_only_machines_write_while_there_is_nothing_of_it(admin_client):

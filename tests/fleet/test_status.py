@@ -276,7 +276,8 @@ def test_the_plan_of_a_policy_knows_its_units_and_its_window() -> None:
     found = check(policy.schedule, NOW)
     assert (found.demand.events, found.pace) == (3, 16 / found.demand.seconds_each)
     assert "it completes in its window of 1 min" in messages(found)[0].text
-    Assignment.objects.bulk_create(Assignment(policy=policy, source=make_source()) for _ in range(1000))
+    more = Source.objects.bulk_create(Source(name=f"more {n}", kind="local", path="/srv") for n in range(1000))
+    Assignment.objects.bulk_create(Assignment(policy=policy, source=source) for source in more)
     assert messages(check(policy.schedule, NOW))[0].text.startswith("Cannot complete: up to 1,003 events in 1 min need")
 
 

@@ -44,13 +44,12 @@ def of(status: Status, **fields: Any) -> BacklogRecord:
 
 def learnt(ratios: list[float]) -> None:
     """Backups of one source, of which each took so many times the one before."""
-    assignment, took = make_assignment(), 100.0
+    assignment, took, backups = make_assignment(), 100.0, []
     for number, ratio in enumerate([1.0, *ratios]):
         began, took = NOW - (100 - number) * HOUR, took * ratio
-        Backup.objects.create(
-            assignment=assignment, repository=assignment.policy.repository, started_at=began,
-            ended_at=began + timedelta(seconds=took), engine="rclone", attempt=1, size=1, files=1,
-        )  # fmt: skip
+        facts = {"started_at": began, "ended_at": began + timedelta(seconds=took), "engine": "rclone", "attempt": 1}
+        backups.append(Backup(assignment=assignment, repository=assignment.policy.repository, size=1, files=1, **facts))
+    Backup.objects.bulk_create(backups)
 
 
 def asked(record: BacklogRecord, outcomes: list[AttemptOutcome]) -> None:
@@ -77,8 +76,9 @@ def test_behind_units_that_are_busy_starts_when_the_first_ends_with_an_interval(
     for ago in (2, 5):
         of(Status.RUNNING, started_at=NOW - ago * MINUTE)
     rows = [of(Status.READY) for _ in range(3)]
-    assert [expected(each).at for each in rows] == [NOW + after * MINUTE for after in (5, 8, 15)]
-    assert expected(rows[0]).earliest == expected(rows[0]).latest
+    first, *others = map(expected, rows)
+    assert [each.at for each in (first, *others)] == [NOW + after * MINUTE for after in (5, 8, 15)]
+    assert first.earliest == first.latest
     learnt([0.8 + 0.02 * number for number in range(LEAST_KNOWN)])
     found = expected(rows[2])
     assert NOW + 3 * MINUTE < found.earliest < found.at < found.latest < NOW + 27 * MINUTE  # type: ignore[operator]

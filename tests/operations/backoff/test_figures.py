@@ -99,7 +99,7 @@ class TestFigures:
         assert study("", Rule("buckets"), jobs=40, retries=12, seed=8).jobs != found.jobs
 
 
-@pytest.mark.parametrize("jobs", [100, 1_000])
+@pytest.mark.parametrize("jobs", [100, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_phased_is_evener_than_buckets_by_the_figures_of_its_promise(jobs: int) -> None:
     phased, buckets = (study(name, Rule(name), jobs=jobs) for name in ("phased", "buckets"))
     assert phased.idle_share <= buckets.idle_share
