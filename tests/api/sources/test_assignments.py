@@ -164,7 +164,9 @@ class TestRepositories:
         assert breaker.title == "repository safe"
         assert breaker.probe_at
         assert breaker.probe_at > now + timedelta(minutes=30), "its name is nothing to try again for"
-        program.patch(f"repositories/{repository.pk}", {"location": str(tmp_path / "b")})
+        moved = program.patch(f"repositories/{repository.pk}", {"location": str(tmp_path / "b")})
+        assert "one record is tried there now" in str(moved.json()["warnings"])
+        assert (tmp_path / "b").is_dir()
         breaker.refresh_from_db()
         assert breaker.probe_at
         assert breaker.probe_at <= timezone.now() + timedelta(seconds=5)
