@@ -42,6 +42,7 @@ def test_a_service_writes_into_its_volumes_alone_and_has_no_right_to_more(name: 
     service = services[name]
     assert (service["read_only"], service["cap_drop"], service["user"]) == (True, ["ALL"], "10001:10001")
     assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["build"] == {"context": ".", "dockerfile": "Containerfile"}
     assert f"USER {service['user']}" in CONTAINERFILE
     given = {each for each in service["environment"] if each.endswith(SUFFIX)}
     assert given <= {each + SUFFIX for each in FROM_FILES}
