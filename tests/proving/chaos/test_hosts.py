@@ -14,11 +14,15 @@ import pytest
 from django.conf import settings
 
 from proving.chaos.facts import Execution
+from proving.chaos.hosts.faults import FAULTS
 from proving.chaos.hosts.lan import NAMESPACES, PREFIX, why_not
 from proving.chaos.hosts.overlaps import overlaps
 from proving.chaos.server import make_directory, remove_directory
+from tests.documents import ROOT, table_rows
 from tests.waiting import eventually
 
+PAGE = ROOT / "docs/many-hosts.md"
+TESTED = ("partition", "clocks", "promotion", "pooler")
 on_hosts = [
     pytest.mark.slow,
     pytest.mark.needs("iproute2", "ip"),
@@ -64,7 +68,7 @@ def left_behind(place: Path, pid: int) -> list[Any]:
 
 
 @marked
-@pytest.mark.parametrize("fault", ["partition", "promotion", "pooler", "clocks"])
+@pytest.mark.parametrize("fault", TESTED)
 def test_after_a_fault_all_heal_by_themselves_the_books_balance_and_nothing_ran_twice_at_once(fault, place):
     process = start(place, fault, "--seed", "7")
     out, err = process.communicate()
@@ -86,6 +90,13 @@ def test_ctrl_c_ends_every_process_and_removes_every_namespace(place):
     _, err = process.communicate()
     assert process.returncode == 130, err
     assert left_behind(place, process.pid) == []
+
+
+def test_the_page_has_each_fault_and_names_those_that_are_tests():
+    rows = table_rows(PAGE, "What was tried")
+    assert [fault.split("`")[1] for fault, *_ in rows] == list(FAULTS)
+    first, last = ", ".join(f"`{each}`" for each in TESTED[:-1]), TESTED[-1]
+    assert f"\n{first} and `{last}` are tests, too" in PAGE.read_text()
 
 
 def execution(record: int, attempt: int, began: float, ended: float | None, key: str | None = None) -> Execution:
