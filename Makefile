@@ -59,8 +59,8 @@ chaos: $(VENV)/.dev ## kill workers and database at random for MINUTES (2), then
 simulate-protocol: $(VENV)/.dev ## play the lease protocol step by step, a seed at a time; ARGS="--seeds 1000" or "--seed 7"
 	@$(BIN)/python -m proving.chaos.protocol $(ARGS)
 
-release-fixture: $(VENV)/.dev ## a database of COMMIT (HEAD) with rows of each kind, for the release VERSION, and its lines for releases.toml
-	@$(BIN)/python -m proving.upgrades.fixture $(or $(COMMIT),HEAD) proving/upgrades/$(VERSION).sql.gz
+release-fixture: $(VENV)/.dev ## enter the release VERSION of COMMIT (HEAD) in releases.toml, with a dump of a database with rows of each kind
+	@$(BIN)/python -m proving.upgrades.fixture --commit $(or $(COMMIT),HEAD) $(VERSION)
 
 pictures: $(VENV)/.dev ## take the README's pictures anew, of the demo's fleet with sixty days of history; needs Chromium
 	@$(BIN)/python docs/pictures.py $(ARGS)

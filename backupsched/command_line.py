@@ -26,6 +26,11 @@ def main() -> int:
 def _start() -> int:
     if sys.argv[1:2] == ["recover"]:  # there may be no database and no settings any more
         return _recover(sys.argv[2:])
+    if sys.argv[1:] in (["--version"], ["version"]):
+        from backupsched.version import own_version
+
+        sys.stdout.write(f"{own_version()}\n")
+        return 0
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
     gc.disable()  # modules are loaded, nothing is garbage, and a seventh of a start went by on looking for it
     from declarations.surfaces.printable import PrintableStream
@@ -54,6 +59,7 @@ def _run() -> int:
     from audit import actors
     from backupsched import places
     from backupsched.overview import overview
+    from backupsched.version import own_version
 
     class Error(CommandError):
         """Django reports an error of a command under the name of its class: this is that of all others here."""
@@ -77,6 +83,7 @@ def _run() -> int:
                     raise Error(*error.args, returncode=error.returncode) from error
 
             command.execute = execute_or_say_why  # type: ignore[method-assign]
+            command.get_version = own_version  # type: ignore[method-assign] # else that of Django
             gc.freeze()
             gc.enable()
             return command

@@ -41,7 +41,7 @@ def overview(program: str) -> str:
     lines = [
         f"usage: {program} COMMAND [VERB] [OPTIONS]",
         "",
-        f"`{program} COMMAND --help` lists verbs and options.",
+        f"`{program} COMMAND --help` lists verbs and options; `{program} --version` prints the version.",
         "",
     ]
     for group, commands in GROUPS.items():

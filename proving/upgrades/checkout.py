@@ -8,6 +8,21 @@ from pathlib import Path
 from proving.upgrades.releases import ROOT
 
 
+def _git(*arguments: str) -> str:
+    asked = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+
+
+def commit_named(name: str) -> str:
+    """The hash of a commit. Raises: subprocess.CalledProcessError where the clone lacks it."""
+    return _git("rev-parse", "--verify", f"{name}^{{commit}}").strip()
+
+
+def text_of(commit: str, file: str) -> str:
+    """A text file of that commit. Raises: subprocess.CalledProcessError where it is not there."""
+    return _git("show", f"{commit}:{file}")
+
+
 def has(commit: str) -> bool:
     """True if this clone has the commit: a shallow one may lack it."""
     asked = ["git", "-C", str(ROOT), "cat-file", "-e", f"{commit}^{{commit}}"]

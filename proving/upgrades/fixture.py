@@ -1,21 +1,27 @@
-"""`python -m proving.upgrades.fixture COMMIT FILE`: a database of that commit with rows of each kind, as a small dump.
+"""`python -m proving.upgrades.fixture VERSION`: a database of a release with rows of each kind, as a small dump.
 
-The program of that commit migrates an empty database, backs a folder up, and makes a row of each kind (`rows.py`). It
-runs with this environment's packages. Prints the entry for `releases.toml`.
+The program of the released commit migrates an empty database, backs a folder up, and makes a row of each kind
+(`rows.py`). It runs with this environment's packages. The release is entered in `releases.toml` once its dump is there.
+
+Exit codes: 0; 1 where that program failed; 2 for a commit that is not ready to be released.
 """
 
 import argparse
 import gzip
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 from backupsched.embedded import Server
 from backupsched.embedded.binaries import installed_bin
-from proving.upgrades.checkout import check_out
+from proving.upgrades import releases
+from proving.upgrades.checkout import check_out, commit_named, text_of
+from proving.upgrades.releases import ROOT, Release
 
 SECRET_KEY = "of the fixtures of releases"  # noqa: S105 - seals what is made up
 BACKUP_SECONDS = 120
@@ -62,8 +68,33 @@ class Program:
                 worker.terminate()
 
 
-def make(commit: str, file: Path) -> str:
-    """Write the dump. Returns the entry for `releases.toml`."""
+class UnreadyCommit(Exception):
+    """The commit cannot be released as this version."""
+
+
+def look_at(commit: str, version: str) -> str:
+    """The hash of a commit that says of itself that it is `version`. Raises: UnreadyCommit."""
+    if version in {each.version for each in releases.read(releases.FILE).releases}:
+        raise UnreadyCommit(f"releases.toml has {version} already")
+    try:
+        named = str(tomllib.loads(text_of(commit, "pyproject.toml"))["project"]["version"])
+        changes = re.findall(r"^## .*$", text_of(commit, "CHANGELOG.md"), re.MULTILINE)
+        found = commit_named(commit)
+    except subprocess.CalledProcessError as error:
+        raise UnreadyCommit(f"{commit}: {error.stderr.strip()}") from error
+    if named != version:
+        raise UnreadyCommit(f"{commit} is version {named} by its pyproject.toml: write {version} there, and commit it")
+    newest = changes[0] if changes else "nothing"
+    if not re.match(rf"## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", newest):
+        raise UnreadyCommit(
+            f"{commit}: write `## {version} (the date)` in place of `{newest}` in CHANGELOG.md, and commit it"
+        )
+    return found
+
+
+def make(commit: str, version: str) -> Release:
+    """Write the dump of a release. Raises: TimeoutError, subprocess.CalledProcessError."""
+    file = ROOT / f"proving/upgrades/{version}.sql.gz"
     with tempfile.TemporaryDirectory(prefix="backupsched-release-") as made:
         home = Path(made)
         home.chmod(0o711)
@@ -74,9 +105,10 @@ def make(commit: str, file: Path) -> str:
         server = Server(home / "server")
         server.ensure_running()
         try:
-            return _make(Program(home / "program", url_of(server), home), server, home, file)
+            leaves = _make(Program(home / "program", url_of(server), home), server, home, file)
         finally:
             server.destroy()
+    return Release(version, commit, file, leaves)
 
 
 def url_of(server: Server) -> str:
@@ -84,7 +116,7 @@ def url_of(server: Server) -> str:
     return f"postgresql://backupsched:{server.password()}@{socket}/backupsched"
 
 
-def _make(program: Program, server: Server, home: Path, file: Path) -> str:
+def _make(program: Program, server: Server, home: Path, file: Path) -> dict[str, str]:
     program.run("manage.py", "migrate", "--verbosity", "0")
     (home / "fleet.json").write_text(
         FLEET.replace("REPOSITORY", str(home / "repository")).replace("PAPERS", str(home / "papers"))
@@ -95,22 +127,30 @@ def _make(program: Program, server: Server, home: Path, file: Path) -> str:
     dump = [str(installed_bin() / "pg_dump"), "--no-owner", "--no-privileges", url_of(server)]
     lines = subprocess.run(dump, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines(keepends=True)
     text = "".join(line for line in lines if not line.startswith(LEFT_OUT)).replace(str(home), "/tmp/of-the-release")  # noqa: S108
-    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(gzip.compress(text.encode(), mtime=0))
     if empty:
         sys.stderr.write(f"without rows: {', '.join(empty)}\n")
     apps = sorted({path.parent.parent.name for path in program.folder.glob("*/migrations/0*.py")})
     with server.connect("backupsched") as connection:
-        leaves = connection.execute(LEAVES, [apps]).fetchall()
-    return "\n".join(f'  {app} = "{name}",' for app, name in leaves)
+        return dict(connection.execute(LEAVES, [apps]).fetchall())
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m proving.upgrades.fixture", description=__doc__.split("\n")[0])
-    parser.add_argument("commit", help="with the program")
-    parser.add_argument("file", type=Path, help="to write, *.sql.gz")
-    options = parser.parse_args()
-    sys.stdout.write(f"{make(options.commit, options.file.resolve())}\n")
+    parser.add_argument("version", help="to release, such as 0.1.0")
+    parser.add_argument("--commit", default="HEAD", help="with the program (HEAD)")
+    options = parser.parse_args(arguments)
+    try:
+        release = make(look_at(options.commit, options.version), options.version)
+    except UnreadyCommit as why:
+        sys.stderr.write(f"Error: {why}\n")
+        return 2
+    except (TimeoutError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    with releases.FILE.open("a") as file:
+        file.write(f"\n{releases.entry(release)}")
+    sys.stdout.write(f"commit both: {release.database.relative_to(ROOT)}, and the release in {releases.FILE.name}\n")
     return 0
 
 

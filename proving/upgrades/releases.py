@@ -53,5 +53,14 @@ def read(file: Path = FILE) -> Releases:
     return Releases(releases, allowed)
 
 
+def entry(release: Release) -> str:
+    """The lines of a release in the file."""
+    database = release.database.relative_to(ROOT).as_posix()
+    facts = {"version": release.version, "commit": release.commit, "database": database}
+    lines = [f'{name} = "{value}"' for name, value in facts.items()]
+    leaves = [f'{app} = "{name}"' for app, name in sorted(release.migrations.items())]
+    return "\n".join(["[[release]]", *lines, "", "[release.migrations]", *leaves, ""])
+
+
 def _release(file: Path, facts: dict[str, Any]) -> Release:
     return Release(facts["version"], facts["commit"], file.parent / facts["database"], dict(facts["migrations"]))
