@@ -146,7 +146,7 @@ class Condition:
 
     def found(self, look: Look) -> list[Finding]:
         """Its findings, without a transaction of its own, and with any error raised."""
-        return [replace(each, kind=self.kind) for each in self.find(look)]
+        return [each if each.kind == self.kind else replace(each, kind=self.kind) for each in self.find(look)]
 
     def _unexamined(self, error: Exception) -> Finding:
         text = f"could not be examined: {first_line(str(error))}"
@@ -217,15 +217,17 @@ def condition(
     """
 
     def declare(question: Callable[[Look], Answer]) -> Condition:
+        kind = question.__name__
+
         def find(look: Look) -> Iterable[Finding]:
             answer = question(look)
             for each in [answer] if isinstance(answer, Finding) else answer:
                 if isinstance(each, Finding):
                     yield each
                 else:
-                    yield Finding("", each.subject, each.since, severity, each.text, do, each.name)
+                    yield Finding(kind, each.subject, each.since, severity, each.text, do, each.name)
 
-        return add(Condition(question.__name__, find, fine, wrong, alert_where))
+        return add(Condition(kind, find, fine, wrong, alert_where))
 
     return declare
 
