@@ -18,7 +18,13 @@ from declarations.surfaces.printable import printable
 
 Row = Mapping[str, Any]
 
-PLAIN = re.compile(r"/?[A-Za-z][\w./@+~=-]*(?: [\w./@+~=-]+)*", re.ASCII)
+PLAIN = re.compile(
+    r"""/?[A-Za-z][\w./@+~=-]*(?:[ ][\w./@+~=-]+)*
+    | [a-z][a-z0-9+]*://[\w./@~=-]+(?::[0-9]+[\w./@~=-]*)?  # an address, perhaps with its port
+    | [0-9][\w-]*(?:\.[\w-]+)*\.[A-Za-z]{2,}  # a host whose name begins with a digit
+    | [0-9]{1,3}(?:\.[0-9]{1,3}){3}""",
+    re.ASCII | re.VERBOSE,
+)
 """A pattern of texts that YAML takes for nothing else, except `WORDS`."""
 WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 WIDTH, SHORT = 80, 70

@@ -20,6 +20,7 @@ WORDS = st.text(st.sampled_from("aZ09_./@+~=-:# '\"é\u3042"), max_size=90)
 TEXTS = (
     st.lists(WORDS, max_size=5).map(" ".join)
     | st.sampled_from(["no", "~", "1e3", "Null", "y", "=", "<<", "/", "http://x:1", ".inf", "0x1f", "2026-01-01"])
+    | st.from_regex(writing.PLAIN, fullmatch=True)
     | st.text(max_size=20)
 )
 VALUES = st.recursive(
@@ -32,6 +33,7 @@ VALUES = st.recursive(
 @settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from(["name", "host_key", "payload_template"]), VALUES, min_size=1))
 @example({"host_key": f"ssh-ed25519 {'A' * 68}", "name": "b" * 90})
+@example({"host_key": f"https://2.example.org:8080/{'a' * 68}", "name": "10.0.0.1"})
 @example({"host_key": f"rsa {'A' * 64}", "name": f"rsa {'A' * 65}"})  # which fills its line
 def test_a_row_is_written_as_the_libraries_write_it(row: dict[str, Any]) -> None:
     fleet = {"sources": [json.loads(json.dumps(row)) for _ in range(2)], "policies": []}
