@@ -29,9 +29,11 @@ ON_TIME = timedelta(seconds=90)
 
 def explain_schedule(schedule: Schedule, now: datetime, at: datetime | None = None) -> Explanation:
     """Explain the trigger at `at`, an aware instant; if None, when the schedule fires next, and what keeps it from
-    that.
+    that. `at` to come: whether its cron has a trigger then.
     """
-    found = _coming(schedule, now) if at is None or at > now else _past(schedule, at, now)
+    found = (
+        _coming(schedule, now) if at is None else _to_come(schedule, at, now) if at > now else _past(schedule, at, now)
+    )
     return Explanation(at or now, runnable=False, reasons=tuple(found))
 
 
@@ -58,7 +60,7 @@ def _then(schedule: Schedule, at: datetime) -> _Then:
     return _Then(Period(values["cron"], values["zone"]), values["enabled"], made, disabled[-1:], edits)
 
 
-def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
+def _obstacles(schedule: Schedule) -> Iterator[Reason]:
     if not schedule.enabled:
         text = f"it is {paused_words(schedule)}: `{PROGRAM} schedules resume {schedule.name}` ends that"
         yield Reason(Code.DISABLED, text, schedule.paused_until)
@@ -66,6 +68,26 @@ def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
         schedule.period.check()
     except ValueError as error:
         yield Reason(Code.UNREADABLE, f"it emits nothing until it is corrected: {error}")
+
+
+def _to_come(schedule: Schedule, at: datetime, now: datetime) -> Iterator[Reason]:
+    obstacles = list(_obstacles(schedule))
+    yield from obstacles
+    if any(each.code == Code.UNREADABLE for each in obstacles):
+        return
+    period = schedule.period
+    last = period.current(at)
+    if last > max(now, at - A_MOMENT):
+        ahead = span((last - now).total_seconds())
+        yield Reason(Code.NOT_DUE, f"its trigger at {_both(last, period)} is to come, in {ahead}", last)
+    else:
+        yield _not_a_trigger(period, at, "comes" if last > now else "came")
+
+
+def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
+    obstacles = list(_obstacles(schedule))
+    yield from obstacles
+    if any(each.code == Code.UNREADABLE for each in obstacles):
         return
     if not Worker.alive(now).exists():
         yield Reason(
@@ -108,17 +130,12 @@ def _past(schedule: Schedule, at: datetime, now: datetime) -> Iterator[Reason]:
 def _by_cron(schedule: Schedule, period: Period, at: datetime, now: datetime) -> Iterator[Reason]:
     """The reasons by the cron of that instant; and if it should have fired, what happened to its trigger."""
     try:
-        last, following = period.current(at), period.next_after(at)
+        last, _ = period.current(at), period.next_after(at)
     except ValueError as error:
         yield Reason(Code.UNREADABLE, f"it could not be read then: {error}")
         return
     if last <= at - A_MOMENT:
-        text = (
-            f"`{period.expression}` in {period.zone} has no trigger at {_both(at, period)}: the last one before came at"
-        )
-        yield Reason(
-            Code.NO_TRIGGER, f"{text} {_both(last, period)}, the next one at {_both(following, period)}", following
-        )
+        yield _not_a_trigger(period, at, "came")
         return
     if line := _missed(schedule, last, now):
         yield Reason(Code.SKIPPED, f"it was missed, since nothing ticked then: {line.text}", facts=dict(line.facts))
@@ -127,6 +144,13 @@ def _by_cron(schedule: Schedule, period: Period, at: datetime, now: datetime) ->
         yield Reason(Code.NOT_PLANNED, f"it is due since then, and nothing has ticked: it is emitted up to {since} UTC")
     elif schedule.enabled:
         yield Reason(Code.NO_TRIGGER, f"it should have fired at {_both(last, period)}, and nothing is kept of that")
+
+
+def _not_a_trigger(period: Period, at: datetime, verb: str) -> Reason:
+    last, following = period.current(at), period.next_after(at)
+    text = f"`{period.expression}` in {period.zone} has no trigger at {_both(at, period)}"
+    around = f"the last one before {verb} at {_both(last, period)}, the next one at {_both(following, period)}"
+    return Reason(Code.NO_TRIGGER, f"{text}: {around}", following)
 
 
 def _missed(schedule: Schedule, trigger_at: datetime, now: datetime) -> Decision | None:

@@ -4,7 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from argparse import _SubParsersAction
+from argparse import ArgumentParser, _SubParsersAction
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,10 @@ from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
 from backupsched.overview import GROUPS, overview
+from declarations.surfaces.commands.nouns import Verbs
 from fleet.files import formats
 from fleet.files.apply import import_fleet
+from jobs import conf
 from sources.models import Assignment
 from storage.recover import program as recovering
 from tests.documents import DOCUMENTS, ROOT, Command, blocks, commands, table_rows
@@ -82,6 +84,53 @@ def test_no_document_and_no_message_names_a_command_or_a_verb_that_is_not_there(
             if not is_there or (verb and verbs.get(name) and verb not in verbs[name]):
                 wrong.append(f"{path.relative_to(ROOT)}: `{name} {verb}`")
     assert not wrong, "\n".join(wrong)
+
+
+def test_each_example_in_the_help_is_taken_as_it_is_written() -> None:
+    tried = 0
+    for name in sorted(name for name, app in get_commands().items() if app in PACKAGES):
+        command = load_command_class(get_commands()[name], name)
+        for verb, example in getattr(command, "examples", {}).items():
+            for line in f"{conf.PROGRAM} {name} {verb} {example}".splitlines():
+                _, *arguments = shlex.split(line.partition(" < ")[0])
+                assert arguments[0] == name, line
+                command.create_parser("manage.py", name).parse_args(arguments[1:])  # raises for what it does not take
+                tried += 1
+    assert tried > 25
+
+
+OPTIONS = re.compile(r"`(?:manage\.py |backupsched |\{(?:conf\.)?PROGRAM\} )?([a-z]+)((?: [^`\n]*)? --[a-z][^`\n]*)`")
+
+
+def test_no_document_and_no_message_names_an_option_that_is_not_there() -> None:
+    """Options in backticks behind a command of ours, and its verb if it has any."""
+    ours = {name: load_command_class(app, name) for name, app in get_commands().items() if app in PACKAGES}
+    parsers = {name: command.create_parser("manage.py", name) for name, command in ours.items()}
+    wrong, seen = [], 0
+    of_today = [path for path in DOCUMENTS if path.parent.name != "decisions"]
+    for path in [*of_today, *(ROOT / path for path in paths())]:
+        for name, rest in OPTIONS.findall(path.read_text(encoding="utf-8")):
+            if name in parsers:
+                seen += 1
+                there = options_of(parsers[name], rest.split())
+                wrong += [
+                    f"{path.relative_to(ROOT)}: `{name}{rest}`: {option}"
+                    for option in re.findall(r"(?<= )--[a-z][a-z-]*", rest)
+                    if option not in there
+                ]
+    assert not wrong, "\n".join(wrong)
+    assert seen > 30
+
+
+def options_of(parser: ArgumentParser, words: list[str]) -> set[str]:
+    """The options that a command takes behind these words, of which the first may be a verb."""
+    for action in parser._actions:
+        if isinstance(action, Verbs) and words:
+            verb = words[0] if words[0] in action.choices else "list"
+            if fill := action.later.pop(verb, None):
+                fill(action.choices[verb])
+            return {*parser._option_string_actions, *action.choices[verb]._option_string_actions}
+    return set(parser._option_string_actions)
 
 
 def test_help_has_each_command_once_and_at_most_20_of_ours() -> None:

@@ -7,6 +7,7 @@ searched as they come.
 
 import contextlib
 import difflib
+import errno
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ from storage.points import manifests
 from storage.points.known import Known
 from storage.points.manifest_index import COLUMNS, TOP, VERSION, index
 from storage.points.manifests import Entry, Header
-from storage.points.store import Store
+from storage.points.store import StorageFailed, Store
 
 CACHE_BYTES = 2 * 2**30
 NEAR_AMONG = 20_000
@@ -53,9 +54,13 @@ class Tree:
 
     def __init__(self, file: Path) -> None:
         self._rows = sqlite3.connect(f"file:{quote(str(file))}?mode=ro&immutable=1", uri=True)
-        facts = self._rows.execute("SELECT name, value FROM header")
-        self.header = Header(**{name: json.loads(value) for name, value in facts})
-        hard_link = self._rows.execute("SELECT 1 FROM entries WHERE linked <> '' LIMIT 1").fetchone()
+        try:
+            facts = self._rows.execute("SELECT name, value FROM header")
+            self.header = Header(**{name: json.loads(value) for name, value in facts})
+            hard_link = self._rows.execute("SELECT 1 FROM entries WHERE linked <> '' LIMIT 1").fetchone()
+        except Exception:
+            self._rows.close()
+            raise
         self._has_hard_links = hard_link is not None
 
     def close(self) -> None:
@@ -178,19 +183,41 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = _file_of(store.location, assignment, point, cache, store.known)
     if not file.exists():
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            manifest, made = Path(scratch) / f"{point}{layout.MANIFEST_ENDING}", Path(scratch) / "made"
-            if not store.manifest(assignment, point, manifest):
-                raise NotThere(f"there is no point {point} of {assignment} any more: retention may have removed it")
-            index(manifest, made, store)
-            made.rename(file)
+        _make(file, store, assignment, point)
         _bound(cache, file)
+    try:
+        tree = Tree(file)
+    except (sqlite3.DatabaseError, TypeError):  # of a cache nothing is lost: what its disk has damaged is made again
+        file.unlink(missing_ok=True)
+        _make(file, store, assignment, point)
+        tree = Tree(file)
     os.utime(file)
-    tree = Tree(file)
     try:
         yield tree
+    except sqlite3.DatabaseError as error:
+        file.unlink(missing_ok=True)
+        raise StorageFailed(
+            f"what this host keeps of the manifest of point {point} is damaged ({error}): it was deleted, and is read "
+            "again from the repository at the next try"
+        ) from error
     finally:
         tree.close()
+
+
+def _make(file: Path, store: Store, assignment: str, point: str) -> None:
+    """Make the file of a tree, which is whole or not there, also after a power cut."""
+    with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+        manifest, made = Path(scratch) / f"{point}{layout.MANIFEST_ENDING}", Path(scratch) / "made"
+        if not store.manifest(assignment, point, manifest):
+            raise NotThere(f"there is no point {point} of {assignment} any more: retention may have removed it")
+        try:
+            index(manifest, made, store)
+        except sqlite3.OperationalError as error:
+            number = errno.ENOSPC if error.sqlite_errorcode == sqlite3.SQLITE_FULL else errno.EIO
+            raise OSError(number, os.strerror(number), str(file.parent)) from error
+        with made.open("rb") as written:
+            os.fsync(written.fileno())
+        made.rename(file)
 
 
 def is_cached(location: Location, assignment: str, point: str, cache: Path, known: Known | None) -> bool:

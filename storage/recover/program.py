@@ -67,7 +67,12 @@ def parser() -> argparse.ArgumentParser:
     """The parser of its arguments."""
     made = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT, allow_abbrev=False)
     add_repository(made)
-    made.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
+    made.add_argument(
+        "--source",
+        type=showing.given("one"),
+        metavar="NAME",
+        help="one source, or one assignment as nas-7/nightly (all)",
+    )
     made.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
     showing.add_options(made, "this host")
     return made

@@ -34,12 +34,12 @@ def add_options(parser: ArgumentParser, zone: str) -> None:
 def add_point(parser: ArgumentParser, zone: str) -> None:
     """Add the arguments for a point, and the paths in it. `zone`: whose wall clock times are meant."""
     parser.add_argument(
-        "--at", metavar="TIME",
+        "--at", type=given("a time"), metavar="TIME",
         help="the newest point at or before: 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in the zone "
         f"of {zone}, 2026-03-02T12:00+01:00; or the name of a point, for that very one (the newest)",
     )  # fmt: skip
     parser.add_argument(
-        "--path", action="append", default=[], metavar="PATH",
+        "--path", type=given("a file or folder"), action="append", default=[], metavar="PATH",
         help="a file or folder of the source, without / before it; several: give it again (all)",
     )  # fmt: skip
 
@@ -56,11 +56,21 @@ def add_target(parser: ArgumentParser) -> _MutuallyExclusiveGroup:
     return where
 
 
+def given(what: str) -> Callable[[str], str]:
+    """The type of an option that is not empty, as from a shell variable that is not set: that would be the newest
+    point, all paths, or the current folder.
+    """
+
+    def read(written: str) -> str:
+        if not written:
+            raise ArgumentTypeError(f"name {what}: this is empty")
+        return written
+
+    return read
+
+
 def _folder(written: str) -> Path:
-    """A folder. Not an empty one, as from a shell variable that is not set: that would be the current folder."""
-    if not written:
-        raise ArgumentTypeError("name a folder: this is empty")
-    return Path(written)
+    return Path(given("a folder")(written))
 
 
 TreeOf = Callable[[str], AbstractContextManager[Tree]]
@@ -155,7 +165,9 @@ class ProgressDisplay:
     def __init__(self, write: Callable[[str], object], *, as_json: bool) -> None:
         self._write, self._as_json = write, as_json
         columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[files]} files"), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=Console(file=sys.stderr), disable=as_json or not sys.stderr.isatty())
+        # the stream itself: the one that commands write to makes escapes of what moves a bar
+        console = Console(file=sys.__stderr__)
+        self._bar = Progress(*columns, console=console, disable=as_json or not sys.stderr.isatty())
         self._task = self._bar.add_task("", files="")
 
     def __enter__(self) -> "ProgressDisplay":

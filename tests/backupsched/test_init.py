@@ -117,6 +117,8 @@ def test_a_person_is_asked_and_another_database_is_remembered(home: Path) -> Non
         assert "'Nowhere' is not a time zone" in output
         assert "This password is too short" in output
         assert "has the password" in output
+        assert "the first backup: " in output
+        assert "\\u00" not in output
         assert "hunter2" not in output
         kept = home / "var" / first_run.SETTINGS
         assert kept.stat().st_mode & 0o077 == 0

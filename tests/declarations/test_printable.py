@@ -2,14 +2,18 @@
 
 import io
 import logging
+import sys
 
 import pytest
 from rich.table import Table
 
-from declarations.surfaces.printable import PrintableFormatter, printable
+from declarations.surfaces.printable import PrintableFormatter, PrintableStream, printable
 from declarations.surfaces.terminal import text_of
 from operations.finding import ExaminedCondition, Severity
 from operations.management.commands.doctor import report
+from simulation.management.commands import simulate
+from storage.recover import showing
+from storage.restoring.base import RestoreProgress
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee\x9b31m\x00"
 HARMLESS = r"a\u001b]0;title\u0007b\u001b[2Jc\u000dd\u202ee\u009b31m\u0000"
@@ -35,6 +39,25 @@ def test_a_log_line_with_its_traceback_steers_nothing() -> None:
         log.exception("it said %s", HOSTILE)
     assert "\x1b" not in stream.getvalue()
     assert f"it said {HARMLESS}" in stream.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_bars_of_progress_move_at_a_terminal_and_leave_no_escapes_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "__stderr__", terminal)
+    monkeypatch.setattr(sys, "stderr", PrintableStream(terminal))
+    with showing.ProgressDisplay(print, as_json=False) as shown:
+        shown(RestoreProgress(1, 2, 10, 20))
+    with simulate._progress() as progress:
+        progress.add_task("fifo", total=1.0)
+    assert "1 of 2 files" in terminal.getvalue()
+    assert "fifo" in terminal.getvalue()
+    assert "\\u00" not in terminal.getvalue()
 
 
 @pytest.mark.parametrize("terminal", [False, True])

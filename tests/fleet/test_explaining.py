@@ -257,6 +257,7 @@ class TestTheSurfaces:
         assert "there is no policy of this source 'x'" in refused("explain", "laptop", "--policy", "x")
         assert "is kept from" in refused("explain", "laptop", "--at", "40d")
         assert "is not an instant" in refused("explain", "laptop", "--at", "noon")
+        assert "is not an instant" in refused("explain", "laptop", "--at", "")
         assert "name a source, or say --all" in refused("explain")
         assert "--all is of all sources" in refused("explain", "laptop", "--all")
 

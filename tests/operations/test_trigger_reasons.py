@@ -58,6 +58,21 @@ def test_an_instant_at_which_its_cron_has_no_trigger_names_those_around_it() -> 
     assert "the last one before came at 2026-03-01 01:00:00 UTC (Sun 02:00 in Europe/Berlin)" in text
 
 
+def test_of_an_instant_to_come_it_says_whether_there_is_a_trigger() -> None:
+    schedule = nightly(cron="0 2 * * 0", zone="Europe/Berlin")
+    sunday = datetime(2026, 3, 29, 1, tzinfo=UTC)  # the clocks leave out two o'clock
+    [(code, text)] = why(schedule, sunday)
+    assert code == Code.NOT_DUE
+    assert text.startswith("its trigger at 2026-03-29 01:00:00 UTC (Sun 03:00 in Europe/Berlin) is to come, in 26 d")
+    [(code, text)] = why(schedule, sunday + HOUR)
+    assert code == Code.NO_TRIGGER
+    assert "the last one before comes at 2026-03-29 01:00:00 UTC" in text
+    [(code, text)] = why(schedule, NOON + HOUR)
+    assert "the last one before came at 2026-03-01 01:00:00 UTC" in text
+    Schedule.objects.update(cron="61 * * * *", enabled=False)
+    assert [code for code, _ in why(Schedule.objects.get(), sunday)] == [Code.DISABLED, Code.UNREADABLE]
+
+
 def test_one_that_was_missed_while_nothing_ticked_quotes_the_log() -> None:
     schedule = nightly(next_trigger_at=AT_TWO - timedelta(days=2), catch_up_for=0)
     record_due_triggers(NOON)

@@ -95,6 +95,14 @@ def test_a_target_without_a_name_is_not_the_folder_in_which_it_runs(built: Built
     assert "name a folder: this is empty" in refused(built.folder / "repository", "--to", "")
 
 
+@pytest.mark.parametrize("option", ["--at", "--path", "--source"])
+def test_an_option_that_is_empty_does_not_mean_all_or_the_newest(
+    built: Built, tmp_path: Path, refused: Callable[..., str], option: str
+) -> None:
+    assert f"{option}: name " in refused(built.folder / "repository", "--to", tmp_path / "to", option, "")
+    assert not (tmp_path / "to").exists()
+
+
 def test_it_lists_points_and_folders(built: Built, said: Callable[..., str]) -> None:
     rows = json.loads(said(built.folder / "repository", "--list", "--json"))
     assert [(row["assignment"], row["point"]) for row in rows] == [(ASSIGNMENT, each) for each in built.points[::-1]]

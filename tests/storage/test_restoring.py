@@ -3,8 +3,10 @@
 import errno
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage import layout
-from storage.points.store import StorageStopped, Store
-from storage.points.trees import NotThere
+from storage.points import manifest_index
+from storage.points.store import StorageFailed, StorageStopped, Store
+from storage.points.trees import NotThere, opened
 from storage.restoring import into_folder
 from storage.restoring.base import RestoreProgress, RestoreRefused, Wish
 from tests.storage import restored_points
@@ -221,3 +224,54 @@ def test_any_earlier_point_restores_byte_for_byte(tmp_path_factory: Any, runs: l
     for point, expected in pictures.items():
         restore(built, point, folder / point)
         assert picture(folder / point) == expected
+
+
+def zeroed(data: bytes) -> bytes:
+    """All but the page with the schema, as a file system leaves blocks that were not written before a power cut."""
+    return data[:4096] + bytes(len(data) - 4096)
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:4096], zeroed, lambda data: b"x" * len(data)])
+def test_a_damaged_cache_of_a_manifest_keeps_no_point_from_its_restore(
+    built: Built, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    for number in range(200):
+        built.write(f"docs/{number}", f"{number}")
+    point, expected, cache = built.back_up(), picture(built.source), tmp_path / "cache"
+    store, wish = Store(built.location, Event()), Wish(ASSIGNMENT, point, tmp_path / "a")
+    into_folder.restore(wish, store, cache)
+    (file,) = cache.glob("*.sqlite3")
+    file.write_bytes(damage(file.read_bytes()))
+
+    into_folder.restore(replace(wish, target=tmp_path / "b"), store, cache)
+    assert picture(tmp_path / "b") == expected
+
+
+def test_a_cache_that_turns_out_to_be_damaged_is_said_to_be_and_made_again(built: Built, tmp_path: Path) -> None:
+    for number in range(2000):
+        built.write(f"docs/{number}", "")
+    point, cache, store = built.back_up(), tmp_path / "cache", Store(built.location, Event())
+    with opened(store, ASSIGNMENT, point, cache) as tree:
+        whole = [*tree.below("")]
+    (file,) = cache.glob("*.sqlite3")
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2] + b"\xff" * (len(data) - len(data) // 2))
+
+    with (
+        pytest.raises(StorageFailed, match=rf"manifest of point {point} is damaged"),
+        opened(store, ASSIGNMENT, point, cache) as tree,
+    ):
+        assert [*tree.below("")] == whole
+    with opened(store, ASSIGNMENT, point, cache) as tree:
+        assert [*tree.below("")] == whole
+
+
+def test_a_cache_for_which_there_is_no_room_is_named_and_leaves_nothing(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point, cache = built.back_up(), tmp_path / "cache"
+    monkeypatch.setattr(manifest_index, "SCHEMA", f"PRAGMA max_page_count = 3; {manifest_index.SCHEMA}")
+    with pytest.raises(OSError, match="No space left on device") as refused:
+        into_folder.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), Store(built.location, Event()), cache)
+    assert refused.value.filename == str(cache)
+    assert [*cache.iterdir()] == []

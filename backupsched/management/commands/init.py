@@ -278,8 +278,11 @@ class Command(TerminalCommand):
         done = next(iter(found.values()), {"files_done": 0, "bytes_done": 0})
         size, seconds = filesizeformat(done["bytes_done"]), time.monotonic() - began
         text = f"the first backup: {done['files_done']:,} files, {size}, {seconds:.0f} s"
-        self.stdout.write(f"\r{text:<78}", ending="")
-        self.stdout.flush()
+        if (
+            stream := sys.__stdout__
+        ):  # itself: the one that commands write to makes an escape of what begins a line again
+            stream.write(f"\r{text:<78}")
+            stream.flush()
 
     def _ending(self, facts: dict[str, Any]) -> str:
         size = filesizeformat(facts["bytes"])

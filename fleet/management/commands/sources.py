@@ -11,6 +11,7 @@ from external.durations import span
 from external.formatting import moment
 from fleet.status import FIRST_STEPS, reasons_of, with_assignment_status, with_status, worst_first
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from operations.backlog.arguments import number
 from sources.domain.status import ProtectionStatus
 from sources.models import Assignment, Policy, Source
@@ -33,8 +34,10 @@ class Command(DeclaredCommand):
     title = "source"
     examples = {
         "list": "--status overdue --policy daily",
-        "add": "laptop-7 --kind sftp --host 192.0.2.7 --path /home --policies daily",
-        "set": "laptop-7 --host 192.0.2.8",
+        "add": "papers --kind local --path /srv/papers --policies daily\n"
+        f"  {PROGRAM} sources add laptop-7 --kind sftp --address 192.0.2.7 --path /home --policies daily "
+        "--secret stored:laptop-7 --host-key 'ssh-ed25519 AAAA…' --set 'options={\"user\": \"backup\"}'",
+        "set": "laptop-7 --address 192.0.2.8",
         "pause": 'laptop-7 laptop-8 --until 7d --reason "on leave"',
         "remove": "laptop-7 --with-backups",
         "prune": "laptop-7 --dry-run",

@@ -30,9 +30,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def add_source(parser: ArgumentParser) -> None:
     """Add the arguments that select the points of a source, and the repository."""
     parser.add_argument("source", metavar="NAME", help="of a source")
-    parser.add_argument("--policy", metavar="NAME", help="under which it was backed up, if it has several")
+    name = showing.given("one")
+    parser.add_argument("--policy", type=name, metavar="NAME", help="under which it was backed up, if it has several")
     parser.add_argument(
-        "--from", metavar="NAME", dest="repository",
+        "--from", type=name, metavar="NAME", dest="repository",
         help="the repository: that of its backups, or one with copies of them (the first that has the point)",
     )  # fmt: skip
 

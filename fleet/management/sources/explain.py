@@ -27,14 +27,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     now = database_clock()
     if options["all"]:
-        if options["names"] or options["policy"] or options["at"]:
+        if options["names"] or options["policy"] is not None or options["at"] is not None:
             raise ValueError("--all is of all sources, now; leave out NAME, --policy and --at")
         facts = [each.as_facts for each in explain_all(now)]
         command.list_out(facts, GROUPS, group_row, "There are no sources.")
         return
     if not options["names"]:
         raise ValueError("name a source, or say --all")
-    at = durations.instant(options["at"], now) if options["at"] else None
+    at = durations.instant(options["at"], now) if options["at"] is not None else None
 
     def explain(source: Source) -> None:
         found = explain_source(source, now, policy=options["policy"], at=at)

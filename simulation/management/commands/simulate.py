@@ -174,7 +174,7 @@ def _progress() -> Progress:
     """A bar a scheduler, if a user sees it."""
     return Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn(),
-        console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
+        console=Console(file=sys.__stderr__), disable=not sys.stderr.isatty(), transient=True,
     )  # fmt: skip
 
 
