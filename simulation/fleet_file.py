@@ -7,7 +7,7 @@ are in seconds; presence is counted from `start`.
 import json
 import sys
 from collections.abc import Iterator
-from datetime import UTC
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -19,6 +19,9 @@ from sources.domain.windows import Window
 
 MOST_SHOWN = 20
 """Problems of one file that are listed."""
+
+YEARS = range(1970, 2200)
+"""The years of `start` in which the rules of time zones are known or can be continued."""
 
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=100)]
@@ -120,6 +123,13 @@ class SimulatedFleet(BaseModel):
     policies: list[SimulatedPolicy] = Field(min_length=1)
     sources: list[SimulatedSource] = Field(min_length=1)
 
+    @field_validator("start")
+    @classmethod
+    def _is_in_a_year_with_rules(cls, value: datetime) -> datetime:
+        if value.year not in YEARS:
+            raise ValueError(f"its year is {value.year}: write one from {YEARS[0]} to {YEARS[-1]}")
+        return value.astimezone(UTC)
+
 
 class FleetFileError(ValueError):
     """A fleet file that cannot be simulated: each problem with the path to it."""
@@ -147,7 +157,7 @@ def parse(facts: Any) -> SimulatedFleet:
         raise FleetFileError(_listed([_problem(each) for each in error.errors()])) from error
     if problems := list(_problems_across(fleet)):
         raise FleetFileError(_listed(problems))
-    return fleet.model_copy(update={"start": fleet.start.astimezone(UTC)})
+    return fleet
 
 
 def _problem(error: Any) -> str:

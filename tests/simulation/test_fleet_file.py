@@ -34,6 +34,8 @@ def with_source(**values: Any) -> dict[str, Any]:
         (facts(LAPTOP, zone="Berlin"), "policies[0].zone", "Europe/Berlin"),
         (facts(LAPTOP, windows=[{"days": "mon", "start": "8"}]), "policies[0].windows", "range 1"),
         (facts(LAPTOP) | {"start": "2026-01-05T00:00:00"}, "start", "timezone"),
+        (facts(LAPTOP) | {"start": "0001-01-01T00:00:00+14:00"}, "start", "its year is 1: write one from 1970 to 2199"),
+        (facts(LAPTOP) | {"start": "9999-12-31T23:00:00-05:00"}, "start", "its year is 9999"),
         ([], "the file", "it should be an object"),
     ],
 )
