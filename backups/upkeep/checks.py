@@ -41,7 +41,7 @@ def plan(now: datetime | None = None) -> int:
     checked = Q(policy__check_within__isnull=False)
     assignments = records.due(first & checked, "pk")  # in the order of a key: the first ones are enough
     if room := records.AT_ONCE - len(assignments):
-        assignments += records.due(again & checked, "check_round__planned_at", room)
+        assignments += records.due(again & checked, "check_round__planned_at", room, may_be_new=False)
     if not assignments:
         return 0
     _go_on_with_the_round(assignments)

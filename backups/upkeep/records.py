@@ -75,15 +75,16 @@ def first_from(seconds: float | str) -> Combinable:
     return ExpressionWrapper(F("inserted_at") + PHASE * period, DateTimeField())
 
 
-def due(wanted: Q, since: str, at_most: int | None = AT_ONCE) -> list[Assignment]:
+def due(wanted: Q, since: str, at_most: int | None = AT_ONCE, *, may_be_new: bool = True) -> list[Assignment]:
     """The due assignments with a backup, as many as are begun at once, the longest ago first by the column `since`.
-    Their related rows are read for these alone: all assignments may be due, on the day after an upgrade.
+    Their related rows are read for these alone: all assignments may be due, on the day after an upgrade. `may_be_new`:
+    some of those wanted may have no value of `since`.
     """
     backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
     found = Assignment.objects.active().filter(wanted, backed_up)
     parts = [Q()] if since == "pk" else [Q(**{since: None}), Q(**{f"{since}__isnull": False})]
     ids = list[int]()
-    for part, order in zip(parts, (("pk",), (since, "pk")), strict=False):
+    for part, order in list(zip(parts, (("pk",), (since, "pk")), strict=False))[0 if may_be_new else -1 :]:
         if at_most is None or len(ids) < at_most:  # of very many that it never was the first ids end the look
             rows = found.filter(part).order_by(*order).values_list("pk", flat=True)
             ids += rows[: at_most and at_most - len(ids)]

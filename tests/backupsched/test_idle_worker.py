@@ -1,7 +1,7 @@
 """The statements of a worker that has nothing to do, with all that it asks each minute: virtual time, real SQL."""
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from alerting import rounds
 from alerting.models import Alert, Watch
-from jobs import conf
+from jobs import conf, sweeps
 from jobs.clock import database_clock
 from jobs.conf import QueueRule
 from jobs.models import PausedQueue
@@ -18,7 +18,7 @@ from jobs.worker import hints, listener, process
 from jobs.worker.claimer import Claimer
 from jobs.worker.heartbeat import Heartbeat
 from operations.task_installation import install
-from sources.models import Repository
+from sources.models import Assignment, CheckRound, Repository
 from tests.alerting.making import make_route
 from tests.factories import make_record, make_worker
 from tests.sources.factories import backed_up, make_policy
@@ -45,7 +45,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def wait(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
     """Lets so many seconds pass for an idle worker, without qcluster, and for its heartbeat and its alerts."""
-    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 60}
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 60, "WAKE": "listen"}
     now, beaten = [0.0], [0.0]
     for module in (process, hints):
         monkeypatch.setattr(module, "boot_seconds", lambda: now[0])
@@ -73,21 +73,30 @@ def wait(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[f
     return pass_by
 
 
+def _make_sources(now: datetime) -> None:
+    """Two of which nothing is due for hours: no backup, look, check or drill."""
+    in_half_a_day = now + timedelta(hours=12)
+    for often in (None, 86_400):
+        cron = f"{in_half_a_day.minute} {in_half_a_day.hour} * * *"
+        policy = make_policy(cron=cron, window=WINDOW, check_within=often, drill_every=often)
+        CheckRound.objects.create(assignment=backed_up(policy, now - timedelta(minutes=1)), planned_at=now)
+    Assignment.objects.update(drill_planned_at=now)
+    Repository.objects.update(made_at=now, looked_at=now)
+
+
 @pytest.mark.parametrize("has_sources", [False, True])
 def test_an_idle_worker_sends_less_than_one_statement_a_second(
-    has_sources: bool, sent: list[str], wait: Callable[[float], None]
+    has_sources: bool, sent: list[str], wait: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sweeps, "run_overdue", lambda: 0)  # of qcluster, and by another clock
     install(now=database_clock())
     PausedQueue.objects.create(name="callbacks")
     for _ in range(20):
         make_record(queue="callbacks")
     if has_sources:
         make_route()
-        for check_within in (None, 86_400):
-            policy = make_policy(window=WINDOW, check_within=check_within, drill_every=check_within)
-            backed_up(policy, database_clock() - timedelta(minutes=1))
-        Repository.objects.update(made_at=database_clock(), looked_at=database_clock())
-    wait(2 * process.BESIDES_SECONDS + SECONDS)  # what is due once, such as sweeps
+        _make_sources(database_clock())
+    wait(2 * process.BESIDES_SECONDS + SECONDS)  # what is due once
     Alert.objects.update(raised_at=database_clock() - timedelta(hours=1))  # that qcluster does not tick
     wait(process.BESIDES_SECONDS)
     sent.clear()
