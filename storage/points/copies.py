@@ -40,8 +40,8 @@ class CopyResult:
 def check_is_there(newest: str, found: list[str], folder: str) -> None:
     """Raises: StorageFailed if the first repository, with these points, has lost its `newest` one, or all."""
     if not found or (newest and newest not in found):
-        what = f"point {newest} of {folder} is" if newest else f"there is no point of {folder}"
-        raise StorageFailed(f"{what} not in the repository that is to be copied; the copy stays as it is")
+        what = f"point {newest} of {folder} is not" if newest else f"no point of {folder} is"
+        raise StorageFailed(f"{what} in the repository that is to be copied; the copy stays as it is")
 
 
 def later_than(points: list[str], found: list[str]) -> list[str]:

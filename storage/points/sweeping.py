@@ -8,6 +8,9 @@ write to a repository can put one there. Manifests alone decide which files go.
 Files of a run may be named by points since then, so these are read, and foreign ones that can be. Where a known one
 cannot be read or is lost, runs up to it are left alone; so are runs later than the newest point: one may be under way,
 and the next one takes over from those that were killed.
+
+A copy may be on a server that lists a file under another name than it was given (`overwritten_files.py`). So if a named
+file is not listed, and there by its name, the files of its size in its folder stay: one of them may be that file.
 """
 
 import tempfile
@@ -99,10 +102,12 @@ class _Sweep:
     blocked: str | None = field(default=None, init=False)
     wanted: set[str] | None = field(default=None, init=False)
     keys: set[int] = field(default_factory=set, init=False)
+    read: list[str] = field(default_factory=list, init=False)
+    foreign: Collection[str] = field(default=(), init=False)
 
     def look(self, ours: Sequence[str], foreign: Collection[str], absent: Collection[str], of: set[str] | None) -> None:
         """Collect the named files of these runs, or of all if None."""
-        self.wanted = of
+        self.wanted, self.foreign = of, foreign
         first = min(of, key=layout.order_of) if of else ""
         for each in layout.by_time({*ours, *absent}):
             if not first or not layout.is_later(first, each):  # one of these may be a lost point
@@ -111,6 +116,7 @@ class _Sweep:
                         raise UnreadablePoint(each)
                     self._note(self.named.by(each))
                     self.named.forget(each)
+                    self.read.append(each)
                 except UnreadablePoint:
                     self.blocked = each
         for each in foreign:
@@ -130,19 +136,32 @@ class _Sweep:
         found = [each for each in store.names(top, folders=True) if layout.FOLDER.fullmatch(each)]
         folders = {each for each in found if self.may_go(layout.run_of(each))}
         unnamed, left = dict[str, int](), Counter[str]()
+        unlisted = self.keys.copy() if store.location.may_rename else set[int]()
 
         def take(row: dict[str, Any]) -> None:
             folder = row["Path"].partition("/")[0]
             if folder in folders and not row.get("IsDir"):
-                if key_of(row["Path"]) in self.keys:
+                key = key_of(row["Path"])
+                unlisted.discard(key)
+                if key in self.keys:
                     left[folder] += 1
                 else:
                     unnamed[row["Path"]] = row["Size"]
 
         if folders:
             store.walk(top, take, among=sorted(folders) if len(folders) <= MANY else (), files_only=True)
+        if unnamed and unlisted:
+            kept = self._renamed(unlisted)
+            unnamed = {each: size for each, size in unnamed.items() if (each.partition("/")[0], size) not in kept}
         self.deletion.delete(unnamed)
         self.deletion.remove_empty(unnamed, left)
         for some in batches(sorted(each for each in folders if not left[each]), MANY):
             with suppress(StorageFailed):
                 store.remove_empty_folders(top, among=some)
+
+    def _renamed(self, unlisted: Collection[int]) -> set[tuple[str, int]]:
+        """The folder and size of each file that a point names, that is not listed under its name, and that is there."""
+        noted = [self.named.by(each) for each in self.read] + [self.named.by_foreign(each) for each in self.foreign]
+        places = {each.place for entries in noted for each in entries if key_of(each.place) in unlisted}
+        sizes = self.deletion.store.sizes(self.deletion.top, places, by_name=True)
+        return {(place.partition("/")[0], size) for place, size in sizes.items()}

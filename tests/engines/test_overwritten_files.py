@@ -8,7 +8,7 @@ import pytest
 
 from storage import layout
 from storage.places.location import Location, of_directory
-from storage.points import checking, copying, manifests, overwritten_files
+from storage.points import checking, copying, manifests, overwritten_files, sweeping
 from storage.points.store import Store
 from storage.restoring.base import Wish
 from storage.restoring.into_folder import restore
@@ -92,3 +92,20 @@ def test_names_what_is_not_there_or_is_different_without_a_twin(kind: str, tmp_p
     assert (found.overwritten, found.others.keys()) == ({}, {entries[each].place for each in ("a_b", "plain")})
     assert "'a_b' is not in the copy" in found.others[entries["a_b"].place]
     assert "'plain' has another content in the copy" in found.others[entries["plain"].place]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keeps_what_is_listed_under_another_name_when_the_remains_of_a_killed_removal_go(
+    kind: str, tmp_path: Path
+) -> None:
+    store = first_repository(tmp_path, **{"d:e": "four", "sub?/f": "number"})
+    with renaming_disk(tmp_path / "renaming", "replaces") as disk:
+        target = Store(place_of(kind, disk), Event())
+        [point] = copying.copy(store, target, FOLDER).new
+        [renamed] = disk.rglob("d_e")
+        renamed.with_name("remains").write_text("of a removed point")
+        sweeping.put_marks(target, FOLDER, ["20200101T000000Z"])
+        sweeping.sweep_left(target, FOLDER, and_removed=True)
+        report = restore(Wish(FOLDER, point, tmp_path / "restored"), target, tmp_path / "cache")
+        assert (report.failed, seen(tmp_path / "restored")) == ([], seen(tmp_path / "source"))
+        assert not renamed.with_name("remains").exists()
