@@ -9,6 +9,10 @@ import re
 from collections.abc import Callable, Iterable
 
 ENDS = re.compile(r"(/\*\*|/)$")
+ONE_OF = re.compile(r"\^?[^\\\[/^]+")
+"""Characters and ranges without anything that means something else to Python, Go or restic."""
+MANY = 2
+"""The stars that match any number of names."""
 
 
 def rclone_arguments(patterns: Iterable[str]) -> tuple[str, ...]:
@@ -38,48 +42,59 @@ def _expression(pattern: str) -> str:
         found = f"{start}{_body(pattern.removeprefix('/'))}(?:/|$)"
         re.compile(found)
     except (re.error, IndexError):
-        raise ValueError(f"{pattern!r} is not a file pattern: see whether each bracket is closed") from None
+        raise ValueError(f"{pattern!r} is not a file pattern: see whether each bracket is opened and closed") from None
     return found
 
 
 def _body(pattern: str) -> str:
-    """The regular expression of a pattern (https://rclone.org/filtering/#pattern-syntax)."""
-    made, at, depth = "", 0, 0
+    """The regular expression of a pattern (https://rclone.org/filtering/#pattern-syntax). Raises: IndexError for a
+    bracket that is not closed or opened; ValueError for what rclone refuses, or takes for something else.
+    """
+    made, at, is_choice = "", 0, False
     while at < len(pattern):
-        character = pattern[at]
-        at += 1
-        if character == "*":
-            many = pattern.startswith("*", at)
-            at += many
-            made += ".*" if many else "[^/]*"
-        elif character == "?":
-            made += "[^/]"
-        elif character == "[":
-            end = pattern.index("]", at + 1) if "]" in pattern[at + 1 :] else -1
-            if end < 0:
+        character, at = pattern[at], at + 1
+        match character:
+            case "*":
+                stars = len(pattern) - at + 1 - len(pattern[at:].lstrip("*"))
+                if stars > MANY:
+                    raise ValueError(f"{pattern!r} is not a file pattern: it has {stars} stars, and two is the most")
+                at += stars - 1
+                made += ".*" if stars == MANY else "[^/]*"
+            case "?":
+                made += "[^/]"
+            case "[":
+                inner, at = _until("]", pattern, at)
+                if not ONE_OF.fullmatch(inner):
+                    raise ValueError(f"{pattern!r} is not a file pattern: list characters and ranges, such as [a-z_]")
+                made += f"[{inner}]"
+            case "{" | "}" if is_choice != (character == "}"):
                 raise IndexError
-            inner = pattern[at:end].replace("\\", "\\\\").replace("[", "\\[")
-            made += f"[{inner}]"
-            at = end + 1
-        elif pattern.startswith("{{", at - 1):
-            end = pattern.index("}}", at) if "}}" in pattern[at:] else -1
-            if end < 0:
+            case "{" if pattern.startswith("{", at):
+                inner, at = _until("}}", pattern, at + 1)
+                while pattern.startswith("}", at):
+                    inner, at = inner + "}", at + 1
+                made += f"(?:{inner})"
+            case "{" | "}":
+                is_choice = not is_choice
+                made += "(?:" if is_choice else ")"
+            case "]":
                 raise IndexError
-            made += f"(?:{pattern[at + 1 : end]})"
-            at = end + 2
-        elif character == "{":
-            depth += 1
-            made += "(?:"
-        elif character == "}" and depth:
-            depth -= 1
-            made += ")"
-        elif character == "," and depth:
-            made += "|"
-        elif character == "\\":
-            made += re.escape(pattern[at])
-            at += 1
-        else:
-            made += re.escape(character)
-    if depth:
+            case "\\":
+                if pattern[at].isalnum() or not pattern[at].isascii():
+                    raise ValueError(f"{pattern!r} is not a file pattern: a backslash is before a letter or digit")
+                made, at = made + re.escape(pattern[at]), at + 1
+            case "," if is_choice:
+                made += "|"
+            case _:
+                made += re.escape(character)
+    if is_choice:
         raise IndexError
     return made
+
+
+def _until(end: str, pattern: str, at: int) -> tuple[str, int]:
+    """The text up to `end`, and the position after that. Raises: IndexError if it does not come."""
+    inner, found, _ = pattern[at:].partition(end)
+    if not found:
+        raise IndexError
+    return inner, at + len(inner) + len(end)

@@ -68,7 +68,7 @@ class ResticEngine(Engine):
         check_folder(task)
         run = EngineRun(task, stop, on_progress)
         if task.source.kind == "local":
-            options = options_of(task.options, task.source.path)
+            options = options_of(task.options, os.path.realpath(task.source.path))
             return _marked(task, _snapshot(run, Path(task.source.path), options, self._writer))
         with staged(task) as directory:
             return _marked(task, self._stage_first(run, directory))

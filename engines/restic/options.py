@@ -4,7 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
+PIECE = r"\\.|\[[^\]]*\]"
+"""A character after a backslash, and a choice of characters: what stands for itself there is not a sign."""
+ALTERNATIVES = re.compile(rf"((?:{PIECE}|[^\\\[{{])*)\{{((?:{PIECE}|[^\\\[}}])*)\}}")
+ALTERNATIVE = re.compile(rf"(?:^|,)((?:{PIECE}|[^\\\[,])*)")
+ESCAPED = re.compile(PIECE)
 SPECIAL = re.compile(r"([\\*?\[\]])")
 RATE = re.compile(r"(\d+(?:\.\d+)?)([BKMG])", re.IGNORECASE)
 UNITS = {"B": 1 / 1024, "K": 1, "M": 1024, "G": 1024**2}
@@ -12,7 +16,8 @@ MOST_PATTERNS = 200
 
 
 def exclude_arguments(patterns: list[str], folder: str) -> tuple[str, ...]:
-    """The arguments of restic for patterns of rclone; patterns that begin with / are below `folder`.
+    """The arguments of restic for patterns of rclone. restic compares whole paths, so each pattern begins with that of
+    `folder`, without links: the name of a folder above it would otherwise leave out everything.
 
     Raises: ValueError for a pattern that restic cannot express.
     """
@@ -20,7 +25,19 @@ def exclude_arguments(patterns: list[str], folder: str) -> tuple[str, ...]:
     above = SPECIAL.sub(r"\\\1", folder.rstrip("/"))
     # `dir/**` is everything in a folder, for which restic takes the folder
     plain = (each.removesuffix("/**").rstrip("/") for each in found)
-    return tuple(f"--exclude={above}{each}" if each.startswith("/") else f"--exclude={each}" for each in plain if each)
+    return tuple(f"--exclude={above}/{_below(each)}" for each in plain if each)
+
+
+def _below(pattern: str) -> str:
+    """A pattern below a folder. Between slashes `**` is at least one name for rclone, and for restic none as well."""
+    parts = [] if pattern.startswith("/") else ["**"]
+    *names, last = pattern.removeprefix("/").split("/")
+    for name in names:
+        parts += ["*", "**"] if name == "**" else [name]
+    parts.append("*" if last == "**" else last)
+    if any("**" in ESCAPED.sub("", each) for each in parts if each != "**"):
+        raise ValueError(f"option 'exclude' holds {pattern!r}: for restic, ** is between slashes only; use *")
+    return "/".join(parts)
 
 
 def rate_arguments(limit: str | None, *ways: str) -> tuple[str, ...]:
@@ -51,8 +68,9 @@ def _alternatives(pattern: str) -> Iterator[str]:
     waiting, number = [pattern], 0
     while waiting:
         each = waiting.pop()
-        if found := ALTERNATIVES.search(each):
-            waiting += [each[: found.start()] + one + each[found.end() :] for one in found[1].split(",")]
+        if found := ALTERNATIVES.match(each):
+            begin, inner = found.groups()
+            waiting += [begin + one + each[found.end() :] for one in ALTERNATIVE.findall(inner)]
         else:
             yield each
         if (number := number + 1) > MOST_PATTERNS:

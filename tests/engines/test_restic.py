@@ -317,8 +317,8 @@ def test_lines_about_files_are_read_in_old_and_new_forms_and_progress_twice_a_se
 def test_options_of_a_policy_mean_the_same_to_restic() -> None:
     patterns = ["*.tmp", "/cache/**", "*.{iso,img}", "dir/"]
     assert options_of({"exclude": patterns, "bwlimit": "2M", "transfers": 4}, "/srv/a[b]") == (
-        "--exclude=*.tmp", "--exclude=/srv/a\\[b\\]/cache", "--exclude=*.img", "--exclude=*.iso", "--exclude=dir",
-        "--limit-upload=2048",
+        "--exclude=/srv/a\\[b\\]/**/*.tmp", "--exclude=/srv/a\\[b\\]/cache", "--exclude=/srv/a\\[b\\]/**/*.img",
+        "--exclude=/srv/a\\[b\\]/**/*.iso", "--exclude=/srv/a\\[b\\]/**/dir", "--limit-upload=2048",
     )  # fmt: skip
     with pytest.raises(ValueError, match="timetable"):
         options_of({"bwlimit": "08:00,512K 19:00,off"}, "/srv")
