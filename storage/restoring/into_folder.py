@@ -34,6 +34,7 @@ from storage.restoring import targets
 from storage.restoring.attributes import Owners, is_otherwise
 from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, RunningRestore, Wish
 from storage.restoring.placing import FilePlacement
+from storage.restoring.shared_names import SHARED
 
 BATCH_FILES = 50_000
 SAY_EVERY_SECONDS = 0.5
@@ -107,14 +108,23 @@ class _Restore(RunningRestore):
         return self.report
 
     def _restore(self) -> None:
-        wanted = (entry for entry in self.entries("file") if self._state_of(entry) is not FileMatch.SAME)
+        wanted = (entry for entry in self.entries("file") if self._is_wanted(entry))
         while batch := list(islice(wanted, BATCH_FILES)):
             self.bring(batch, self._fetch, self._take)
         for entry in self.entries("link"):
-            if self._state_of(entry) is not FileMatch.SAME:
+            if self._is_wanted(entry):
                 self.placing.link(entry)
         self.placing.finish_folders()
         self.report.not_set += self.placing.not_set.sentences
+
+    def _is_wanted(self, entry: Entry) -> bool:
+        """True if a file or link is not in its place."""
+        if self._state_of(entry) is not FileMatch.SAME:
+            return True
+        if holder := self.placing.shared.holder(entry):
+            return self.fail(entry.path, SHARED.format(holder))
+        self.placing.shared.note(entry)
+        return False
 
     def _compare(self, target: Beneath | None) -> None:
         """Count the existing files and the files to restore. Raises: RestoreRefused if the target is not empty and that

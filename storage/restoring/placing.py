@@ -25,6 +25,7 @@ from storage.restoring.attributes import (
     put_on,
 )
 from storage.restoring.base import RunningRestore
+from storage.restoring.shared_names import SHARED, SharedNames
 
 CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
 """Errors of the system for a place that has changed."""
@@ -33,7 +34,9 @@ NOT_BY_RESTIC = "ACLs and other extended attributes of folders and links were no
 
 
 class FilePlacement:
-    """The placing of files in an open target. `not_set`: everything that could not be set."""
+    """The placing of files in an open target. `not_set`: everything that could not be set; `shared`: the names of
+    files that are in their places.
+    """
 
     def __init__(self, restoring: RunningRestore, target: Beneath, staging: StagingFolder) -> None:
         self.restoring, self.target, self.staging = restoring, target, staging
@@ -42,6 +45,7 @@ class FilePlacement:
         self._owners = Owners(self.tree.header)
         self._is_of_restic = restoring.store.location.is_restic
         self._made = {""}
+        self.shared = SharedNames(target, staging.files)
 
     def file(self, entry: Entry, *, is_last: bool) -> bool:
         """Put a file from the staging folder in its place. `is_last`: no other entry needs it there. Returns True if it
@@ -59,6 +63,7 @@ class FilePlacement:
                 self.staging.put(staged, home)
             else:
                 self._put_copy(entry, staged, home)
+            self.shared.note(entry)
             return True
         return False
 
@@ -84,6 +89,7 @@ class FilePlacement:
                 if isinstance(error, CHANGED):
                     raise
                 self.not_set.add(f"links were not made: {error.strerror}", entry.path)
+            self.shared.note(entry)
             self.report.files += 1
 
     def finish_folders(self) -> None:
@@ -137,6 +143,8 @@ class FilePlacement:
         if not self._make_folder(entry, entry.path.rpartition("/")[0]):
             return False
         if self.target.exists(home):
+            if holder := self.shared.holder(entry):
+                return self.restoring.fail(entry.path, SHARED.format(holder))
             if not self.wish.overwrite:
                 return self.restoring.fail(entry.path, "a file of that name appeared in the meantime")
             if self.target.is_folder(home):

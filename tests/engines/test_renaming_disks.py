@@ -131,3 +131,28 @@ def test_a_disk_with_coarse_times_gets_each_file_once_and_grows_by_manifests_alo
             now = {each for each in disk.rglob("*") if each.is_file()}
             assert (result.unchanged, len(now - before) == 1) == ((len(TREE), True) if day else (0, False)), result
             before = now
+
+
+TWINS = {"upper-case": ("README", "Readme"), "decomposes": ("e\u0301/x", "\u00e9/x"), "trims": ("x", "x.")}
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_a_restore_to_such_a_disk_replaces_no_file_of_its_point_with_another_one(kind: str, tmp_path: Path) -> None:
+    first, second = TWINS[kind]
+    files = write_files(tmp_path / "source", **{first: "one", second: "two", "other": "three"})
+    for each in files.rglob("*"):
+        os.utime(each, (1_700_000_000, 1_700_000_000))
+    store = Store(of_directory(tmp_path / "copies"), Event())
+    made = back_up(local_folder(files), tmp_path, location=store.location, folder=FOLDER)
+    with renaming_disk(tmp_path / "renaming", kind) as disk:
+        for number, overwrite in enumerate((False, True)):
+            target = disk / f"RESTORED-{number}"
+            for _ in range(2):
+                report = restore(Wish(FOLDER, made.snapshot, target, overwrite=overwrite), store, tmp_path / "cache")
+                overwrite = True
+                assert [each.partition(" under")[0] for each in report.failed] == [
+                    f"{second}: its disk keeps it and {first!r}"
+                ]
+                assert ((target / first).read_text(), (target / "other").read_text()) == ("one", "three")
+    report = restore(Wish(FOLDER, made.snapshot, tmp_path / "restored"), store, tmp_path / "cache")
+    assert (report.failed, seen(tmp_path / "restored")) == ([], seen(files))

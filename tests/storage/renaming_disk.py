@@ -26,6 +26,7 @@ NAMES: dict[str, Callable[[str], str]] = {
     "decomposes": lambda name: normalize("NFD", name),
     "trims": lambda name: name.rstrip(". ") or name,
     "upper-case": str.upper,
+    "lower-case": str.lower,
     "replaces": lambda name: re.sub(r'[:?"]', "_", name),
 }
 AS_GIVEN = "as given"
@@ -238,6 +239,8 @@ def _serve(device: int, disk: Disk) -> None:
                 answer = disk.answer(opcode, node, asked[40:])
             except OSError as error:
                 code = -(error.errno or errno.EIO)
+            except ValueError:  # the path of what is gone, and open somewhere
+                code = -errno.ESTALE
         with suppress(FileNotFoundError):  # who asked is gone
             os.write(device, struct.pack("<IiQ", 16 + len(answer), code, number) + answer)
 
