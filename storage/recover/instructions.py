@@ -179,7 +179,8 @@ and a shell. Nothing below changes anything here.
         's/^{{"path":"\\(.*\\)","kind":"\\([a-z]*\\)","size":\\([0-9]*\\),*\\("modified":"[^"]*"\\)*.*/\\3 \\4 \\1/p'
 
 5. Get its files. Each lies below {files}/, in the folder of the run that brought it: `folder` in its line, and there
-   under its own path, or the name that `stored` says. To get single files, leave only their lines in "$TO.list".
+   under its own path, or the name that `stored` says. To get single files, leave only their lines in "$TO.list". From a
+   disk that changes names (to one case, or accents to signs of their own), take `rclone copy --no-traverse`.
 
     export PYTHONUTF8=1
     python3 -c 'if True:

@@ -15,12 +15,14 @@ from engines.base import EngineResult, Verdict
 from storage import layout
 from storage.places import remotes
 from storage.places.location import Location, of_directory
-from storage.points import manifests
+from storage.points import copying, manifests
 from storage.points.manifests import Entry, Header
+from storage.points.store import Store
 from storage.recover import instructions
 from tests.engines.peers import PASSWORD, STARTED_AT, local_folder, task_for, tree, write_files
 from tests.storage.building import picture
 from tests.storage.recovering import follow
+from tests.storage.renaming_disk import renaming_disk
 from tests.storage.repositories import KEY, encrypted, webdav
 
 FIRST = {
@@ -103,6 +105,27 @@ def test_a_person_gets_each_point_back_with_plain_rclone(is_remote: bool, is_enc
         assert ("note" in names, "nas-7" in names) == (not is_encrypted, not is_encrypted)
         assert PASSWORD not in text
         assert KEY not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["upper-case", "decomposes", "replaces"])
+def test_a_disk_that_changes_names_gives_each_file_back_to_plain_rclone(kind: str, tmp_path: Path) -> None:
+    """A copy there keeps files under names that it lists otherwise: one option more finds them."""
+    files = write_files(tmp_path / "files", note="one", **{"Sub/é": "two", "a:b": "three", "sub/x\ny": "four"})
+    with renaming_disk(tmp_path / "renaming", kind) as disk:
+        places = [of_directory(write_files(disk / name)) for name in ("First", "Copy")]
+        made = back_up(files, places[0], days=0)
+        assert made.verdict is Verdict.SUCCEEDED, made
+        copying.copy(Store(places[0], Event()), Store(places[1], Event()), "nas-7/nightly")
+        for number, place in enumerate(places):
+            target = tmp_path / f"restored-{number}"
+            choices = {"SOURCE": "nas-7/nightly", "POINT": made.snapshot, "TO": str(target)}
+            text = instructions.text_of(place)
+            assert "take `rclone copy --no-traverse`" in text
+            if number:
+                text = text.replace(" rclone copy --files-from-raw", " rclone copy --no-traverse --files-from-raw")
+            assert "missing" not in follow(text, tmp_path, {}, **choices)
+            assert picture(target) == picture(files)
 
 
 def test_a_point_that_lacks_a_file_says_so_and_follows_no_path_out_of_its_folder(tmp_path: Path) -> None:
