@@ -116,7 +116,9 @@ class _Backup:
 
     def _make_point(self, last: LastPoint) -> EngineResult:
         task, run, listing = self.task, self.run, self.listing
-        making = PointMaker(task, self.store, self.comparison, self.transfer.problems, self._gone())
+        making = PointMaker(
+            task, self.store, self.comparison, self.transfer.problems, self._gone(), self.transfer.early
+        )
         entries = making.entries(self.transfer.brought)
         if self.wanted.files or self.wanted.asked or listing.exceptions:
             # the header, which comes first, says whether there are exceptions among them

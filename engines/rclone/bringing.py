@@ -41,9 +41,12 @@ FINAL = re.compile(
 
 @dataclass
 class Lists:
-    """The paths that a run wants, by the folder that they go to, in files for rclone."""
+    """The paths that a run wants, by the folder that they go to, in files for rclone. `on_list` gets the folder and the
+    file of a list right before it is copied.
+    """
 
     opened: ExitStack
+    on_list: Callable[[str, str], None] = lambda folder, file: None
     by_folder: dict[str, list[IO[bytes]]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -59,6 +62,7 @@ class Lists:
         for folder, files in self.by_folder.items():
             for file in files:
                 file.flush()
+                self.on_list(folder, file.name)
                 yield folder, file.name
 
 
@@ -192,6 +196,8 @@ def is_as_wanted(found: Arrived, entry: Entry) -> bool:
     size, modified = found
     if size != entry.size or not (entry.modified and modified):
         return size == entry.size
+    if modified == entry.modified:
+        return True
     with suppress(ValueError, OverflowError):  # a time that no calendar has
         return is_time_of(entry, nanoseconds(modified))
     return False

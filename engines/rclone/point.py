@@ -10,6 +10,7 @@ from pathlib import Path
 from engines.base import BackupTask
 from engines.rclone.bringing import Problems, is_as_wanted
 from engines.rclone.comparing import Comparison, Item, PathDecision
+from engines.rclone.early_digests import EarlyDigests
 from engines.rclone.local import is_as_listed
 from external.processes.runner import StopSignal
 from storage import layout
@@ -33,8 +34,9 @@ CAPABILITY = "security.capability"
 
 @dataclass
 class PointMaker:
-    """The making of a point. `problems`: why files were not copied; `gone`: the paths that the source says are gone.
-    `failed`: files that were to be brought, and did not come. `notes`: other facts that users must know.
+    """The making of a point. `problems`: why files were not copied; `gone`: the paths that the source says are gone;
+    `early`: the digests of files that were read while others came. `failed`: files that were to be brought, and did not
+    come. `notes`: other facts that users must know.
     """
 
     task: BackupTask
@@ -42,6 +44,7 @@ class PointMaker:
     comparison: Comparison
     problems: Problems
     gone: set[str]
+    early: EarlyDigests
     new: int = 0
     changed: int = 0
     unchanged: int = 0
@@ -154,10 +157,12 @@ class PointMaker:
             return {}
         task = self.task
         if task.directory:
-            by_place = {each.place: each.path for each in entries}
+            early = self.early.of(entries)
+            by_place = {each.place: each.path for each in entries if each.path not in early}
             found, unread = digests_of_copy(task.directory / layout.FILES, list(by_place), self.store.stop)
             self.notes += [f"{by_place[place]}: its copy cannot be read back: {e.strerror}" for place, e in unread]
-            return {by_place[place]: (digest, "copy") for place, digest in found.items()}
+            read = early | {by_place[place]: digest for place, digest in found.items()}
+            return {path: (digest, "copy") for path, digest in read.items()}
         if task.source.kind != "local":
             return {}
         found = digests_of_source(Path(task.source.path), entries, self.store.stop)

@@ -8,6 +8,7 @@ from typing import IO
 from engines.rclone import bringing, misplaced
 from engines.rclone.bringing import BroughtFiles, Lists, Problems, WantedFiles, is_as_wanted
 from engines.rclone.comparing import Item, is_wanted, packed, unpacked
+from engines.rclone.early_digests import EarlyDigests
 from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
 from external.formatting import several
@@ -31,13 +32,16 @@ BETWEEN_LOOKS = 1_000
 
 class Transfer:
     """The transfer of one run. `opened`: closes its files. `problems`: why files were not copied; `refused`: those that
-    no try has stored; `warnings`: other facts about it.
+    no try has stored; `warnings`: other facts about it; `early`: digests of files, as far as they were read while
+    others came.
     """
 
     def __init__(self, run: RcloneRun, begun: BegunRun, opened: ExitStack) -> None:
         self.run, self.begun, self.opened = run, begun, opened
         self.task, self.store = run.task, run.store
-        self.wanted = WantedFiles(begun.name, Lists(opened), run.task.source.kind == "local")
+        self.early = EarlyDigests(run.task.directory, begun.name, opened.enter_context(SortedItems()))
+        lists = Lists(opened, self.early.await_list)
+        self.wanted = WantedFiles(begun.name, lists, run.task.source.kind == "local")
         self.came, self.problems = BroughtFiles(opened.enter_context(SortedItems())), Problems()
         self.refused = set[str]()
         self.warnings: list[str] = []
@@ -63,7 +67,8 @@ class Transfer:
         planned = (each.entry for each in self.items if is_wanted(each))
         runs.mark(self.store, self.task.folder, begun.name, run.header("rclone", "", boot=runs.boot()), planned)
         run.progress.total = self.wanted.size
-        self.problems = bringing.bring(self.task, self.wanted.lists, run.transfer)
+        with self.early.at_work(run.stop):
+            self.problems = bringing.bring(self.task, self.wanted.lists, run.transfer)
         self.refused = misplaced.refused(self.problems)
         self._bring_renamed(self.wanted.renamed)
         self._look()
