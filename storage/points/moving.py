@@ -36,6 +36,8 @@ NO_LINKS = (
 )
 LOOK_EVERY_SECONDS = 0.1
 PIECE = 2**24
+BETWEEN_LOOKS = 100
+"""The number of files before a stop is noticed."""
 COUNTED = ("bytes", "transfers", "checks", "listed")
 
 
@@ -150,6 +152,33 @@ def check_inside(location: Location, folder: str) -> None:
             path = next((Path(each.path) for each in found if each.is_symlink()), path) if inside else path
         if not inside or path.is_symlink():
             raise StorageFailed(f"{path} is a link where a folder belongs: {NO_LINKS}")
+
+
+def delete_here(place: Path, paths: Collection[str], go_on: Callable[[], None]) -> None:
+    """Delete the files among `paths` in a folder of a repository here, each by its name: rclone would look for it in a
+    listing, where a disk may show another one. `go_on` is called now and then. Raises: StorageFailed for the first file
+    that cannot be deleted, after all others; what `go_on` raises.
+    """
+    failed = ""
+    try:
+        folder = Beneath.opened(Path(os.path.realpath(place)))
+    except FileNotFoundError:
+        return
+    except (OSError, LinkOnTheWay) as error:
+        raise StorageFailed(f"{place}: {error}") from None
+    with folder:
+        for number, path in enumerate(paths):
+            if number % BETWEEN_LOOKS == 0:
+                go_on()
+            try:
+                if stat.S_ISREG(folder.stat(relative(path)).st_mode):
+                    folder.unlink(relative(path))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                failed = failed or f"{path}: {(error.strerror or str(error)).lower()}"
+    if failed:
+        raise StorageFailed(failed)
 
 
 def files_of(place: Path, paths: Collection[str]) -> list[str]:

@@ -19,7 +19,7 @@ from storage.places.rclone import ANY, StorageFailed, StorageStopped, path_list
 from storage.points import known
 from storage.points.known import Known
 from storage.points.manifests import Header, read_header
-from storage.points.moving import TransferProgress, files_of, stay_within
+from storage.points.moving import TransferProgress, delete_here, files_of, stay_within
 from storage.points.reading import MANIFEST, ReadableStore, only_in
 
 __all__ = ["PARTIAL_SUFFIX", "StorageFailed", "StorageStopped", "Store", "path_list"]
@@ -144,9 +144,9 @@ class Store(ReadableStore):
         at, done = self.location.at(path), TransferProgress()  # a deleted file counts as a checked one
         watched: dict[str, Any] = {"missing_ok": True, "on_line": done.take, "sign_of_life": done}
         how = ("delete", "--stats=5s", "--stats-log-level=ERROR", at)
-        if paths is not None:
-            if (here := self._here(path)) is not None:
-                paths = files_of(here, paths)
+        if paths is not None and (here := self._here(path)) is not None:
+            delete_here(here, paths, self.go_on)
+        elif paths is not None:
             self.with_paths(paths, *how, **watched)
         # a purge of a missing folder is an error like any other
         elif self.run("lsf", at, missing_ok=True):
