@@ -16,7 +16,7 @@ from proving.chaos.protocol.__main__ import FAST, HASH_SEED, main
 from proving.chaos.protocol.mutant_list import MUTANTS
 from proving.chaos.server import CrashingServer, make_directory, remove_directory
 
-SEEDS = 6
+SEEDS = 3
 EMITS = 22
 """A seed in which a worker emits a batch, for half a second at most."""
 HURRIED = """
