@@ -16,7 +16,7 @@ from django.conf import settings
 
 from backupsched.embedded import Server
 from tests.engines.peers import free_port
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import eventually
 
 LONGEST_SECONDS = 400
 """Half a minute on two idle cores, which six processes may share."""
@@ -95,6 +95,6 @@ def test_an_ended_demo_ends_everything_it_started(var_dir, tmp_path):
     assert (second.returncode, answer) == (1, "")
     assert "another demo runs" in complaint
     demo.send_signal(signal.SIGINT)
-    demo.wait(PATIENCE)
+    demo.wait(LONGEST_SECONDS)
     assert processes_of(var_dir) == list(var_dir.iterdir()) == []
     assert "Traceback" not in log.read_text()
