@@ -12,7 +12,7 @@ from backups import locations
 from backups.upkeep import retention
 from jobs.handlers import Run, registry
 from jobs.models import Decision
-from jobs.outcomes import ClaimedRecord, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome, Succeeded
 from sources.models import Assignment, Backup, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from storage import layout
@@ -24,7 +24,6 @@ from tests.sources.factories import claim, make_assignment, make_policy, settle
 from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
 NOW = BEGAN + timedelta(days=9)
-HERE = pytest.mark.usefixtures("orders_run_here")
 
 
 @pytest.fixture
@@ -70,6 +69,12 @@ def run(record: ClaimedRecord, now: datetime = NOW) -> Outcome:
     assert not isinstance(outcome, Awaitable)
     settle(record, outcome, now)
     return outcome
+
+
+def thin_out(assignment: Assignment, now: datetime = NOW) -> None:
+    """Remove by a record what its policy does not keep."""
+    assert retention.plan([assignment], now) == 1
+    assert isinstance(run(at_work(now), now), Succeeded)
 
 
 def logged(what: str) -> str:

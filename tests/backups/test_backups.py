@@ -150,6 +150,7 @@ def sleeping(network_card: socket.socket) -> Assignment:
 
 
 class TestCopying:
+    @pytest.mark.own_process
     def test_a_folder_is_copied_into_a_directory_of_its_own(self, folder: Path, policy: Policy) -> None:
         assignment = make_assignment(policy, make_source(name="Ünser Büro", path=str(folder)))
         outcome = copy(assignment)
@@ -199,6 +200,7 @@ class TestCopying:
         assert (outcome.recheck_after, outcome.first_in_line) == (policy.recheck_after, False)
         assert f"there is no folder {folder / 'gone'}" in outcome.reason
 
+    @pytest.mark.own_process
     def test_a_copy_that_is_told_to_stop_is_given_back_unspent(self, folder: Path, policy: Policy) -> None:
         run = Run(claimed_for(make_assignment(policy, make_source(path=str(folder))), queue="backups"))
         run.stop.set()
@@ -219,6 +221,7 @@ class TestCopying:
         copy(make_assignment(policy, make_source(path=str(folder))))
         assert [task.least_rate for task in given] == [4096]
 
+    @pytest.mark.own_process
     def test_a_copy_is_stopped_when_its_window_closes(
         self, folder: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch
     ) -> None:

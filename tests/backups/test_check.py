@@ -22,7 +22,7 @@ from storage.places.location import RESTIC
 from storage.points import checking
 from storage.points.checking import GONE, Damage
 from tests.api.asking import Program, make_user
-from tests.backups.points_to_remove import HERE, add_backup, at_work, run
+from tests.backups.points_to_remove import add_backup, at_work, run
 from tests.commands import command
 from tests.operations.conditions.examining import WARNING, finding
 from tests.sources.factories import make_assignment, make_policy
@@ -58,6 +58,7 @@ def checked(now: datetime) -> Outcome:
     return run(at_work(now), now)
 
 
+@pytest.mark.own_process
 def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
     assignment: Assignment, played: Played, admin_client: Client
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
     assert CheckRound.objects.get().damage == []
 
 
+@pytest.mark.own_process
 def test_damage_of_many_files_with_long_names_is_named(assignment: Assignment, played: Played) -> None:
     names = [f"{number:03}{'ф' * 120}" for number in range(checking.MOST_DAMAGED)]
     point = played.back_up(dict.fromkeys(names, "as it was"))
@@ -93,7 +95,6 @@ def test_damage_of_many_files_with_long_names_is_named(assignment: Assignment, p
     assert [each["path"] for each in CheckRound.objects.get().damage] == names
 
 
-@HERE
 @pytest.mark.parametrize("lost", [1, 2])
 def test_a_point_that_was_deleted_is_found(assignment: Assignment, played: Played, lost: int) -> None:
     gone = played.points()[-lost:]
@@ -108,7 +109,6 @@ def test_a_point_that_was_deleted_is_found(assignment: Assignment, played: Playe
         assert CheckRound.objects.get().damage == []
 
 
-@HERE
 def test_a_person_checks_now_all_that_is_left_whatever_the_window(
     assignment: Assignment, played: Played, admin_client: Client
 ) -> None:
@@ -147,7 +147,6 @@ def test_the_first_rounds_of_a_fleet_are_spread(assignment: Assignment) -> None:
     assert all(4 <= each <= 6 for each in begun), begun
 
 
-@HERE
 def test_an_earlier_repository_is_read_in_turn_and_one_that_is_gone_holds_nothing_up(
     assignment: Assignment, played: Played, tmp_path: Path
 ) -> None:
@@ -189,7 +188,6 @@ def test_it_waits_for_nothing_that_was_never_backed_up_and_fails_without_its_rep
     assert "is it mounted?" in Decision.objects.get(what="failed").text
 
 
-@HERE
 def test_of_those_in_one_restic_repository_one_reads_it_and_each_the_files_that_it_has_elsewhere(
     assignment: Assignment, played: Played, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from tests.backups.points_to_remove import add_backup, at_work, run
 from tests.sources.factories import make_assignment, make_policy, unfinished
 from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here", "made_by_hand")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
 NOW = BEGAN + timedelta(days=9)
 

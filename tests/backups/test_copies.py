@@ -89,6 +89,7 @@ def there(waiting: Assignment, played: WithDigests, policy: Policy) -> WithDiges
     return second
 
 
+@pytest.mark.own_process
 def test_what_is_gone_from_the_first_repository_stays_in_the_copy_until_its_rules_remove_it(
     waiting: Assignment, played: WithDigests, policy: Policy
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_person_who_mended_it_does_not_wait_for_the_next_retry(waiting: Assign
     assert isinstance(done(at_work()), Succeeded)
 
 
+@pytest.mark.own_process
 def test_it_yields_to_a_backup_of_its_source_that_waits(waiting: Assignment, monkeypatch: pytest.MonkeyPatch) -> None:
     assert copies.plan() == 1
     record = at_work()
@@ -240,12 +242,7 @@ def test_it_goes_with_its_source_and_with_its_repository(waiting: Assignment, th
 
 @pytest.mark.slow
 def test_a_check_reads_the_copy_too_what_is_damaged_there_comes_again_and_a_drill_restores_from_it(
-    waiting: Assignment,
-    played: WithDigests,
-    there: WithDigests,
-    policy: Policy,
-    tmp_path: Path,
-    settings: Any,
+    waiting: Assignment, played: WithDigests, there: WithDigests, policy: Policy, tmp_path: Path, settings: Any
 ) -> None:
     settings.VAR_DIR = tmp_path / "var"
     Policy.objects.update(drill_from="copy")

@@ -1,5 +1,5 @@
 """Copies with real programs and servers that are killed, full, away or not ours: no point is harmed, and the next one
-finishes. And from one encrypted remote to another."""
+finishes."""
 
 import os
 import signal
@@ -27,8 +27,7 @@ from tests.backups import copies_at_work
 from tests.backups.copies_at_work import at_work, backed_up, copied, copy_of, done
 from tests.backups.points_to_remove import add_backup, belongs_to
 from tests.backups.stored_sources import make_repository
-from tests.commands import command
-from tests.engines.peers import small_disk, tree, write_files
+from tests.engines.peers import small_disk, write_files
 from tests.engines.served import serving
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
@@ -84,6 +83,7 @@ def assert_whole(played: WithDigests, second: WithDigests, number: int) -> None:
         assert second.restored(point) == played.expected[point]
 
 
+@pytest.mark.own_process
 def test_whichever_program_is_killed_in_mid_copy_the_next_one_goes_on(
     waiting: Assignment, played: WithDigests, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
@@ -165,24 +165,6 @@ def test_a_server_that_dies_in_mid_copy_is_the_second_repositorys_fault(
         assert (bool(called), outcome.fault_of) == (True, guarded_by(cloud))
     found = WithDigests(tmp_path / "dav" / path, expected=played.expected)
     assert_whole(played, found, 3)
-
-
-def test_from_one_encrypted_remote_to_another(tmp_path: Path, folder: Path) -> None:
-    with serving("s3", tmp_path / "s3") as first, serving("webdav", tmp_path / "dav") as second:
-        here = make_repository(*first, name="here", encrypted=True)
-        there = make_repository(*second, encrypted=True)
-        made = make_assignment(
-            make_policy(repository=here, copy_to=there, copy_bandwidth="10M"),
-            make_source(name="anna", path=str(folder)),
-        )
-        backed_up(made)
-        assert copied(made).error == ""
-        folder.rename(gone := tmp_path / "gone")
-        run, _ = command("restores run")
-        run("anna", "--from", "cloud", "--to", tmp_path / "back")
-        assert tree(tmp_path / "back") == tree(gone)
-        stored = b"".join(each.read_bytes() for each in (tmp_path / "dav").rglob("*") if each.is_file())
-        assert b"Dear bank" not in stored
 
 
 def test_a_file_that_cannot_be_decrypted_in_the_first_one_is_named_and_all_else_comes(

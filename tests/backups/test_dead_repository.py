@@ -30,7 +30,7 @@ from tests.sources.factories import claimed_for, make_assignment, make_policy, m
 from tests.sources.worker_process import worker_process
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.own_process]
 
 UNITS = 2
 LEASE_SECONDS = 20

@@ -19,7 +19,7 @@ from sources.models import Repository
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.promise, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.promise, pytest.mark.django_db(transaction=True), pytest.mark.own_process]
 
 LEASE_SECONDS = 12
 

@@ -16,7 +16,6 @@ from backups import known_points
 from backups.restores import drills, handler, process, requests
 from backups.upkeep import checks, copies
 from external.formatting import moment
-from external.processes import serving
 from jobs import settling
 from jobs.clock import database_clock
 from jobs.handlers import Run
@@ -93,8 +92,7 @@ def test_points_of_the_future_make_no_copy_lose_a_true_one(assignment: Assignmen
     backed_up(assignment)
     assert copied(assignment).points == [*row.points[1:], newest(assignment)], "nor from the copy itself"
     assert {*FUTURE} <= {*points_in(assignment.policy.repository, assignment)}, "none is deleted in silence"
-    assert checks.check_now([assignment.pk]) == 1
-    done(at_work(checks.KIND))
+    checked(assignment)
     found = {(each["point"], each["why"]) for each in CheckRound.objects.get().damage}
     assert found == {(name, FOREIGN) for name in FUTURE}
     assert set(Backup.objects.values_list("snapshot", flat=True)).isdisjoint([*FUTURE, NEVER]), "none is recorded"
@@ -124,10 +122,7 @@ def test_no_more_points_go_from_a_copy_than_came_unless_a_person_changes_the_rul
 
 
 def test_a_manifest_that_was_changed_is_used_for_nothing_until_a_person_says_so(
-    assignment: Assignment,
-    folder: Path,
-    tmp_path: Path,
-    settings: Any,
+    assignment: Assignment, folder: Path, tmp_path: Path, settings: Any
 ) -> None:
     settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path]
     backed_up(assignment)
@@ -144,8 +139,7 @@ def test_a_manifest_that_was_changed_is_used_for_nothing_until_a_person_says_so(
     assert isinstance(brought, Failed)
     assert FOREIGN in brought.error
     assert not list((tmp_path / "offsite").glob("*/*/manifests/*.gz"))
-    assert checks.check_now([assignment.pk]) == 1
-    done(at_work(checks.KIND))
+    checked(assignment)
     assert FOREIGN in CheckRound.objects.get().damage[0]["why"]
     with pytest.raises(CommandError, match=f"{FOREIGN}.*--foreign"):
         call_command("restores", "run", "anna", "--to", str(tmp_path / "back"))
@@ -161,10 +155,7 @@ def test_a_manifest_that_was_changed_is_used_for_nothing_until_a_person_says_so(
 
 
 def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
-    assignment: Assignment,
-    folder: Path,
-    tmp_path: Path,
-    settings: Any,
+    assignment: Assignment, folder: Path, tmp_path: Path, settings: Any
 ) -> None:
     settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path]
     backed_up(assignment)
@@ -234,8 +225,7 @@ def test_a_point_whose_result_was_lost_is_known_by_its_digest(assignment: Assign
     Backup.objects.all().delete()
     change(Path(assignment.source.path), letter="new")
     backed_up(assignment)
-    assert checks.check_now([assignment.pk]) == 1
-    done(at_work(checks.KIND))
+    checked(assignment)
     assert set(Backup.objects.values_list("snapshot", flat=True)) == {point, newest(assignment)}
     assert CheckRound.objects.get().damage == []
 
@@ -262,6 +252,7 @@ def checked(made: Assignment) -> None:
     done(at_work(checks.KIND))
 
 
+@pytest.mark.own_process
 def test_a_check_that_writes_a_manifest_again_leaves_its_point_known(
     unread: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,13 +268,10 @@ def test_a_check_that_writes_a_manifest_again_leaves_its_point_known(
     assert CheckRound.objects.get().damage == []
 
 
-@pytest.mark.usefixtures("orders_run_here")
 def test_a_check_that_is_killed_before_it_writes_a_manifest_again_leaves_its_point_known(
     unread: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, _ = digests_of(unread)
-    keep = known_points.keeping(unread, unread.policy.repository)
-    monkeypatch.setattr(serving, "keep", lambda facts: keep(**facts) is None)
     with monkeypatch.context() as killed:
         killed.setattr(Store, "put_last", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):

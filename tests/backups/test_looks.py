@@ -35,7 +35,6 @@ from tests.sources.factories import claim, make_assignment, make_policy, make_so
 from tests.storage.played_runs import BEGAN
 
 pytestmark = pytest.mark.django_db(transaction=True)
-HERE = pytest.mark.usefixtures("orders_run_here")
 
 NOW = BEGAN + timedelta(days=9)
 POINT = "20260301T090000Z"
@@ -87,7 +86,6 @@ def manifest(assignment: Assignment) -> Path:
     return Path(assignment.policy.repository.location, layout.manifest_path(assignment.directory, POINT))
 
 
-@HERE
 class TestALook:
     def test_misses_a_point_and_finds_it_again(self, sources: list[Assignment]) -> None:
         look()
@@ -169,7 +167,6 @@ class TestALook:
                 assert store.present([there, layout.manifest_path("b/daily", POINT)]) == {there}
 
 
-@HERE
 class TestAMove:
     """To a place where the points are not: refused, and doubt when it is forced."""
 
@@ -245,7 +242,6 @@ class TestAMove:
         assert f"the newest point of 1 source of 3 is not there, as {POINT} of s2" in text
 
 
-@HERE
 class TestAPlaceOfOtherFiles:
     def test_is_not_made_a_repository_unasked(self, tmp_path: Path) -> None:
         (tmp_path / "home" / "letters").mkdir(parents=True)

@@ -12,7 +12,7 @@ from sources.models import Assignment, Backup, CheckRound
 from storage import layout
 from storage.points.checking import GONE, of_manifest
 from tests.backups import points_to_remove
-from tests.backups.points_to_remove import HERE, NOW, add_backup, at_work, logged, run
+from tests.backups.points_to_remove import NOW, add_backup, at_work, logged, run, thin_out
 from tests.storage.played_runs import ASSIGNMENT, Played
 
 assignment, played = points_to_remove.assignment, points_to_remove.played
@@ -20,7 +20,6 @@ assignment, played = points_to_remove.assignment, points_to_remove.played
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
 
-@HERE
 def test_a_lost_point_is_named_as_by_a_check_and_keeps_its_row_and_another_one_stays_in_its_place(
     assignment: Assignment, played: Played, admin_client: Client
 ) -> None:
@@ -28,8 +27,7 @@ def test_a_lost_point_is_named_as_by_a_check_and_keeps_its_row_and_another_one_s
     Assignment.objects.update(last_backup_at=layout.instant_of(lost))
     (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
     for present in (there, there[-2:]):
-        assert retention.plan([assignment], NOW) == 1
-        assert isinstance(run(at_work()), Succeeded)
+        thin_out(assignment)
         assert played.points() == present
         assert [each.snapshot for each in Backup.objects.order_by("started_at")] == [*present, lost]
         [damage] = CheckRound.objects.get().damage
@@ -44,13 +42,11 @@ def test_a_lost_point_is_named_as_by_a_check_and_keeps_its_row_and_another_one_s
     assert retention.plan([assignment], NOW) == 0, "as long as nothing else is to go"
     for number in range(2):
         add_backup(assignment, played.back_up({"a": f"new {number}"}), 10 + number)
-    assert retention.plan([assignment], NOW) == 1
-    assert isinstance(run(at_work()), Succeeded)
+    thin_out(assignment)
     assert [each.snapshot for each in Backup.objects.order_by("started_at")] == played.points()
     assert CheckRound.objects.get().damage == [], "its rules have let it go"
 
 
-@HERE
 def test_what_lies_behind_a_lost_manifest_stays_as_long_as_its_rules_keep_it(
     assignment: Assignment, played: Played
 ) -> None:
@@ -58,22 +54,18 @@ def test_what_lies_behind_a_lost_manifest_stays_as_long_as_its_rules_keep_it(
     own = played.place(lost, "only/3")
     played.manifest(lost).unlink()
     for _ in range(2):  # when it is found, and when it is known
-        assert retention.plan([assignment], NOW) == 1
-        assert isinstance(run(at_work()), Succeeded)
+        thin_out(assignment)
         assert own.exists()
     add_backup(assignment, played.back_up({"a": "new"}), 10)
-    assert retention.plan([assignment], NOW) == 1
-    assert isinstance(run(at_work()), Succeeded)
+    thin_out(assignment)
     assert not own.exists()
 
 
-@HERE
 def test_a_point_whose_row_was_lost_gets_one_and_goes_with_the_others(assignment: Assignment, played: Played) -> None:
     lost = played.points()[0]
     Backup.objects.filter(snapshot=lost).delete()
     for kept in (3, 2):
-        assert retention.plan([assignment], NOW) == 1
-        assert isinstance(run(at_work()), Succeeded)
+        thin_out(assignment)
         rows = Backup.objects.order_by("started_at")
         assert [each.snapshot for each in rows] == played.points()
         assert len(rows) == kept
@@ -81,7 +73,6 @@ def test_a_point_whose_row_was_lost_gets_one_and_goes_with_the_others(assignment
             assert (rows[0].snapshot, rows[0].files, rows[0].record_id) == (lost, 3, None)
 
 
-@HERE
 def test_a_manifest_that_cannot_be_read_is_named_and_holds_up_its_neighbour_alone(
     assignment: Assignment, played: Played
 ) -> None:
@@ -98,7 +89,6 @@ def test_a_manifest_that_cannot_be_read_is_named_and_holds_up_its_neighbour_alon
     assert (damage["point"], damage["place"]) == (points[0], layout.MANIFESTS)
 
 
-@HERE
 def test_a_newest_point_that_a_check_could_not_read_has_another_one_in_its_place_and_stays_named(
     assignment: Assignment, played: Played
 ) -> None:
@@ -110,14 +100,12 @@ def test_a_newest_point_that_a_check_could_not_read_has_another_one_in_its_place
     manifest.write_bytes(b"damaged")
     damage = [asdict(of_manifest(newest, "it is cut", assignment.policy.repository_id))]
     CheckRound.objects.create(assignment=assignment, planned_at=NOW, damage=damage)
-    assert retention.plan([assignment], NOW) == 1
-    assert isinstance(run(at_work()), Succeeded)
+    thin_out(assignment)
     assert played.points() == [whole, newest]
     assert played.restored(whole) == played.expected[whole], "what else is there to restore?"
     assert [each.reasons for each in retention_decisions.decide(assignment)] == [("last", "damaged"), ("last",)]
     assert CheckRound.objects.get().damage == damage, "no removal reads it again"
     manifest.write_bytes(written)
     CheckRound.objects.update(damage=[])
-    assert retention.plan([assignment], NOW) == 1
-    assert isinstance(run(at_work()), Succeeded)
+    thin_out(assignment)
     assert played.points() == [newest]

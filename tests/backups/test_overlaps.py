@@ -38,7 +38,6 @@ def local(path: Path) -> Source:
     return Source(name="x", kind="local", path=str(path))
 
 
-@pytest.mark.usefixtures("orders_run_here")
 @pytest.mark.parametrize(
     ("place", "of_a_source", "of_a_repository"),
     [
@@ -61,7 +60,6 @@ def test_what_overlaps_our_own_files_is_refused(
     assert ("this program's" in refusal_of(Repository(name="x", location=str(folder)))) is of_a_repository
 
 
-@pytest.mark.usefixtures("orders_run_here")
 @pytest.mark.parametrize("place", ["vault", "vault/current", "."])
 def test_neither_a_repository_nor_a_folder_lies_in_a_repository_or_around_it(place: str, tmp_path: Path) -> None:
     vault = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
@@ -107,6 +105,7 @@ def test_a_repository_lies_in_no_folder_that_is_backed_up(place: str, tmp_path: 
     assert "source files" in refusal_of(Repository(name="x", location=str(tmp_path / place)))
 
 
+@pytest.mark.own_process  # with the umask of a worker
 @pytest.mark.django_db(transaction=True)
 def test_a_backup_leaves_out_our_own_files_and_is_its_owners_alone(var: Path, tmp_path: Path, settings: Any) -> None:
     (var.parent / "letter").write_text("secret")
@@ -131,6 +130,7 @@ def test_a_backup_leaves_out_our_own_files_and_is_its_owners_alone(var: Path, tm
     assert modes(loose=True)["copy"] == 0o755
 
 
+@pytest.mark.own_process  # with the umask of a worker
 def test_the_doctor_names_copies_that_others_can_read(tmp_path: Path) -> None:
     Repository.objects.create(name="vault", location=str(tmp_path))
     Repository.objects.create(name="gone", location=str(tmp_path / "gone"))

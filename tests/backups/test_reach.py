@@ -18,7 +18,7 @@ from tests.sources.factories import HOST_KEY, make_source
 
 laptop = stored_sources.laptop
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
+pytestmark = pytest.mark.django_db
 
 OTHER_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINMS0X5nXEXBkq3+SWqMbuQ5w2QvUBJGiTYL0+Q3mFv7"
 MAY_EDIT = ("add_source", "change_source", "view_source", "add_repository", "change_repository", "view_repository")

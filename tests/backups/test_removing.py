@@ -19,18 +19,18 @@ from jobs.outcomes import ClaimedRecord, Failed, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Backup, CheckRound, Policy, Repository, Restore, Source, To
-from sources.planning import retirement
+from sources.planning import BACKUPS, retirement
 from storage import layout
 from storage.places.identity import Identity
 from storage.places.location import of_directory
 from storage.places.locks import locked
 from tests.api.asking import Program, problem_of
 from tests.backups import points_to_remove
-from tests.backups.points_to_remove import HERE, NOW, add_backup, at_work, belongs_to, run
+from tests.backups.points_to_remove import NOW, add_backup, at_work, belongs_to, run
 from tests.commands import command
 from tests.factories import make_record
 from tests.operations.questions import choose
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import claim, make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
 from tests.storage.played_runs import BEGAN, Played
 from tests.threads import a_lock_is_waited_for, beside
@@ -66,9 +66,8 @@ def folder_of(made: Assignment) -> Path:
     return Path(made.policy.repository.location) / made.directory
 
 
-def test_with_its_backups_nothing_of_a_source_is_left_and_nothing_else_goes(
-    assignment: Assignment,
-) -> None:
+@pytest.mark.own_process
+def test_with_its_backups_nothing_of_a_source_is_left_and_nothing_else_goes(assignment: Assignment) -> None:
     other = make_assignment(assignment.policy, directory="other-2/daily")
     folder_of(other).mkdir(parents=True)
     add_backup(other, "20261102T065755Z", 99)
@@ -93,11 +92,7 @@ def test_without_them_the_files_stay(assignment: Assignment) -> None:
     assert sorted(folder_of(assignment).rglob("*")) == before
 
 
-@HERE
-def test_a_repository_that_is_away_is_a_failure_that_is_tried_again(
-    assignment: Assignment,
-    played: Played,
-) -> None:
+def test_a_repository_that_is_away_is_a_failure_that_is_tried_again(assignment: Assignment, played: Played) -> None:
     repository = assignment.policy.repository
     Policy.objects.update(repository=Repository.objects.create(name="new", location="/srv/new"))
     played.root.rename(played.root.with_name("away"))
@@ -115,11 +110,7 @@ def test_a_repository_that_is_away_is_a_failure_that_is_tried_again(
     assert not (played.root / assignment.directory).exists()
 
 
-@HERE
-def test_nothing_goes_from_a_disk_that_is_not_mounted_or_is_another_one(
-    assignment: Assignment,
-    played: Played,
-) -> None:
+def test_nothing_goes_from_a_disk_that_is_not_mounted_or_is_another_one(assignment: Assignment, played: Played) -> None:
     removals.start(assignment.source, with_backups=True, by="kim", now=NOW)
     record = at_work()
     belongs_to(played.root, Identity("another", "another"))
@@ -129,9 +120,7 @@ def test_nothing_goes_from_a_disk_that_is_not_mounted_or_is_another_one(
     assert (len(played.points()), Backup.objects.count(), Source.objects.count()) == (5, 5, 1)
 
 
-def test_a_source_whose_only_backups_go_with_a_repository_is_protected_no_more(
-    assignment: Assignment,
-) -> None:
+def test_a_source_whose_only_backups_go_with_a_repository_is_protected_no_more(assignment: Assignment) -> None:
     old = assignment.policy.repository
     kept = make_assignment(assignment.policy)
     add_backup(kept, "20261105T065755Z", 98)
@@ -151,10 +140,7 @@ def test_a_source_whose_only_backups_go_with_a_repository_is_protected_no_more(
     assert (assignment.proved_at, assignment.check_round.damage) == (None, found[1:])
 
 
-def test_a_repository_that_came_into_use_meanwhile_keeps_everything(
-    assignment: Assignment,
-    played: Played,
-) -> None:
+def test_a_repository_that_came_into_use_meanwhile_keeps_everything(assignment: Assignment, played: Played) -> None:
     removals.start(assignment.policy.repository, with_backups=True, by="kim", now=NOW)
     assert "it came into use in the meantime" in failure(at_work())
     assert (len(played.points()), Backup.objects.count()) == (5, 5)
@@ -262,16 +248,13 @@ def test_many_backups_go_behind_a_page_of_few_statements_and_a_kill_in_the_middl
     rescuing.rescue(now=database_clock() + timedelta(hours=1))  # the killed worker may have claimed a backup beside it
     assert removal.get().status != Status.RUNNING
     removal.update(status=Status.READY, waiting_for=None)
-    with worker_process("availability:2,backups:1", tmp_path):
-        eventually(lambda: not Repository.objects.filter(pk=repository.pk).exists())
-    assert left() == 0
+    assert isinstance(run(claim(BACKUPS, now := database_clock()), now), Succeeded)
+    assert (left(), Repository.objects.filter(pk=repository.pk).exists()) == (0, False)
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_among_the_files_leaves_rows_for_what_is_left_and_the_next_one_goes_on(
-    assignment: Assignment,
-    played: Played,
-    tmp_path: Path,
+    assignment: Assignment, played: Played, tmp_path: Path
 ) -> None:
     other = played.root / "other-2/daily/files/a"
     other.parent.mkdir(parents=True)
@@ -295,7 +278,7 @@ def test_a_worker_that_is_killed_among_the_files_leaves_rows_for_what_is_left_an
     rescuing.rescue(now=database_clock() + timedelta(hours=1))  # the killed worker may have claimed a backup beside it
     assert removal.get().status != Status.RUNNING
     removal.update(status=Status.READY, waiting_for=None)
-    with worker_process("availability:2,backups:1", tmp_path):
-        eventually(lambda: not Source.objects.exists())
+    assert isinstance(run(claim(BACKUPS, now := database_clock()), now), Succeeded)
+    assert not Source.objects.exists()
     assert not played.folder.parent.exists()
     assert other.read_text() == "stays"

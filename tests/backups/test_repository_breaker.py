@@ -1,9 +1,7 @@
-"""A repository that fails for every source: what is its fault and what a source's; and a real worker that meets one."""
+"""A repository that fails for every source: what is its fault and what a source's."""
 
 import logging
 import os
-import subprocess
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,16 +14,15 @@ from jobs import breakers, tick
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.models import Attempt, BacklogRecord, Breaker, Decision
+from jobs.models import BacklogRecord, Breaker, Decision
 from jobs.outcomes import Failed, Handoff, Held, Outcome, Succeeded
-from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.availability import repository_breaker
 from sources.availability.check import ask_source
-from sources.models import Assignment, Backup, Policy, Repository
+from sources.models import Assignment, Policy, Repository
 from tests.engines.peers import small_disk
 from tests.engines.webdav_shares import hostile_share
-from tests.factories import make_retry_policy
 from tests.sources.factories import (
     MONDAY,
     claim,
@@ -37,12 +34,10 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
-from tests.sources.worker_process import worker_process
-from tests.waiting import eventually
 
 log = logging.getLogger(__name__)
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 NINE = MONDAY + timedelta(hours=9)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -256,67 +251,3 @@ class TestRepositoriesComeAndGo:
         breaker.refresh_from_db()
         assert breaker.probe_at is not None
         assert breaker.probe_at <= database_clock()
-
-
-SOURCES, UNITS = 5, 4
-
-
-@pytest.fixture
-def repositories(tmp_path: Path) -> tuple[Policy, Policy]:
-    """Two policies of many folders each; the directory of the first one's repository is not there."""
-    at_once = make_retry_policy(parameters={"base": 1})
-    policies = policy_into(tmp_path / "lost", retry_policy=at_once), policy_into(tmp_path / "kept")
-    (tmp_path / "kept").mkdir()
-    for policy in policies:
-        for number in range(SOURCES):
-            folder = tmp_path / f"share-{policy.pk}-{number}"
-            folder.mkdir()
-            (folder / "file").write_bytes(os.urandom(1000))
-            make_assignment(policy, make_source(path=str(folder)))
-    return policies
-
-
-@pytest.fixture
-def worker(repositories: tuple[Policy, Policy], tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    planning.emit_due()
-    queues = f"{planning.AVAILABILITY}:50,{planning.BACKUPS}:{UNITS}"
-    quick = {"BACKUPSCHED_BREAKER_PROBE": "1", "BACKUPSCHED_BREAKER_LONGEST": "2"}
-    with worker_process(queues, tmp_path, **quick) as process:
-        yield process
-
-
-@pytest.mark.slow
-def test_a_real_worker_stops_trying_a_lost_repository_and_goes_on_when_it_is_back(
-    repositories: tuple[Policy, Policy], worker: subprocess.Popen[bytes], tmp_path: Path
-) -> None:
-    lost, kept = repositories
-
-    def backed_up(policy: Policy) -> int:
-        assert worker.poll() is None, (tmp_path / "worker.log").read_text()
-        return Backup.objects.filter(assignment__policy=policy).values("assignment").distinct().count()
-
-    def held() -> int:
-        return BacklogRecord.objects.filter(status=Status.WAITING, waiting_for=WaitingFor.BREAKER).count()
-
-    eventually(lambda: backed_up(kept) == SOURCES and held() >= SOURCES - 1, seconds=90)
-    breaker = Breaker.objects.get()
-    failed = Attempt.objects.filter(outcome=AttemptOutcome.FAILED).count()
-    charged = BacklogRecord.objects.filter(failures__gt=0).count()
-    assert breaker.is_open
-    assert charged <= 2
-    assert backed_up(lost) == 0
-    # no directory is found out in no time, so some more fail until the opening is committed: what was asked ahead
-    assert failed - breaker.trials <= SOURCES
-    log.info("%s attempts failed for %s sources, %s of them trials", failed, SOURCES, breaker.trials)
-
-    eventually(lambda: Breaker.objects.get().trials >= breaker.trials + 3)
-    trials = Breaker.objects.get().trials
-    again = Attempt.objects.filter(outcome=AttemptOutcome.FAILED).count()
-    assert again - failed <= trials - breaker.trials + 2 + 1  # those charged, when they come back, and a late trial
-
-    (tmp_path / "lost").mkdir()
-    eventually(lambda: backed_up(lost) == SOURCES, seconds=90)
-    breaker.refresh_from_db()
-    assert not breaker.is_open
-    assert Assignment.objects.filter(failures__gt=0).count() == 0
-    assert held() == 0

@@ -68,6 +68,7 @@ def another_backup_into(repository: Repository) -> Iterator[None]:
         yield  # it ends with its input
 
 
+@pytest.mark.own_process
 @needs_restic
 @pytest.mark.slow
 def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(

@@ -25,7 +25,7 @@ from storage.places.location import of_directory
 from storage.places.locks import locked
 from storage.points.checking import GONE, of_manifest
 from tests.backups import points_to_remove
-from tests.backups.points_to_remove import HERE, NOW, add_backup, at_work, logged, run
+from tests.backups.points_to_remove import NOW, add_backup, at_work, logged, run, thin_out
 from tests.factories import make_record
 from tests.sources.factories import claim, handed_on, make_assignment, make_policy, record_of, settle
 from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
 
 
+@pytest.mark.own_process
 def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assignment, played: Played) -> None:
     assert [retention.plan([assignment], NOW), retention.plan([assignment], NOW)] == [1, 0], "one record is enough"
     assert isinstance(run(at_work()), Succeeded)
@@ -52,7 +53,6 @@ def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assi
     assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
 
 
-@HERE
 @pytest.mark.parametrize("has_a_row", [False, True], ids=["never made", "lost"])
 def test_what_a_run_left_that_was_killed_before_its_manifest_is_swept_and_what_a_lost_point_named_stays(
     has_a_row: bool, assignment: Assignment, played: Played
@@ -72,14 +72,12 @@ def test_what_a_run_left_that_was_killed_before_its_manifest_is_swept_and_what_a
     for number, keep in enumerate((4, 3)):
         type(assignment.policy).objects.update(keep={"last": keep})
         assignment.refresh_from_db()
-        assert retention.plan([assignment], NOW + timedelta(hours=number)) == 1
-        assert isinstance(run(at_work(NOW + timedelta(hours=number)), NOW + timedelta(hours=number)), Succeeded)
+        thin_out(assignment, NOW + timedelta(hours=number))
         assert [each.exists() for each in left] == [has_a_row or number == 0] * len(left)
     assert ManifestDigest.objects.filter(point=name).exists() is has_a_row
     assert len(played.points()) == 3
 
 
-@HERE
 def test_a_point_that_a_person_wants_back_stays_until_it_was_restored(assignment: Assignment, played: Played) -> None:
     first, *_ = points = played.points()
     wanted = make_record(Status.READY, kind=names.RESTORE, queue=names.RESTORES, subject="1")
@@ -88,15 +86,13 @@ def test_a_point_that_a_person_wants_back_stays_until_it_was_restored(assignment
     other = Repository.objects.create(name="other", location="/other")
     Restore.objects.create(point=points[1], repository=other, record_id=wanted.pk, **facts)
     Restore.objects.create(point=points[2], repository=assignment.policy.repository, record_id=0, **facts)
-    assert retention.plan([assignment], NOW) == 1
-    assert isinstance(run(at_work()), Succeeded)
+    thin_out(assignment)
     assert played.points() == [first, *points[-2:]]
     assert played.restored(first) == played.expected[first]
     assert retention_decisions.decide(assignment)[-1].reasons == ("being restored",)
     assert retention.plan([assignment], NOW) == 0
     wanted.delete()
-    assert retention.plan([assignment], NOW) == 1
-    assert isinstance(run(at_work()), Succeeded)
+    thin_out(assignment)
     assert played.points() == points[-2:]
 
 
@@ -109,7 +105,6 @@ def test_the_newest_point_stays_where_the_clock_was_put_back(assignment: Assignm
     ]
 
 
-@HERE
 def test_points_in_an_earlier_repository_of_the_policy_go_by_its_rules_too(
     assignment: Assignment, played: Played, tmp_path: Path
 ) -> None:
@@ -122,16 +117,14 @@ def test_points_in_an_earlier_repository_of_the_policy_go_by_its_rules_too(
     policy.save()
     for number in range(3):
         add_backup(assignment, later.back_up({"a": f"{number}"}), 10 + number)
-    assert retention.plan([assignment], NOW) == 1
-    assert isinstance(run(at_work()), Succeeded)
+    thin_out(assignment)
     assert (len(played.points()), len(later.points())) == (1, 3)
     assert [each.reasons for each in retention_decisions.decide(assignment)] == [("last",)] * 4
     for number in range(3):
         add_backup(assignment, later.back_up({"a": f"{number}"}), 20 + number)
     earlier.location = str(tmp_path / "disconnected")
     earlier.save()
-    assert retention.plan([assignment], NOW) == 1
-    assert isinstance(run(at_work()), Succeeded)
+    thin_out(assignment)
     assert len(later.points()) == 4
     assert retention_decisions.decide(assignment)[-1].reasons == ("newest of its repository",)
     assert Backup.objects.filter(repository=earlier).count() == 1

@@ -128,7 +128,6 @@ def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_p
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("orders_run_here")
 def test_it_goes_only_where_a_superuser_has_pointed_a_repository(tmp_path: Path, settings: Any) -> None:
     settings.SELF_BACKUP_TO, settings.VAR_DIR = "", tmp_path / "var"
     settings.VAR_DIR.mkdir()
@@ -193,10 +192,7 @@ class Installation:
     def __init__(self, folder: Path) -> None:
         self.var, self.folder = folder / "var", folder
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("BACKUP", "DATABASE_URL"))}
-        self.environment = clean | {
-            "BACKUPSCHED_VAR": str(self.var),
-            "DJANGO_SETTINGS_MODULE": "backupsched.settings",
-        }
+        self.environment = clean | {"BACKUPSCHED_VAR": str(self.var), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
 
     def run(self, *arguments: str, code: int = 0, given: str = "") -> str:
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *arguments]

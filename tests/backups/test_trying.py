@@ -4,14 +4,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from django.db import connection
 
 from backups.connection_check import try_source
 from engines.base import SourceSpec
 from sources.models import Source
-from tests.engines.peers import local_folder, s3_bucket, sftp_host, specification, webdav_share, write_files
+from tests.backups.restores.databases_here import database_of_the_tests
+from tests.engines.peers import local_folder, s3_bucket, sftp_host, webdav_share, write_files
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.own_process]
 
 FIELDS = ("kind", "address", "port", "path", "options", "host_key")
 FOLDER = "1 entry lies in its topmost folder"
@@ -24,13 +24,7 @@ def source_of(peer: SourceSpec) -> Source:
 
 def test_each_kind_says_what_it_reads_and_what_is_wrong(tmp_path: Path, monkeypatch, settings) -> None:
     settings.FOLDERS = [str(tmp_path)]
-    connection.ensure_connection()
-    of_database = connection.settings_dict
-    postgresql = specification(
-        "postgresql", of_database["HOST"] or "localhost", port=int(of_database["PORT"] or 5432),
-        path=of_database["NAME"], options={"user": connection.connection.info.user},
-        secret=connection.connection.info.password or None,
-    )  # fmt: skip
+    postgresql = database_of_the_tests()
     files = write_files(tmp_path / "files", **{"photos/a.txt": "a"})
     with ExitStack() as peers:
         found = [
@@ -38,7 +32,7 @@ def test_each_kind_says_what_it_reads_and_what_is_wrong(tmp_path: Path, monkeypa
             (peers.enter_context(sftp_host(files)), FOLDER),
             (peers.enter_context(s3_bucket(files)), FOLDER),
             (peers.enter_context(webdav_share(files)), FOLDER),
-            (postgresql, f"pg_dump may read the database {of_database['NAME']}"),
+            (postgresql, f"pg_dump may read the database {postgresql.path}"),
         ]
         for peer, text in found:
             monkeypatch.setenv("BACKUP_SECRET_PEER", peer.secret or "")

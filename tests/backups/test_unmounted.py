@@ -29,7 +29,7 @@ from tests.sources.factories import claimed_for, handed_on, make_assignment, mak
 
 assignment, policy = copies_at_work.assignment, copies_at_work.policy
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def backed_up(row: Assignment) -> Outcome:
@@ -131,13 +131,20 @@ def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_pat
     assert os.listdir(tmp_path / "offsite") == []
 
 
-@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
-@pytest.mark.parametrize("said", [None, "", "{}"], ids=["lost", "empty", "says nothing"])
+@pytest.mark.parametrize(
+    ("format", "said"),
+    [
+        *(("rclone", each) for each in (None, "", "{}")),
+        pytest.param("restic", None, marks=[pytest.mark.slow, needs_restic]),
+    ],
+)
 def test_whose_it_is_is_said_anew_where_our_points_lie(
     said: str | None, format: str, folder: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "repository"
     row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
+    if format == RESTIC:
+        make_quick(place / RESTIC, locations.key_of(row) or "")
     made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
 
     def settled(row: Assignment) -> Outcome:

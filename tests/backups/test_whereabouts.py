@@ -23,7 +23,7 @@ from tests.engines.peers import held
 from tests.programs import needs_restic
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("orders_run_here")]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -18,16 +18,7 @@ from schedules import emitter
 from schedules.models import Schedule
 from sources import planning
 from sources.models import Assignment, Backup, Policy, Progress, Repository, Source
-from tests.sources.factories import (
-    MONDAY,
-    backed_up,
-    claim,
-    handed_on,
-    make_assignment,
-    make_policy,
-    record_of,
-    settle,
-)
+from tests.sources.factories import MONDAY, backed_up, claim, handed_on, make_assignment, make_policy, record_of, settle
 
 pytestmark = pytest.mark.django_db
 

@@ -17,6 +17,8 @@ from tests.engines.peers import small_disk
 from tests.storage import in_a_sandbox
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("waits_for_disks")
+
 ROOT = Path(__file__).parents[2]
 
 

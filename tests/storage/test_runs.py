@@ -179,6 +179,7 @@ def test_a_point_is_made_when_the_disk_has_taken_its_files(
     assert (seen, runs.points(store, ASSIGNMENT)) == (([False, True], [name]) if takes else ([False], []))
 
 
+@pytest.mark.usefixtures("waits_for_disks")
 def test_a_flush_ends_when_the_disk_has_it_or_the_run_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +219,7 @@ def thin_disk(tmp_path: Path) -> Iterator[Path]:
             subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.usefixtures("waits_for_disks")
 def test_what_the_disk_did_not_take_is_told_to_each_run_that_wrote(thin_disk: Path) -> None:
     """Another one, which ends at the same time, asks first."""
     place = location.of_directory(thin_disk)

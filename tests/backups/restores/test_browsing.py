@@ -18,7 +18,6 @@ from jobs.handlers import registry
 from jobs.models import Decision
 from sources.models import Assignment, Repository, Restore
 from storage.points.manifests import Entry
-from tests.backups.points_to_remove import HERE
 from tests.backups.restores import browsed
 from tests.backups.restores.browsed import content, look, page
 from tests.fleet import driven_browser
@@ -51,6 +50,7 @@ def built(tmp_path: Path, settings: Any) -> Built:
     return built
 
 
+@pytest.mark.own_process
 def test_a_person_browses_points_folders_and_versions(built: Built, client_of_staff: Client) -> None:
     top = look(client_of_staff)
     assert "Fri 2026-11-20 09:00:00" in top  # the newest, in Berlin
@@ -67,7 +67,6 @@ def test_a_person_browses_points_folders_and_versions(built: Built, client_of_st
     assert "is not a directory here; is it mounted?" in look(client_of_staff)
 
 
-@HERE
 def test_a_page_and_a_download_say_what_is_as_of_an_earlier_point_and_what_is_lacking(
     built: Built, client_of_staff: Client
 ) -> None:
@@ -96,7 +95,6 @@ def test_a_page_and_a_download_say_what_is_as_of_an_earlier_point_and_what_is_la
         assert "top.txt" in archive.getnames()
 
 
-@HERE
 def test_a_file_and_a_folder_are_downloaded(built: Built, client_of_staff: Client, tmp_path: Path) -> None:
     answer = client_of_staff.get(page(), {"path": "top.txt", "point": built.points[0], "what": "download"})
     assert content(answer) == b"top.txt, first"
@@ -111,7 +109,6 @@ def test_a_file_and_a_folder_are_downloaded(built: Built, client_of_staff: Clien
     assert [each.name for each in process.cache().parent.iterdir()] == ["trees"]
 
 
-@HERE
 def test_older_versions_are_a_page_further_and_only_so_many_downloads_run_at_once(
     built: Built, client_of_staff: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +136,6 @@ def test_restores_are_deleted_with_their_records(built: Built) -> None:
     assert Restore.objects.count() == 2
 
 
-@HERE
 def test_a_restore_is_asked_for_where_it_is_looked_at(built: Built, client_of_staff: Client, tmp_path: Path) -> None:
     form = {"to": "folder", "target": "/etc"}
     answer = client_of_staff.post(f"{page()}?path=docs", form)

@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -33,8 +31,8 @@ from storage.points.manifests import Entry
 from tests.api.asking import Program, make_user
 from tests.backups.points_to_remove import add_backup
 from tests.backups.restores.asking import NOW, drilled
+from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines.peers import back_up as dump
-from tests.engines.peers import specification
 from tests.jobs.backlog.changes import held_up
 from tests.sources.factories import claim, make_assignment, make_policy, make_source
 from tests.sources.made_by_hand import take_over
@@ -47,13 +45,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 @pytest.fixture
-def var(settings: Any) -> Iterator[Path]:
-    """A folder that an account without rights may pass through: the scratch server runs as one."""
-    var = Path(tempfile.mkdtemp())
-    var.chmod(0o711)
-    settings.VAR_DIR = var
-    yield var
-    shutil.rmtree(var)
+def var(scratch: Path, settings: Any) -> Path:
+    settings.VAR_DIR = scratch
+    return scratch
 
 
 @pytest.fixture
@@ -73,6 +67,7 @@ def assigned(built: Built, point: str, **source: Any) -> Assignment:
     return made
 
 
+@pytest.mark.own_process
 def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: Client) -> None:
     for name in ("docs/a", "docs/b"):
         built.write(name, "first")
@@ -214,7 +209,6 @@ def test_a_flipped_byte_is_named_with_its_point(built: Built, var: Path, admin_c
 
 @pytest.fixture
 def database() -> Iterator[SourceSpec]:
-    settings = connection.settings_dict
     # roles are the whole server's: a restore that is tested beside this one creates those that it found missing
     role = f"drill_reader_{os.urandom(4).hex()}"
     with connection.cursor() as cursor:
@@ -226,14 +220,7 @@ def database() -> Iterator[SourceSpec]:
         cursor.execute('ALTER TABLE "drill ""test" ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY')
         cursor.execute(f'CREATE POLICY readers ON "drill ""test" TO {role} USING (true)')
         cursor.execute("CREATE TABLE drill_empty (n integer)")
-    yield specification(
-        "postgresql",
-        settings["HOST"] or "localhost",
-        port=int(settings["PORT"] or 5432),
-        path=settings["NAME"],
-        options={"user": settings["USER"]} if settings["USER"] else {},
-        secret=connection.connection.info.password or None,
-    )
+    yield database_of_the_tests()
     with connection.cursor() as cursor:
         cursor.execute('DROP TABLE "drill ""test", drill_empty')
         cursor.execute(f"DROP ROLE {role}")

@@ -26,7 +26,7 @@ from tests.commands import command
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.storage.building import ASSIGNMENT, Built
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand", "orders_run_here")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 
 client_of_staff = browsed.client_of_staff
 

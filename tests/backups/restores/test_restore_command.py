@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from sources.models import Assignment, Repository, Source
-from tests.backups.points_to_remove import HERE, add_backup
+from tests.backups.points_to_remove import add_backup
 from tests.commands import command
 from tests.jobs.worker_processes import database_url
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -47,7 +47,6 @@ def points(*arguments: object) -> str:
     return command("restores points")[0]("nas", *arguments)
 
 
-@HERE
 def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -> None:
     built.write("docs/a", "first")
     built.back_up()  # 06:00 UTC
@@ -64,7 +63,6 @@ def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -
     assert "docs/a" in points("--path", "docs")
 
 
-@HERE
 def test_points_of_a_repository_that_its_policy_had_before_are_listed_and_restored(
     built: Built, tmp_path: Path
 ) -> None:
@@ -87,7 +85,6 @@ def test_points_of_a_repository_that_its_policy_had_before_are_listed_and_restor
         restore("--at", "2026-11-20T23:00", "--to", tmp_path / "to2")
 
 
-@HERE
 def test_it_goes_back_to_its_source_and_replaces_only_what_was_agreed(built: Built, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -108,7 +105,6 @@ def test_it_goes_back_to_its_source_and_replaces_only_what_was_agreed(built: Bui
     assert "must be a folder below the path" in refused("nas", "--back", "../elsewhere")
 
 
-@HERE
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

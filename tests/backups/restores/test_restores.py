@@ -16,7 +16,6 @@ from jobs.models import BacklogRecord, Decision
 from jobs.states import Status
 from sources.models import Repository, Restore, Source
 from tests.api.asking import fields_of
-from tests.backups.points_to_remove import HERE
 from tests.backups.restores.asking import ask, work
 from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines.peers import back_up as dump
@@ -40,6 +39,7 @@ def built(tmp_path: Path, settings: Any) -> Built:
     return built
 
 
+@pytest.mark.own_process
 def test_a_restore_is_asked_for_over_the_api_and_run_by_a_worker(built: Built, tmp_path: Path) -> None:
     to = tmp_path / "allowed" / "to"
     answer = ask(target=str(to), paths=["docs/a"])
@@ -55,7 +55,6 @@ def test_a_restore_is_asked_for_over_the_api_and_run_by_a_worker(built: Built, t
     assert list(log) == ["asked for", "began", "succeeded"]
 
 
-@HERE
 def test_a_target_is_where_links_led_when_it_was_asked_for(built: Built, tmp_path: Path, settings: Any) -> None:
     """Who may write to a folder above it puts a link there afterwards, or asks for a link in the source."""
     allowed, elsewhere = tmp_path / "allowed", tmp_path / "elsewhere"
@@ -95,6 +94,7 @@ def test_a_restore_that_is_cancelled_while_it_waits_is_under_way_no_more(built: 
     assert (two.outcome, two.ended_at) == ("", None)
 
 
+@pytest.mark.own_process
 def test_a_restore_that_is_stopped_goes_on_with_its_next_run(built: Built, tmp_path: Path) -> None:
     to = tmp_path / "allowed" / "to"
     ask(target=str(to))
@@ -118,6 +118,7 @@ def test_a_sqlite_database_is_restored_into_the_folder_of_the_old_one_only(
     assert message in fields_of(ask(to="database", target=target))["target"]
 
 
+@pytest.mark.own_process
 def test_what_cannot_be_restored_is_no_retry(built: Built, tmp_path: Path) -> None:
     to = tmp_path / "allowed" / "to"
     to.mkdir(parents=True)
