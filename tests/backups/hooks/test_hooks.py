@@ -1,78 +1,29 @@
-"""Hooks: what their exit codes mean, who may have written them, and that nothing of them outlives its worker."""
+"""Hooks: what their exit codes mean, and that nothing of them outlives its worker."""
 
-import json
-import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.db import OperationalError
-from django.utils import timezone
 
-from backups.copying.handler import copy_source
 from backups.hooks import debts, running
 from engines.base import EngineResult, Verdict
-from fleet.conditions.upkeep import hooks, owed_hooks
-from fleet.policy_edits import Policies
 from jobs import decisions
 from jobs.backlog.cancelling import cancel
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status
-from operations.finding import ExaminedCondition, Look, Severity
 from sources import planning
-from sources.declarations import hook_file
-from sources.declarations.hook_file import HookUnusable, hook_of
-from sources.models import Assignment, Backup, Policy, Repository
+from sources.models import Assignment, Backup, Policy
+from tests.backups.hooks.hook_of_this_host import Write, copy
 from tests.engines.peers import held, is_gone
-from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, record_of
+from tests.sources.factories import claimed_for, record_of
 from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-WRITE = 'echo "$BACKUPSCHED_HOOK $BACKUPSCHED_OUTCOME" >> {log}; '
-
-Write = Callable[..., None]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "log"
-
-
-@pytest.fixture
-def write(tmp_path: Path, log: Path, settings: Any) -> Write:
-    """Write the hook `it` of this host: a shell script for each of its commands, which notes that it ran."""
-    settings.HOOKS_FILE = tmp_path / "hooks.toml"
-
-    def write_hook(more: str = "", **scripts: str) -> None:
-        lines = [
-            f"{key} = {json.dumps(['/bin/sh', '-c', WRITE.format(log=log) + text])}" for key, text in scripts.items()
-        ]
-        settings.HOOKS_FILE.write_text("\n".join(["[it]", *lines, more, ""]))
-        settings.HOOKS_FILE.chmod(0o644)
-
-    return write_hook
-
-
-@pytest.fixture
-def laptop(tmp_path: Path) -> Assignment:
-    for name in ("files", "vault"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "files" / "letter").write_text("Dear bank")
-    repository = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
-    policy = make_policy(repository=repository, hook="it", recheck_after=77)
-    return make_assignment(policy, make_source(name="laptop", path=str(tmp_path / "files")))
-
-
-def copy(assignment: Assignment, run: Run | None = None) -> Any:
-    return copy_source(run or Run(claimed_for(assignment, queue=planning.BACKUPS)))
-
 
 CASES: list[tuple[str, Verdict | None, str, type, list[str]]] = [
     ("", Verdict.WARNINGS, "echo stuck; exit 2", Succeeded, ["before ", "after succeeded"]),
@@ -214,73 +165,6 @@ def test_what_a_killed_worker_owes_is_paid_before_the_next_before_and_by_one_alo
     assert f"hook it: {log}/hooks cannot be written" in outcome.error
 
 
-def refusal() -> str:
-    with pytest.raises(HookUnusable) as refused:
-        hook_of("it")
-    return str(refused.value)
-
-
-def test_what_others_could_have_written_is_refused(write: Write, tmp_path: Path, settings: Any) -> None:
-    write(before="")
-    assert hook_file.known() == ["it"]
-    file: Path = settings.HOOKS_FILE
-    for mode in (0o664, 0o646):
-        file.chmod(mode)
-        assert refusal() == f"{file} is refused: other accounts can write {file}: chmod go-w {file}"
-    file.chmod(0o600)
-    tmp_path.chmod(0o770)
-    assert f"other accounts can write {tmp_path}" in refusal()
-    tmp_path.chmod(0o700)
-    (tmp_path / "link.toml").symlink_to(file)
-    settings.HOOKS_FILE = tmp_path / "link.toml"
-    assert "it is a link" in refusal()
-    (tmp_path / "etc").symlink_to(tmp_path)
-    settings.HOOKS_FILE = tmp_path / "etc" / "hooks.toml"
-    assert f"it is reached by a link; name it {file}" in refusal()
-    settings.HOOKS_FILE = tmp_path / "none.toml"
-    assert "does not exist on this host" in refusal()
-    assert hook_file.known() == []
-    if os.geteuid() == 0:
-        settings.HOOKS_FILE = file
-        os.chown(file, 65534, 0)
-        assert "belongs to another account than root: chown root" in refusal()
-
-
-WRONG = [
-    ("[other]\nbefore = ['/bin/true']", "has no hook it, it has other: add [it] to it"),
-    ("[it]", "it is a table with before, after, on_failure"),
-    ("[it]\nbefore = 'rm -rf /'", "before is a list of words"),
-    ("[it]\nbefore = []", "before is a list of words"),
-    ("[it]\nafter = ['lvremove']", "absolute path of a program, as [\"/usr/bin/true\"], not 'lvremove'"),
-    ("[it]\nbefore = ['/bin/true']\nshell = true", "shell is unknown; it may have before, after"),
-    ("[it]\nbefore = ['/bin/true']\ntimeout = 'soon'", "timeout: 'soon' is not a duration"),
-    ("[it]\nbefore = ['/bin/true']\nenvironment = ['A=B']", "environment is a list of names"),
-    ("[it]\nbefore = ['/bin/true']\nexit_codes = {3 = 'fine'}", "exit_codes says of codes from 1 to 255"),
-    ("[it]\nbefore = ['/bin/true']\nexit_codes = {0 = 'failed'}", "exit_codes says of codes from 1 to 255"),
-    ("it", "is refused: "),
-]
-
-
-def test_a_wrong_file_is_refused_with_the_place_and_the_reason(write: Write, settings: Any, laptop: Assignment) -> None:
-    write(before="")
-    for text, why in WRONG:
-        settings.HOOKS_FILE.write_text(text)
-        assert why in refusal()
-    found = copy(laptop)
-    assert isinstance(found, Failed)
-    assert why in found.error
-    named = hooks.examined(Look(timezone.now())).what
-    assert why in named
-    assert str(laptop.policy) in named
-
-
-def test_a_row_holds_a_name_and_never_a_command(laptop: Assignment) -> None:
-    for command in ("/bin/sh -c reboot", "a b", "../x"):
-        with pytest.raises(ValidationError, match="never a command"):
-            Policies().edit(laptop.policy, {"hook": command})
-    assert Policies().edit(laptop.policy, {"hook": "lvm-home_2"}).row.hook == "lvm-home_2"
-
-
 @pytest.mark.slow
 def test_around_a_real_copy_a_cancel_and_a_worker_that_is_killed(
     write: Write, log: Path, laptop: Assignment, tmp_path: Path, settings: Any
@@ -319,24 +203,3 @@ def test_around_a_real_copy_a_cancel_and_a_worker_that_is_killed(
     with worker_process("callbacks:1", tmp_path, **own):
         eventually(lambda: log.read_text().endswith("before \nafter failed\n"))
     assert Policy.objects.get().hook == "it"
-
-
-def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
-    write: Write, laptop: Assignment, tmp_path: Path, settings: Any
-) -> None:
-    def found() -> ExaminedCondition:
-        return owed_hooks.examined(Look(timezone.now()))
-
-    settings.VAR_DIR = tmp_path / "var"
-    write(after="")
-    assert found().severity == Severity.OK
-    with debts.noted(laptop.pk, {"hook": "it", "facts": {}}, lambda *_: True):
-        assert found().severity == Severity.OK
-    settings.HOOKS_FILE.write_text("[other]\n")
-    [debt] = debts.debts()
-    assert found().severity == Severity.WARNING
-    assert f"laptop ({debt.file}), {settings.HOOKS_FILE} of this host has no hook it, it has other" in found().what
-    laptop.delete()
-    assert f"assignment {debt.assignment} ({debt.file}), {settings.HOOKS_FILE}" in found().what
-    debt.file.write_text("{")  # as of a note that was cut off
-    assert found().severity == Severity.OK
