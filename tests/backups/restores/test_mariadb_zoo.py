@@ -1,10 +1,7 @@
 """The zoo: databases of MariaDB are backed up, drilled and restored under a new name; what differs was named."""
 
 import dataclasses
-import os
 import re
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from functools import cached_property
@@ -24,28 +21,18 @@ from storage.points.store import Store
 from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import back_up
+from tests.engines.scratch_space import ACCOUNT
 from tests.programs import needs_mariadb_client, needs_mariadb_server
 
 pytestmark = [pytest.mark.slow, needs_mariadb_client, needs_mariadb_server]
 
 ANIMALS = Path(__file__).with_name("mariadb_zoo")
-SHOWN = {"BASE TABLE": "TABLE", "SYSTEM VERSIONED": "TABLE", "SEQUENCE": "SEQUENCE"}
-ACCOUNT = (65534, 65534) if os.geteuid() == 0 else None
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
     with mariadb_server(tmp_path_factory.mktemp("keys")) as running:
         yield running
-
-
-@pytest.fixture
-def scratch() -> Iterator[Scratch]:
-    """Where an account without rights may pass through."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o711)
-    yield Scratch(str(folder / "drills"), 0, account=ACCOUNT)
-    shutil.rmtree(folder)
 
 
 @dataclasses.dataclass
@@ -81,8 +68,9 @@ class MariadbAnimal:
     def store(self) -> Store:
         return Store(of_directory(self.folder / "repository"), threading.Event())
 
-    def drill(self, scratch: Scratch) -> DrillResult:
-        return drilling.drill(self.store, "copy", scratch, source_kind="mariadb")
+    def drill(self, scratch: Path) -> DrillResult:
+        where = Scratch(str(scratch / "drills"), 0, account=ACCOUNT)
+        return drilling.drill(self.store, "copy", where, source_kind="mariadb")
 
     def restore(
         self, point: str, target: str, source: SourceSpec | None = None, *, dry_run: bool = False, trusted: bool = False
@@ -153,7 +141,7 @@ def named_in(report: Report) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in ANIMALS.glob("*.sql")))
-def test_what_differs_was_named(name: str, server: MariadbServer, scratch: Scratch, tmp_path: Path) -> None:
+def test_what_differs_was_named(name: str, server: MariadbServer, scratch: Path, tmp_path: Path) -> None:
     animal = MariadbAnimal(name, server, tmp_path)
     animal.make()
     result = animal.back_up()

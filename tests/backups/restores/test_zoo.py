@@ -1,9 +1,8 @@
 """The zoo: databases of PostgreSQL are backed up, drilled and restored over all servers; what differs was named."""
 
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,16 +32,16 @@ ASKED_FOR = ("DATABASE ", "EXTENSION ", "COLLATION ", "TABLESPACE ", "EVENT TRIG
 
 @dataclass
 class BackedUp:
-    """An animal at one server, backed up and drilled."""
+    """An animal at one server, backed up."""
 
     animal: Animal
     source: PostgresqlServer
     database: str
     built: Built
     point: str
-    drilled: DrillResult
-    drilled_by_host: DrillResult
-    """With the servers that the host has, too."""
+
+    def drilled(self, scratch: Scratch) -> DrillResult:
+        return drilling.drill(self.built.store, ASSIGNMENT, scratch, source_kind="postgresql")
 
 
 @dataclass
@@ -60,13 +59,7 @@ class Zoo:
             built = Built(self.folder / f"{name} of {of}")
             result = back_up(source.source(path=database), built.folder / "repository" / ASSIGNMENT)
             assert result.snapshot, result.error
-            with drills_folder() as var:
-                host = Scratch(**scratch_server(var, with_programs=True), reserve=0)
-                drilled, by_host = (
-                    drilling.drill(built.store, ASSIGNMENT, each, source_kind="postgresql")
-                    for each in (replace(host, servers={}), host)
-                )
-            self.kept[name, of] = BackedUp(animal, source, database, built, result.snapshot, drilled, by_host)
+            self.kept[name, of] = BackedUp(animal, source, database, built, result.snapshot)
         return self.kept[name, of]
 
 
@@ -77,92 +70,91 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoo]:
         yield Zoo(tmp_path_factory.mktemp("zoo"), servers)
 
 
-@contextmanager
-def drills_folder() -> Iterator[Path]:
-    """A folder that an account without rights may pass through: the scratch server runs as one."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o711)
-        yield Path(folder)
+@pytest.fixture
+def host(scratch: Path) -> Scratch:
+    """Scratch space, and the servers that the host has."""
+    return Scratch(**scratch_server(scratch, with_programs=True), reserve=0)
 
 
-@pytest.mark.parametrize("of", [EMBEDDED, DEBIAN], ids="of {}".format)
+OF = pytest.mark.parametrize("of", [EMBEDDED, DEBIAN], ids="of {}".format)
+
+
+@OF
 @pytest.mark.parametrize("name", ANIMALS)
-def test_a_drill_proves_what_a_restore_would_give_back(name: str, of: int, zoo: Zoo) -> None:
+def test_a_drill_proves_what_a_restore_would_give_back(name: str, of: int, zoo: Zoo, host: Scratch) -> None:
     found = zoo.backed_up(name, of)
-    assert "hunter" not in f"{found.drilled}"
+    drilled = found.drilled(replace(host, servers={}))
+    assert "hunter" not in f"{drilled}"
     wrong = [each for each in found.animal.said("named") if not each.startswith(("DATABASE", "SECURITY LABEL"))]
     wrong = found.animal.said("doubtful") or wrong
-    assert {each for each in wrong if each not in found.drilled.error} == set(), found.drilled
-    assert bool(found.drilled.error) is bool(wrong), found.drilled
+    assert {each for each in wrong if each not in drilled.error} == set(), drilled
+    assert bool(drilled.error) is bool(wrong), drilled
     for each in found.animal.said("notes"):
-        assert any(note.startswith(f"{each}: ") for note in found.drilled.notes), found.drilled.notes
+        assert any(note.startswith(f"{each}: ") for note in drilled.notes), drilled.notes
     lacks = found.animal.said("not here")
-    assert (f"this host lacks {', '.join(lacks)}" in found.drilled.not_here) is bool(lacks), found.drilled
+    assert (f"this host lacks {', '.join(lacks)}" in drilled.not_here) is bool(lacks), drilled
     if of == DEBIAN:
-        by_host = found.drilled_by_host
+        by_host = found.drilled(host)
         assert bool(by_host.error) is bool(wrong), by_host
         assert (by_host.not_here, [each for each in by_host.notes if "made as C" in each]) == ("", []), by_host
 
 
-@pytest.mark.parametrize("broken", ["initdb", "postgres", "nothing"])
-def test_a_drill_takes_the_next_server_where_one_of_the_host_does_not_start(broken: str, zoo: Zoo) -> None:
+def test_a_drill_takes_the_next_server_where_one_of_the_host_does_not_start(zoo: Zoo, host: Scratch) -> None:
     found = zoo.backed_up(ANIMALS[0], EMBEDDED)
-    with drills_folder() as var:
-        host = Scratch(**scratch_server(var, with_programs=True), reserve=0)
-        programs = var / "broken"
+    whole = found.drilled(replace(host, servers={}))
+    for broken in ("initdb", "postgres", "nothing"):
+        programs = Path(host.folder).with_name(f"without {broken}")
         programs.mkdir()
-        for name in ("initdb", "postgres"):
-            script = programs / name
+        for name in ("initdb", "postgres") if broken != "nothing" else ():
             body = "echo out of order; exit 1" if name == broken else f'exec "{host.programs}/{name}" "$@"'
-            if broken != "nothing":
-                script.write_text(f"#!/bin/sh\n{body}\n")
-                script.chmod(0o755)
-        beside = replace(host, servers={str(EMBEDDED): str(programs)})
-        drilled = drilling.drill(found.built.store, ASSIGNMENT, beside, source_kind="postgresql")
-    assert (drilled.error, drilled.tables) == (found.drilled.error, found.drilled.tables)
+            (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+            (programs / name).chmod(0o755)
+        drilled = found.drilled(replace(host, servers={str(EMBEDDED): str(programs)}))
+        assert (drilled.error, drilled.tables) == (whole.error, whole.tables), broken
 
 
-WAYS = [
-    *((of, to, True) for of in (EMBEDDED, DEBIAN) for to in (EMBEDDED, DEBIAN)),
-    *((each, each, False) for each in (EMBEDDED, DEBIAN)),
-]
-"""The versions of a dump's server and of the one that it goes into, and whether the dump is trusted."""
-
-
-@pytest.mark.parametrize(("of", "to", "trusted"), WAYS)
+@OF
 @pytest.mark.parametrize("name", ANIMALS)
-def test_what_differs_was_named(name: str, of: int, to: int, trusted: bool, zoo: Zoo) -> None:
-    found, target = zoo.backed_up(name, of), zoo.servers[to]
-    back = f"back_{name}_{of}_{trusted}".lower()
-    wish = Wish(ASSIGNMENT, found.point, Path(back))
+def test_what_differs_was_named(name: str, of: int, zoo: Zoo) -> None:
+    """In a server of each version where the dump is trusted, and in its own where it is not."""
+    found = zoo.backed_up(name, of)
+    before = schema(found.source, found.database)
+    known = properties(found.source, found.database), rows(found.source, found.database)
+    for to, trusted in ((EMBEDDED, True), (DEBIAN, True), (of, False)):
+        target, back = zoo.servers[to], f"back_{name}_{of}_{to}_{trusted}".lower()
+        foreseen, report = restored(found, target, back, trusted)
+        assert "hunter" not in f"{report}"
+        named = {each.partition(": ")[0] for each in report.failed if not each.startswith("table ")}
+        expected = found.animal.named(to) | {*found.animal.said("" if trusted else "named by a login")}
+        assert named == expected, (to, trusted, report.failed)
+        more = {*found.animal.said(f"foreseen to {to}")}
+        assert of_kinds_that_are_asked_for(foreseen) == of_kinds_that_are_asked_for(report) | more
+        after = schema(target, back)
+        if not trusted:
+            after = {each: LOGIN.sub("admin", text) for each, text in after.items()}
+            is_privileged = any("OWNER TO admin" in text for text in before.values())
+            assert any(each.startswith("owners: ") for each in report.not_set) is is_privileged, report.not_set
+        differs = differing(before, after)
+        assert differs == {each for each in named if not each.startswith(NO_SCHEMA)}, {
+            each: (before.get(each), after.get(each)) for each in differs | named
+        }
+        belongs = differing(known[0], properties(target, back))
+        assert belongs == {of_database(each) for each in named if each.startswith("DATABASE ")}, report.failed
+        assert differing(known[1], rows(target, back)) == rows_named(report), report.failed
+
+
+def restored(found: BackedUp, target: PostgresqlServer, back: str, trusted: bool) -> tuple[Report, Report]:
+    """What a dry run says, which makes nothing, and what the restore does."""
+    wish = Wish(ASSIGNMENT, found.point, Path(back), dry_run=True)
     there, cache = target.source(path=found.database), found.built.folder / "cache"
 
     def create(wish: Wish) -> Report:
         terms = Terms(trusted=trusted)
         return postgresql.create(wish, found.built.store, there, cache, lambda step: None, terms=terms)
 
-    foreseen = create(replace(wish, dry_run=True))
+    foreseen = create(wish)
     assert not [each for (each,) in target.ask("SELECT datname FROM pg_database") if each.startswith(back)]
-    report = create(wish)
-
-    assert "hunter" not in f"{report}"
-    named = {each.partition(": ")[0] for each in report.failed if not each.startswith("table ")}
-    expected = found.animal.named(to) | {*found.animal.said("" if trusted else "named by a login")}
-    assert named == expected, report.failed
-    more = {*found.animal.said(f"foreseen to {to}")}
-    assert of_kinds_that_are_asked_for(foreseen) == of_kinds_that_are_asked_for(report) | more
-    before, after = schema(found.source, found.database), schema(target, back)
-    if not trusted:
-        after = {each: LOGIN.sub("admin", text) for each, text in after.items()}
-        is_privileged = any("OWNER TO admin" in text for text in before.values())
-        assert any(each.startswith("owners: ") for each in report.not_set) is is_privileged, report.not_set
-    differs = differing(before, after)
-    assert differs == {each for each in named if not each.startswith(NO_SCHEMA)}, {
-        each: (before.get(each), after.get(each)) for each in differs | named
-    }
-    belongs = differing(properties(found.source, found.database), properties(target, back))
-    assert belongs == {of_database(each) for each in named if each.startswith("DATABASE ")}, report.failed
-    assert differing(rows(found.source, found.database), rows(target, back)) == rows_named(report), report.failed
+    return foreseen, create(replace(wish, dry_run=False))
 
 
 def of_database(named: str) -> str:
