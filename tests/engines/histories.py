@@ -3,7 +3,7 @@ of it."""
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -77,19 +77,23 @@ class History:
         if isinstance(step, Restore):
             return self._restore(step)
         store = self.copied if step.of_the_copy else self.store
-        points = runs.points(store, FOLDER)
         if isinstance(step, Check):
-            self._check(step, store, points)
-        elif points:
-            chosen = [each for number, each in enumerate(points[:-1]) if number in step.points]
+            self._check(step, store)
+        elif runs.points(store, FOLDER):
+            chosen = self.chosen(step)
             for each in (step, Removal(step.points)):
                 self._killed(each, lambda: removal.remove(store, FOLDER, chosen))
             assert not {*chosen} & {*runs.points(store, FOLDER)}
         return None
 
-    def _check(self, step: Check, store: Store, points: list[str]) -> None:
+    def chosen(self, step: Removal) -> list[str]:
+        """The points that a removal is for; never the newest one."""
+        points = runs.points(self.copied if step.of_the_copy else self.store, FOLDER)
+        return [each for number, each in enumerate(points[:-1]) if number in step.points]
+
+    def _check(self, step: Check, store: Store) -> None:
         """Raises: AssertionError, where it does not find what is damaged, or finds what is not."""
-        named = {place for each in points for place in self._places(store, each)}
+        named = {place for each in runs.points(store, FOLDER) for place in self._places(store, each)}
         for each in (step, Check()):
             found = self._killed(each, lambda: checking.check(store, FOLDER, part="", after="", total=0, share=1.0))
         broken = self.broken & named if store is self.store else set()
@@ -154,15 +158,15 @@ class History:
         assert not again, "what is damaged is not taken over"
         self.expected[point] = now, None if excepted else linked
 
-    def check(self, *, only: str = "") -> None:
-        """Every point restores; `only`: that one."""
+    def check(self, *, only: Collection[str] = ()) -> None:
+        """Every point restores; `only`: these."""
         for store in (self.store, self.copied):
             spelled: dict[str, str] = {}
             for point in runs.points(store, FOLDER):
                 entries = self.entries(store, point)
                 for entry in entries.values():
                     _note_spelling(entry.place if entry.folder else "", spelled)
-                if point == only or not only:
+                if point in only or not only:
                     self._check_point(store, point, entries)
 
     def _check_point(self, store: Store, point: str, entries: dict[str, Entry]) -> None:

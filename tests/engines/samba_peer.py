@@ -47,10 +47,7 @@ def samba(files: Path) -> Iterator[dict[str, str]]:
         set_password = (needed("smbpasswd", "samba-common-bin"), "-c", str(home / "smb.conf"), "-s", "-a", account)
         subprocess.run(set_password, input=f"{PASSWORD}\n{PASSWORD}\n".encode(), capture_output=True, check=True)
         serve = (program, "-F", "-s", str(home / "smb.conf"))
-        with (
-            (home / "output").open("wb") as output,
-            subprocess.Popen(serve, stdout=output, stderr=output) as server,
-        ):
+        with (home / "output").open("wb") as output, subprocess.Popen(serve, stdout=output, stderr=output) as server:
             try:
                 eventually(lambda: answers(address, port) or server.poll() is not None)
                 assert server.poll() is None, (home / "log").read_text()

@@ -14,16 +14,7 @@ from sources.models import Source
 from storage.places import remotes
 from storage.places.servers import reached
 from storage.points.store import Store
-from tests.engines.peers import (
-    PASSWORD,
-    USER,
-    back_up,
-    held,
-    loopback_address,
-    serving,
-    specification,
-    write_files,
-)
+from tests.engines.peers import PASSWORD, USER, back_up, held, loopback_address, serving, specification, write_files
 from tests.engines.samba_peer import samba
 from tests.waiting import PATIENCE
 

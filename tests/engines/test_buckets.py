@@ -39,24 +39,32 @@ LATER = datetime(2100, 1, 1, tzinfo=UTC)
 KEYS = ("x//y", "./z", "x/y", "a", "a/b", "../up", "/top")
 
 
-@pytest.fixture
-def photos() -> Iterator[tuple[Any, Any]]:
-    """A client of a bucket, and the bucket as a source."""
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A server of buckets."""
     address = loopback_address()
     port = free_port(address)
-    url = f"http://{address}:{port}"
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", address, "-p", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             eventually(lambda: answers(address, port))
-            client = boto3.client(
-                "s3", endpoint_url=url, aws_access_key_id="k", aws_secret_access_key=PASSWORD, region_name="us-east-1"
-            )
-            client.create_bucket(Bucket="photos")
-            options = {"access_key_id": "k", "provider": "Other", "region": "us-east-1"}
-            yield client, specification("s3", url, path="photos", options=options)
+            yield f"http://{address}:{port}"
         finally:
             server.kill()
+
+
+@pytest.fixture
+def photos(url: str) -> Iterator[tuple[Any, Any]]:
+    """A client of a bucket, and the bucket as a source."""
+    client = boto3.client(
+        "s3", endpoint_url=url, aws_access_key_id="k", aws_secret_access_key=PASSWORD, region_name="us-east-1"
+    )
+    client.create_bucket(Bucket="photos")
+    options = {"access_key_id": "k", "provider": "Other", "region": "us-east-1"}
+    yield client, specification("s3", url, path="photos", options=options)
+    for each in client.list_objects_v2(Bucket="photos").get("Contents", ()):
+        client.delete_object(Bucket="photos", Key=each["Key"])
+    client.delete_bucket(Bucket="photos")
 
 
 def test_keys_of_a_bucket_that_no_folder_can_hold_are_named_and_cost_no_other(

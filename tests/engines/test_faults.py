@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -230,20 +229,11 @@ def test_a_removal_whose_server_is_killed_is_finished_by_the_next_one(tmp_path: 
             assert as_pictured(location, point, tmp_path / point) == pictures[point]
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that any account may pass through."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another account")
 def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_kept(
-    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, scripts = open_folder / "rclone-itself", open_folder / "scripts"
+    program, scripts = scratch / "rclone-itself", scratch / "scripts"
     shutil.copy(find_rclone(), program)
     scripts.mkdir()
     wrapper = scripts / "rclone"
@@ -253,11 +243,11 @@ def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_kept(
     wrapper.write_text(f'#!/bin/sh\n{opens}\n[ "$1" = copy ] && exec {drops} {program} "$@"\nexec {program} "$@"\n')
     wrapper.chmod(0o755)
     source = write_files(
-        open_folder / "source", a="1", b="2", mine="readable", locked="unreadable", **{"closed/within": "x"}
+        scratch / "source", a="1", b="2", mine="readable", locked="unreadable", **{"closed/within": "x"}
     )
     (source / "locked").chmod(0o600)
     (source / "closed").chmod(0o700)
-    repository = open_folder / "repository"
+    repository = scratch / "repository"
     repository.mkdir()
     os.chown(repository, NOBODY, NOBODY)
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(scripts))

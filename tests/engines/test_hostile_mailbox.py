@@ -186,16 +186,7 @@ def test_no_password_is_sent_where_starttls_is_taken_away(tmp_path: Path) -> Non
 
 
 def test_hostile_names_of_folders_stay_inside_the_copy(tmp_path: Path) -> None:
-    names = [
-        b'"../../etc"',
-        b'"/abs"',
-        b'"work"',
-        b'"Work"',
-        b'"a/cur/b"',
-        b'"nul\\\\"',
-        b"{6}\r\nx\0\r\nyz",
-        b"&ANw-",
-    ]
+    names = [b'"../../etc"', b'"/abs"', b'"work"', b'"Work"', b'"a/cur/b"', b'"nul\\\\"', b"{6}\r\nx\0\r\nyz", b"&ANw-"]
     with hostile_mailbox(messages={1: b"x"}, folders=[b'() "/" ' + each for each in names]) as server:
         result = run(server, tmp_path)
     assert result.verdict is Verdict.WARNINGS, result

@@ -1,10 +1,10 @@
-"""Hostile listings of a source: names and links that lead elsewhere, listings without end, redirects."""
+"""Hostile shares and buckets: redirects, listings without end, and answers that repeat secrets."""
 
 import json
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -20,21 +20,9 @@ from external.network.gate import PUBLIC, gate_to
 from storage.places import remotes
 from storage.places.location import Location
 from storage.places.servers import METADATA, REDIRECTED, servers_of
-from storage.points.files import raw
 from storage.points.store import StorageFailed, Store
 from tests.delivery.certificates import make_certificate, served_with
-from tests.engines import sftp_hosts as host
-from tests.engines.peers import (
-    PASSWORD,
-    USER,
-    back_up,
-    held,
-    local_folder,
-    loopback_address,
-    specification,
-    task_for,
-    tree,
-)
+from tests.engines.peers import PASSWORD, USER, back_up, held, local_folder, loopback_address, specification, task_for
 from tests.engines.redirecting import FILE, S3, TEXT, Server, server
 from tests.engines.webdav_shares import hostile_share
 from tests.sources.strangers import talker
@@ -213,60 +201,6 @@ def test_a_connection_that_the_server_breaks_off_does_not_end_as_if_it_was_whole
             far.close()
             with pytest.raises(ConnectionResetError):
                 near.recv(1)
-
-
-ODD = {
-    b"new\nline": "new\nline",
-    b"Icon\r": "Icon\r",
-    b"nul\0byte": "nul\u2400byte",
-    b"red\x1b[31m": "red\x1b[31m",
-    b"Case": "Case",
-    b"case": "case",
-    b"-rf": "-rf",
-    b"../above": "above",
-    b"/etc/absolute": "absolute",
-    b"x/../../../../../beside": "beside",
-}
-"""Names that an SFTP host sends, and what they are in the copy."""
-UP = "\uff0e\uff0e"
-"""As which rclone shows `..`."""
-
-
-def test_no_name_and_no_link_of_an_sftp_host_leads_out_of_the_copy(tmp_path: Path) -> None:
-    def listing(path: bytes) -> Iterator[tuple[bytes, int]]:
-        if path == b"/":
-            yield from ((name, host.FILE) for name in ODD)
-            yield from ((name, host.DIRECTORY) for name in (b"..", b".", b"a/../..", b"../.."))
-            yield b"link", host.LINK
-            yield b"folder", host.DIRECTORY
-        else:
-            files = ((name, host.FILE) for name in (b"inner", b"../../outer"))
-            yield from (*files, (b"..", host.DIRECTORY), (b"link", host.LINK))
-
-    with host.hostile_host(listing, lambda path: path in (b"/", b"/folder")) as source:
-        first, second = (back_up(source, tmp_path / "deep/deeper/copy") for _ in range(2))
-    assert first.verdict is second.verdict is Verdict.WARNINGS, (first, second)
-    assert second.files == second.unchanged == first.files
-    # `..` is a name like any other in the copy, and no way up on the host
-    beside = ("inner", "outer")
-    names = [*ODD.values(), *(f"{top}/{name}" for top in ("folder", UP) for name in beside)]
-    assert {raw(path) for path in held(tmp_path / "deep/deeper/copy")} == set(names)
-    below = {each.relative_to(tmp_path).parts[:4] for each in tmp_path.rglob("*") if each.is_file()}
-    assert below == {("deep", "deeper", "copy", each) for each in ("lock", "manifests", "files")}
-    assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
-
-
-def test_a_path_of_a_share_that_leads_out_of_the_copy_is_left_out_and_named(tmp_path: Path) -> None:
-    with server("127.0.0.1") as share:
-        share.files = {"a.txt": "alpha", "%2e%2e%2f%2e%2e%2foutside": "evil", "..%2foutside": "evil"}
-        result = back_up_from("webdav", share, tmp_path / "deep/copy")
-    assert result.verdict is Verdict.WARNINGS
-    assert f"{UP}/{UP}/outside: " in "; ".join(result.warnings)
-    assert tree(tmp_path) == {
-        "deep/copy/files/20261121T065755Z/a.txt": "alpha",
-        "deep/copy/lock": "",
-        "deep/copy/manifests/20261121T065755Z.jsonl.gz": "",
-    }
 
 
 def test_a_listing_without_end_is_ended_before_it_fills_the_memory(tmp_path: Path, settings: Any) -> None:

@@ -2,13 +2,10 @@
 
 import dataclasses
 import os
-import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +14,10 @@ import pytest
 
 from engines.at_repositories import questions
 from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
-from engines.limits import Space
-from engines.mariadb import engine, lock_limit, reading, verdicts
+from engines.mariadb import engine, lock_limit
 from engines.restores import drilling, mariadb
 from engines.restores.scratch import Scratch
 from external.processes.programs import find_mariadb_program
-from external.processes.runner import EndReason, ProgramEnd
 from sources.availability.probes import ask_now
 from sources.models import Source
 from storage.places.location import Location, of_directory
@@ -32,8 +27,11 @@ from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.engines.dumps import dumps_in
 from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import free_port, run, small_disk, task_for
+from tests.engines.scratch_space import ACCOUNT
 from tests.programs import needs_mariadb_client, needs_mariadb_server
 from tests.waiting import PATIENCE, eventually
+
+pytestmark = [pytest.mark.slow, needs_mariadb_client, needs_mariadb_server]
 
 POINT = "20261121T065755Z"
 ROWS = {"`article`": 3, "`empty`": 0, "`odd ``(na) me`": 2, "`old`": 1}
@@ -44,18 +42,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
     """One for all that leave it alive."""
     with mariadb_server(tmp_path_factory.mktemp("certificate")) as found:
         yield found
-
-
-@pytest.fixture
-def scratch() -> Iterator[Path]:
-    """A folder that an account without rights may pass through: the scratch server runs as one."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder)
-
-
-ACCOUNT = (65_534, 65_534) if os.geteuid() == 0 else None
 
 
 def dump(source: SourceSpec, destination: Path, *how: Any, **fields: Any) -> EngineResult:
@@ -73,8 +59,7 @@ def contents(server: MariadbServer, database: str) -> dict[str, str]:
         quoted = f"`{name.replace('`', '``')}`"
         return server.sql(f"SELECT * FROM {quoted}; SHOW CREATE TABLE {quoted}", database)
 
-    names = server.sql("SHOW FULL TABLES", database).splitlines()
-    kinds = dict(line.split("\t") for line in names)
+    kinds = dict(line.split("\t") for line in server.sql("SHOW FULL TABLES", database).splitlines())
     return {name: table(name) for name, kind in kinds.items() if kind == "BASE TABLE"} | {
         "all": str(kinds),
         "known": server.sql("SELECT * FROM known", database),
@@ -85,9 +70,6 @@ def contents(server: MariadbServer, database: str) -> dict[str, str]:
     }
 
 
-@needs_mariadb_client
-@needs_mariadb_server
-@pytest.mark.slow
 def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     server: MariadbServer, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,9 +135,6 @@ def test_a_dump_is_drilled_and_comes_back_under_a_new_name_table_by_table(
     assert "backupsched_" not in server.sql("SELECT User FROM mysql.user")
 
 
-@needs_mariadb_client
-@needs_mariadb_server
-@pytest.mark.slow
 def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, tmp_path: Path) -> None:
     source, copy = server.source(), tmp_path / "repository/copy"
 
@@ -203,9 +182,6 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
     assert sorted(os.listdir(copy / "files" / POINT)) == ["database.json", "database.sql"]
 
 
-@needs_mariadb_client
-@needs_mariadb_server
-@pytest.mark.slow
 @pytest.mark.parametrize("by", ["LOCK TABLES", "a change that waits itself", "nothing"])
 def test_a_dump_that_waits_for_a_lock_is_put_off_and_holds_up_no_application(
     by: str, server: MariadbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -260,9 +236,6 @@ GRANT SELECT, SHOW VIEW ON lame.* TO lame@'%';
 """
 
 
-@needs_mariadb_client
-@needs_mariadb_server
-@pytest.mark.slow
 def test_what_an_account_may_not_see_and_what_is_dead_is_named_and_the_rest_is_kept(
     server: MariadbServer, tmp_path: Path, scratch: Path
 ) -> None:
@@ -295,83 +268,6 @@ def test_what_an_account_may_not_see_and_what_is_dead_is_named_and_the_rest_is_k
     assert (drilled.error, drilled.tables) == ("", {"`plain`": 2, "`history`": 3})
 
 
-HOSTILE = r"""
-\! touch {folder}/shell;
-system touch {folder}/system;
-CREATE TABLE `t` (
-  `n` int
-);
-INSERT INTO `t` VALUES
-(1),
-(2);
-LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE t;
-LOAD DATA INFILE '/etc/hostname' INTO TABLE t;
-SELECT 1 INTO OUTFILE '{folder}/outfile';
-SELECT LOAD_FILE('/etc/hostname') IS NULL;
-INSTALL SONAME 'ha_connect';
-CREATE FUNCTION sys_exec RETURNS INT SONAME 'lib_mysqludf_sys.so';
-SET GLOBAL event_scheduler = ON;
-SET GLOBAL general_log_file = '{folder}/log.php';
-CREATE DEFINER=`root`@`localhost` PROCEDURE `raise`() GRANT ALL ON *.* TO backupsched_drill@localhost;
-CALL `raise`();
-CREATE TABLE `elsewhere` (n INT) ENGINE=InnoDB DATA DIRECTORY='{folder}';
--- Dump completed on 2026-11-23
-"""
-
-
-@needs_mariadb_client
-@needs_mariadb_server
-@pytest.mark.slow
-def test_a_hostile_dump_reaches_nothing_of_this_host(scratch: Path, tmp_path: Path) -> None:
-    open_folder, files, work = scratch / "open", scratch / "files", scratch / "work"
-    for each in (open_folder, files, work):
-        each.mkdir()
-    open_folder.chmod(0o777)
-    work.chmod(0o711)
-    (files / "database.sql").write_text(HOSTILE.format(folder=open_folder))
-    store = Store(of_directory(tmp_path), threading.Event())
-    where = Scratch(str(work), 0, account=ACCOUNT)
-    found = mariadb.drill(files, work, where, Space(None, 0), store)
-    assert list(open_folder.iterdir()) == []
-    assert found.tables == {"`t`": 2}
-    messages = "\n".join([*found.notes, *found.wrong])
-    for number in (1045, 1227):
-        assert f"error {number}: " in messages, messages
-
-
-INSERTED = b"INSERT INTO `t` VALUES (1,'a;(\\'\n'),(2,_binary '\\\\');\n"
-
-
-@pytest.mark.parametrize(
-    ("dump", "rows", "is_whole"),
-    [
-        (b"", {}, False),
-        (b"CREATE TABLE `t` (\n  `n` int\n);\n-- Dump completed on 2026-11-23\n", {"`t`": 0}, True),
-        (b"CREATE TABLE `t` (\n  `n` int\n);\n-- Dump completed on 2026-11-23\n\n", {"`t`": 0}, True),
-        (b"CREATE TABLE `t` (\n-- Dump completed\n  `n` int\n", {"`t`": 0}, False),
-        (INSERTED, {"`t`": 2}, False),
-        (
-            b"DELIMITER ;;\nCREATE PROCEDURE p()\nINSERT INTO `t` VALUES (1);;\nDELIMITER ;\n" + INSERTED,
-            {"`t`": 2},
-            False,
-        ),
-        (b"INSERT INTO `t` VALUES\n(1,'x'),\n(2,NULL),\n(3,0xFF);\nINSERT INTO `t` VALUES\n(4);\n", {"`t`": 4}, False),
-        (b"INSERT INTO `a``(b` (`n`, `m)`) VALUES (1,2),(3,4);\n", {"`a``(b`": 2}, False),
-        (b"INSERT INTO `t` VALUES (1,'" + b"x(" * 40 + b"\\'" + b"'),(2,'');\n-- Dump completed", {"`t`": 2}, True),
-    ],
-)
-@pytest.mark.parametrize("piece", [64, reading.PIECE])
-def test_a_dump_is_counted_however_long_its_lines_are(
-    dump: bytes, rows: dict[str, int], is_whole: bool, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "PIECE", piece)
-    found = reading.read(BytesIO(dump))
-    assert (found.rows, found.is_whole) == (rows, is_whole)
-
-
-@needs_mariadb_client
-@needs_mariadb_server
-@pytest.mark.slow
 def test_a_dump_that_is_cut_off_is_refused(
     server: MariadbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -394,23 +290,11 @@ for each in "$@"; do case "$each" in --result-file=*) truncate --size=-40 "${{ea
     assert dumps_in(tmp_path / "repository/copy") == []
 
 
-@needs_mariadb_client
-@needs_mariadb_server
-@pytest.mark.slow
 def test_a_server_that_is_killed_in_the_middle_is_unavailable(tmp_path: Path) -> None:
     """One of its own: another process of the tests may be given the others after this one."""
     (tmp_path / "certificate").mkdir()
+    copy = tmp_path / "repository/copy"
     with mariadb_server(tmp_path / "certificate") as server, server.locked("shop.empty"):
-        found = dump(
-            server.source(), tmp_path / "repository/copy", lambda seen: seen.bytes_done and server.process.kill()
-        )
+        found = dump(server.source(), copy, lambda seen: seen.bytes_done and server.process.kill())
     assert (found.verdict, "does not answer" in found.error) == (Verdict.UNAVAILABLE, True), found.error
-    assert dumps_in(tmp_path / "repository/copy") == []
-
-
-def test_a_connection_that_is_lost_without_a_word_is_no_fault_of_the_source(tmp_path: Path) -> None:
-    task = task_for(SourceSpec("shop", "mariadb", "127.0.0.1", None, "shop", {"user": "backup"}, None, ""), tmp_path)
-    ended = ProgramEnd(EndReason.EXITED, 2, ("Warning: mariadb-dump: unknown variable 'loose-ssl-mode=PREFERRED'",))
-    with pytest.raises(RunEnded) as found:
-        verdicts.judge_dump(ended, task)
-    assert (found.value.verdict, "does not answer" in str(found.value)) == (Verdict.UNAVAILABLE, True)
+    assert dumps_in(copy) == []

@@ -37,8 +37,7 @@ def place_of(kind: str, disk: Path) -> Location:
     return of_directory(disk) if kind == "folder" else Location(str(disk), str(disk))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("twin", ["one", "another", ""])
+@pytest.mark.parametrize(("kind", "twin"), [*((each, "one") for each in KINDS), ("server", "another"), ("folder", "")])
 def test_names_the_file_that_has_the_content_of_another_one(twin: str, kind: str, tmp_path: Path) -> None:
     """Whichever of the two came last, of one size or not, and also if a killed copy brought them. Neither is brought
     again over the other one.
@@ -64,8 +63,9 @@ def test_names_the_file_that_has_the_content_of_another_one(twin: str, kind: str
             assert shared.read_text() == kept
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("names", ["decomposes", "upper-case", "replaces"])
+@pytest.mark.parametrize(
+    ("kind", "names"), [("folder", "decomposes"), ("server", "upper-case"), *((each, "replaces") for each in KINDS)]
+)
 def test_holds_each_file_that_has_a_name_of_its_own_there(names: str, kind: str, tmp_path: Path) -> None:
     store = first_repository(tmp_path, **{"d:e": "four", "f": "five"})
     with renaming_disk(tmp_path / "renaming", names) as disk:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -36,25 +37,32 @@ CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', p
 CREATE USER MAPPING FOR postgres SERVER far OPTIONS (password 'hidden');
 CREATE FOREIGN TABLE elsewhere (n int) SERVER far;
 CREATE SUBSCRIPTION news CONNECTION 'host=127.0.0.1 port=1' PUBLICATION p WITH (connect = false);
-GRANT SELECT ON orders, tenants TO backup;
+GRANT SELECT ON orders, tenants TO ROLE_OF_THE_TEST;
 """
+numbers = count()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    found = Server(tmp_path_factory.mktemp("server"), settings=FAST)
+    found.ensure_running()
+    with found.connect("postgres") as connection:
+        connection.execute("CREATE ROLE postgres")
+    yield found
+    found.destroy()
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Iterator[SourceSpec]:
-    """A database that its role `backup` may read a part of."""
-    server = Server(tmp_path / "server", settings=FAST)
-    server.ensure_running()
+def source(server: Server) -> SourceSpec:
+    """A database of the test, and a role of the same name that may read a part of it."""
+    name = f"backup_{next(numbers)}"
     with server.connect("postgres") as connection:
-        connection.execute("CREATE ROLE postgres")
-        connection.execute("CREATE ROLE backup LOGIN PASSWORD 'pa55'")
-        connection.execute("CREATE DATABASE shop")
-    with server.connect("shop") as connection:
-        connection.execute(SETUP)
-    yield specification(
-        "postgresql", str(server.layout.socket_directory), path="shop", secret="pa55", options={"user": "backup"}
-    )
-    server.destroy()
+        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'pa55'")
+        connection.execute(f"CREATE DATABASE {name}")
+    with server.connect(name) as connection:
+        connection.execute(SETUP.replace("ROLE_OF_THE_TEST", name))
+    where = str(server.layout.socket_directory)
+    return specification("postgresql", where, path=name, secret="pa55", options={"user": name})
 
 
 def as_superuser(source: SourceSpec, *statements: str | bytes) -> None:
@@ -89,13 +97,14 @@ def test_what_may_not_be_read_is_left_out_by_name_and_its_cure_cures(source: Sou
 
 
 def test_a_dump_in_which_nothing_would_be_is_a_failure_with_its_cure(source: SourceSpec, tmp_path: Path) -> None:
-    as_superuser(source, "REVOKE SELECT ON orders, tenants FROM backup")
+    role = source.path
+    as_superuser(source, f"REVOKE SELECT ON orders, tenants FROM {role}")
     found = back_up(source, tmp_path / "first")
-    assert (found.verdict, "GRANT pg_read_all_data TO backup" in found.error) == (Verdict.SOURCE_FAILED, True), found
-    as_superuser(source, "GRANT pg_read_all_data TO backup", "ALTER ROLE backup BYPASSRLS", "SELECT lo_create(77)")
+    assert (found.verdict, f"GRANT pg_read_all_data TO {role}" in found.error) == (Verdict.SOURCE_FAILED, True), found
+    as_superuser(source, f"GRANT pg_read_all_data TO {role}", f"ALTER ROLE {role} BYPASSRLS", "SELECT lo_create(77)")
     objects = back_up(source, tmp_path / "first")
     if objects.verdict is Verdict.SOURCE_FAILED:  # from some version on pg_read_all_data is enough for these
-        cure = re.search(r"GRANT SELECT ON LARGE OBJECT 77 TO backup", objects.error)
+        cure = re.search(f"GRANT SELECT ON LARGE OBJECT 77 TO {role}", objects.error)
         assert cure, objects
         as_superuser(source, cure[0])
     whole = back_up(dataclasses.replace(source), tmp_path / "second")
@@ -113,7 +122,7 @@ def test_names_of_a_database_in_another_encoding_are_shown_and_left_out_as_they_
         statements = (
             b'CREATE TABLE "%s" (n int)',
             b"CREATE TABLE \"t%s\" AS SELECT '%s' AS n",
-            b'GRANT SELECT ON "t%s" TO backup',
+            b'GRANT SELECT ON "t%s" TO ' + source.path.encode(),
         )
         each_of = [each.replace(b"%s", name) for each in statements]
         as_superuser(other, f"SET client_encoding = '{encoding}'", *each_of)

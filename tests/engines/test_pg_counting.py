@@ -9,10 +9,7 @@ ROWS = st.lists(st.sampled_from([b"1\tx", b"", b"\\\\.", b"COPY a FROM stdin;", 
 BETWEEN = st.sampled_from([b"", b"\n\n", b"\n--\n-- COPY a FROM stdin; of\n--\n\n", b"SELECT setval('s', 1);\n"])
 
 
-@given(
-    st.lists(st.tuples(ROWS, BETWEEN), max_size=5),
-    st.lists(st.integers(1, 40), min_size=1, max_size=30),
-)
+@given(st.lists(st.tuples(ROWS, BETWEEN), max_size=5), st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_tables_and_rows_are_counted_wherever_the_text_is_cut(
     tables: list[tuple[list[bytes], bytes]], cuts: list[int]
 ) -> None:

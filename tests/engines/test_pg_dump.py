@@ -24,6 +24,7 @@ from storage.points.trees import opened
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
 from storage.stores import store_of
+from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines import restic_runs as restic
 from tests.engines.dumps import dumps_in
 from tests.engines.peers import back_up as dump
@@ -36,17 +37,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def database() -> SourceSpec:
-    settings = connection.settings_dict
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE engine_test AS SELECT n, repeat('x', 100) AS text FROM generate_series(1, 1000) n")
-    return specification(
-        "postgresql",
-        settings["HOST"] or "localhost",
-        port=int(settings["PORT"] or 5432),
-        path=settings["NAME"],
-        options={"user": settings["USER"]} if settings["USER"] else {},
-        secret=connection.connection.info.password or None,
-    )
+    return database_of_the_tests()
 
 
 @pytest.fixture(autouse=True)

@@ -5,14 +5,11 @@ import os
 import threading
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from engines.at_repositories import point_upkeep, questions
 from engines.base import EngineProgress, SourceSpec, Verdict
-from engines.restic.engine import ResticProgress
-from engines.restic.options import options_of
 from engines.restores import to_source
 from storage import layout
 from storage.places import remotes
@@ -24,7 +21,6 @@ from storage.points.store import StorageFailed, Store
 from storage.points.trees import opened, versions_of
 from storage.restic import program, snapshots
 from storage.restic.program import Restic
-from storage.restic.verdicts import ResticTrouble, problem_of, trouble_of
 from storage.restoring import into_folder
 from storage.restoring.base import Report, RestoreRefused, Wish
 from storage.restoring.placing import NOT_BY_RESTIC
@@ -250,80 +246,6 @@ def put_back_with_and_without_room(
             put_back()
     assert put_back().files == 2
     assert (home / "served/back/c").read_text() == "other"
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "trouble"),
-    [
-        (1, "wrong password or no key found", ResticTrouble.WRONG_KEY),
-        (1, "unable to create lock in backend: repository is already locked by PID 7 on vm", ResticTrouble.LOCKED),
-        (
-            1,
-            "unable to create lock in backend: repository is already locked exclusively by PID 7",
-            ResticTrouble.LOCKED,
-        ),
-        (
-            1,
-            "unable to open config file: stat nope/config: no such file or directory; Is there",
-            ResticTrouble.NO_REPOSITORY,
-        ),
-        (
-            1,
-            'unable to open config file: Head "http://x/config": dial tcp: connection refused',
-            ResticTrouble.UNREACHABLE,
-        ),
-        (1, "unable to save snapshot: write /x: no space left on device", ResticTrouble.NO_SPACE),
-        (1, "all target directories/files do not exist", ResticTrouble.NO_SOURCE),
-        (1, 'invalid id "dead": no matching ID found for prefix "dead"', ResticTrouble.NO_SNAPSHOT),
-        (1, "create repository at /x failed: config file already exists", ResticTrouble.EXISTS),
-        (1, "unable to open config file: stat /srv/507/config: no such file or directory", ResticTrouble.NO_REPOSITORY),
-        (1, "server response unexpected: 507 Insufficient Storage (507)", ResticTrouble.NO_SPACE),
-        (1, "something new", ResticTrouble.OTHER),
-        (10, "", ResticTrouble.NO_REPOSITORY),
-        (11, "", ResticTrouble.LOCKED),
-        (12, "", ResticTrouble.WRONG_KEY),
-    ],
-)
-def test_what_restic_ends_with_has_one_meaning(code: int, text: str, trouble: ResticTrouble) -> None:
-    assert trouble_of(code, text) is trouble
-
-
-def test_lines_about_files_are_read_in_old_and_new_forms_and_progress_twice_a_second_at_most(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    old = '{"message_type":"error","error":{"Op":"open","Path":"/s/x","Err":13},"during":"archival","item":"/s/x"}'
-    new = '{"message_type":"error","error":{"message":"denied"},"during":"archival","item":"/s/x"}'
-    assert (problem_of(old), problem_of(new)) == ("/s/x: Permission denied", "/s/x: denied")
-    lost = '{"message_type":"error","error":{},"during":"archival","item":"/s/x"}'
-    assert problem_of(lost) == "/s/x: restic does not say why"
-    seen: list[EngineProgress] = []
-    progress = ResticProgress(seen.append)
-    now = 1.0
-    monkeypatch.setattr("engines.restic.engine.time", SimpleNamespace(monotonic=lambda: now))
-    for number in range(1000):
-        progress.take(
-            json.dumps(
-                {"message_type": "status", "bytes_done": number, "total_bytes": 9, "files_done": 1},
-                separators=(",", ":"),
-            )
-        )
-        now += 0.0012
-    assert [each.bytes_done for each in seen] == [0, 417, 834]
-    progress.take(old)
-    progress.take("no JSON")
-    assert (progress.problems, progress.problem_count) == (["/s/x: Permission denied"], 1)
-
-
-def test_options_of_a_policy_mean_the_same_to_restic() -> None:
-    patterns = ["*.tmp", "/cache/**", "*.{iso,img}", "dir/"]
-    assert options_of({"exclude": patterns, "bwlimit": "2M", "transfers": 4}, "/srv/a[b]") == (
-        "--exclude=/srv/a\\[b\\]/**/*.tmp", "--exclude=/srv/a\\[b\\]/cache", "--exclude=/srv/a\\[b\\]/**/*.img",
-        "--exclude=/srv/a\\[b\\]/**/*.iso", "--exclude=/srv/a\\[b\\]/**/dir", "--limit-upload=2048",
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="timetable"):
-        options_of({"bwlimit": "08:00,512K 19:00,off"}, "/srv")
-    with pytest.raises(ValueError, match="no regular expressions"):
-        options_of({"exclude": ["{{a+}}"]}, "/srv")
 
 
 @needs_restic

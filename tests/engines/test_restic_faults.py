@@ -23,11 +23,9 @@ from storage.places.locks import Busy
 from storage.points import runs
 from storage.points.store import StorageFailed
 from storage.recover import showing
-from storage.restic import program
-from storage.restic.program import TRIES, Restic, StuckSignal
+from storage.restic.program import Restic
 from storage.restic.snapshots import snapshots
 from storage.restic.store import INCOMING
-from storage.restic.verdicts import ResticTrouble
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
 from storage.stores import store_of
@@ -277,76 +275,3 @@ def test_a_server_that_takes_a_request_and_says_nothing_holds_nothing_up(monkeyp
         late.start()
         assert "the repository does not answer (restic cat made no progress" in str(probing.not_writable(location, end))
         late.cancel()
-
-
-def test_tries_end_a_run_only_when_nothing_gets_done_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
-    of_rclone = "rclone: 2026/11/23 06:10:32 ERROR : data/bd/bd6d: Post request put error: dial tcp: connection refused"
-    retry = "Save(<data/bd6d>) returned error, retrying after 720ms: server response unexpected: 500"
-    done = [0]
-    moving, stuck = StuckSignal(threading.Event(), lambda: done[0]), StuckSignal(threading.Event(), lambda: 1)
-    for number in range(TRIES * 2):
-        done[0] = number
-        for each in (moving, stuck):
-            each.take(lambda line: None, of_rclone)
-            each.take(lambda line: None, retry)
-    assert (moving.is_set(), stuck.is_set(), stuck.trouble) == (False, True, ResticTrouble.UNREACHABLE)
-    assert stuck.text.endswith("connection refused")
-    full = StuckSignal(threading.Event(), None)
-    for _ in range(TRIES):
-        full.take(lambda line: None, f"{retry}: no space left on device")
-    assert (full.is_set(), full.trouble) == (True, ResticTrouble.NO_SPACE)
-
-
-@pytest.mark.parametrize(
-    ("verb", "why", "goes_on", "ends_at_once", "trouble"),
-    [
-        (
-            "Save(<lock/29>)",
-            "open /x/restic/locks/29-tmp-17: read-only file system",
-            False,
-            True,
-            ResticTrouble.NOT_WRITABLE,
-        ),
-        ("Remove(<lock/29>)", "chmod /x/locks/29: read-only file system", False, True, ResticTrouble.NOT_WRITABLE),
-        (
-            "Save(<lock/29>)",
-            "locks/29: PUT request: AccessDenied: Access Denied",
-            False,
-            True,
-            ResticTrouble.NOT_WRITABLE,
-        ),
-        ("Save(<lock/29>)", "write /x/locks/29-tmp-1: no space left on device", False, True, ResticTrouble.NO_SPACE),
-        ("Save(<lock/29>)", "dial tcp: connection refused", False, False, ResticTrouble.UNREACHABLE),
-        (
-            "Load(<data/e3>, 17, 0)",
-            "open /x/data/e3/e39a: no such file or directory",
-            False,
-            True,
-            ResticTrouble.DAMAGED,
-        ),
-        (
-            "Load(<data/e3>, 17, 0)",
-            "open /x/data/e3/e39a: no such file or directory",
-            True,
-            False,
-            ResticTrouble.DAMAGED,
-        ),
-        ("Load(<data/e3>, 17, 0)", "read /x/data/e3/e39a: input/output error", True, False, ResticTrouble.DAMAGED),
-    ],
-)
-def test_what_no_waiting_heals_is_not_waited_for_but_where_restic_goes_on_with_the_rest(
-    verb: str, why: str, goes_on: bool, ends_at_once: bool, trouble: ResticTrouble, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Texts as restic 0.14 and rclone print them."""
-    monkeypatch.setattr(program, "OUTAGE_SECONDS", 0.0)
-    stuck = StuckSignal(threading.Event(), None, goes_on=goes_on)
-    again = f"{verb} returned error, retrying after 552.330144ms: {why}"
-    stuck.take(lambda line: None, again)
-    assert (stuck.is_set(), stuck.trouble) == (ends_at_once, trouble)
-    for _ in range(TRIES):
-        stuck.take(lambda line: None, again)
-    assert stuck.is_set() is not goes_on
-    monkeypatch.setattr(program, "DAMAGE_SECONDS", 0.0)
-    stuck.take(lambda line: None, again)
-    assert stuck.is_set()

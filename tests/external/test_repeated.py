@@ -20,10 +20,7 @@ BODY = "<h1>private: page</h1>\nprivate: 418 x"
         ('Attempt 1/1 failed with 1 errors and: {"private": 1}: 507 private', "the server answered 507 Insufficient"),
         ("error listing: failed to stat: HTTP Error: 403 private", "failed to stat: the server answered 403 Forbidden"),
         ("HTTP Error: 500: 500 private", "the server answered 500 Internal Server Error"),
-        (
-            f'failed to read version: HTTP error 403 (403 private) returned body: "{BODY}"',
-            "version: the server",
-        ),
+        (f'failed to read version: HTTP error 403 (403 private) returned body: "{BODY}"', "version: the server"),
         ("failed to get user data: http error 404: 404 private", "user data: the server answered 404 Not Found"),
         (
             "operation error S3: ListObjects, https response error StatusCode: 403, RequestID: private, HostID: , "

@@ -81,9 +81,7 @@ def plain(tmp_path: Path) -> Backed:
     (tmp_path / "source").mkdir()
     (tmp_path / "repository").mkdir()
     return Backed(
-        tmp_path / "source",
-        remotes.location_of(str(tmp_path / "repository"), {}, {}, None),
-        tmp_path / "repository",
+        tmp_path / "source", remotes.location_of(str(tmp_path / "repository"), {}, {}, None), tmp_path / "repository"
     )
 
 

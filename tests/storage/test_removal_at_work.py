@@ -53,7 +53,7 @@ def repository(kind: str, folder: Path) -> Iterator[Location]:
             yield remotes.location_of(path, settings, secrets, key)
 
 
-@pytest.mark.parametrize("kind", ["folder", "encrypted folder", "sftp", "webdav-other", "encrypted s3"])
+@pytest.mark.parametrize("kind", ["folder", "sftp", "webdav-other", "encrypted s3"])
 def test_rclone_removes_points_whatever_it_is_killed_before(kind: str, tmp_path: Path) -> None:
     first = played_at(tmp_path / "first")
     removed = [first.back_up({"a": "1", ODD: "odd", "deep/er/file": "x"}), first.back_up({"a": "2", ODD: "other"})]

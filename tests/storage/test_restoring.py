@@ -10,8 +10,6 @@ from threading import Event
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from storage import layout
 from storage.points import manifest_index
@@ -200,30 +198,6 @@ def test_each_file_is_asked_for_once_in_lists(built: Built, tmp_path: Path, monk
     assert [[each for each in batch if each] for batch in asked] == [places[:4], places[4:]]
     assert picture(tmp_path / "to") == picture(built.source)
     assert (tmp_path / "to/0").samefile(tmp_path / "to/z")
-
-
-PATHS = st.sampled_from(["a", "b", "folder/a", "folder/b", "deep/er/a"])
-CHANGES = st.lists(st.tuples(PATHS, st.none() | st.sampled_from(["", "1", "2", "33"])), max_size=5)
-
-
-@pytest.mark.slow
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(runs=st.lists(st.tuples(CHANGES, st.booleans()), min_size=1, max_size=5))
-def test_any_earlier_point_restores_byte_for_byte(tmp_path_factory: Any, runs: list[Any]) -> None:
-    folder = tmp_path_factory.mktemp("property")
-    built, pictures = Built(folder / "built"), {}
-    for changes, fails in runs:
-        for path, content in changes:
-            if content is None:
-                (built.source / path).unlink(missing_ok=True)
-            else:
-                built.write(path, content)
-        point = built.back_up(fails=fails)
-        if not fails:
-            pictures[point] = picture(built.source)
-    for point, expected in pictures.items():
-        restore(built, point, folder / point)
-        assert picture(folder / point) == expected
 
 
 def zeroed(data: bytes) -> bytes:

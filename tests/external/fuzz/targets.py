@@ -61,8 +61,7 @@ class Printing:
 
     def run(self, verb: str, *arguments: str, on_line: Callable[[str], None] = lambda line: None, **_: Any) -> int:
         name = f"{verb} --long" if "--long" in arguments else verb
-        for line in self.printed.get(name, b"").decode(errors="replace").split("\n"):
-            on_line(line)
+        each_line(self.printed.get(name, b""), on_line)
         return 0
 
 
@@ -96,11 +95,7 @@ ROWS = b"""[
 {"Path":"a/b","Name":"b","Size":3,"ModTime":"2026-01-01T00:00:00Z","IsDir":false}
 ]
 """
-SHARE = b"""[
-{"Path":"a","Name":"a","Size":-1,"ModTime":"2026-01-01T00:00:00Z","IsDir":true},
-{"Path":"a/b","Name":"b","Size":3,"ModTime":"2026-01-01T00:00:00Z","IsDir":false,"Hashes":{"sha1":"abcd","md5":""}}
-]
-"""
+SHARE = ROWS.replace(b'"IsDir":false', b'"IsDir":false,"Hashes":{"sha1":"abcd","md5":""}')
 FEATURES = b"""{"Name":"a","Root":"/","Precision":1000000000,"Hashes":["md5","sha1"],"Features":{"About":true}}"""
 OF_DATABASE = b"""{"encoding":"UTF8","columns":{"datcollate":"C","datctype":"C","datlocprovider":"i","datlocale":"de",
 "datconnlimit":5,"datistemplate":true},"owner":"anna","tablespace":"pg_default","comment":"x",
@@ -136,9 +131,15 @@ ANSWERS = b"""{"files":3,"size":9}
 """
 
 
-def manifest_of(folder: Path) -> bytes:
+def lines_of_manifest(folder: Path) -> bytes:
     manifests.write(folder / "sample", HEADER, ENTRIES)
-    return (folder / "sample").read_bytes()
+    return gzip.decompress((folder / "sample").read_bytes())
+
+
+def each_line(data: bytes, *takers: Callable[[str], object]) -> None:
+    for line in data.decode(errors="replace").split("\n"):
+        for take in takers:
+            take(line)
 
 
 def sealed(data: bytes) -> bytes:
@@ -199,23 +200,18 @@ def read_listing(ls: bytes, long: bytes, folder: Path) -> None:
 
 
 def read_restic_log(data: bytes, folder: Path) -> None:
-    progress = ResticProgress(lambda done: None)
-    for line in data.decode(errors="replace").split("\n"):
-        progress.take(line)
-        problem_of(line)
+    each_line(data, ResticProgress(lambda done: None).take, problem_of)
 
 
 def read_rclone_log(data: bytes, folder: Path) -> None:
     log = RcloneLog()
-    for line in data.decode(errors="replace").split("\n"):
-        log.take(line)
+    each_line(data, log.take)
     judge(1, log, "/srv/backups")
 
 
 def read_rows(data: bytes, folder: Path) -> None:
     try:
-        for line in data.decode(errors="replace").split("\n"):
-            rows_to(lambda row: None)(line)
+        each_line(data, rows_to(lambda row: None))
     except StorageFailed:
         return
 
@@ -224,8 +220,7 @@ def read_share(data: bytes, folder: Path) -> None:
     """Entries of a listing can be written as a point, and read again."""
 
     def ask(arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Any:
-        for line in data.decode(errors="replace").split("\n"):
-            on_line(line)
+        each_line(data, on_line)
         return judge(0, RcloneLog(), "/srv/backups")
 
     with SortedItems[Any]() as found:
@@ -275,8 +270,7 @@ def read_of_mariadb(data: bytes, folder: Path) -> None:
 
 def read_answers(data: bytes, folder: Path) -> None:
     order = Order(Program("x", {}, {"failed": StorageFailed}), "work", {})
-    for line in data.decode(errors="replace").split("\n"):
-        order.on_line(line)
+    each_line(data, order.on_line)
     try:
         order.answer(ProgramEnd(EndReason.EXITED, 0, ("x",)))
     except (NoAnswer, StorageFailed):
@@ -284,13 +278,9 @@ def read_answers(data: bytes, folder: Path) -> None:
 
 
 PARSERS: dict[str, Callable[[Mutation, Path], None]] = {
-    "packed manifest": lambda change, folder: read_manifest(change(manifest_of(folder)), folder),
-    "manifest": lambda change, folder: read_manifest(
-        gzip.compress(change(gzip.decompress(manifest_of(folder)))), folder
-    ),
-    "sealed manifest": lambda change, folder: read_manifest(
-        sealed(change(gzip.decompress(manifest_of(folder)))), folder
-    ),
+    "packed manifest": lambda change, at: read_manifest(change(gzip.compress(lines_of_manifest(at))), at),
+    "manifest": lambda change, at: read_manifest(gzip.compress(change(lines_of_manifest(at))), at),
+    "sealed manifest": lambda change, at: read_manifest(sealed(change(lines_of_manifest(at))), at),
     "repository.json": lambda change, folder: read_identity(change(json.dumps(asdict(OURS)).encode()), folder),
     "restic snapshots": lambda change, folder: read_snapshots(change(LISTED), folder),
     "restic ls": lambda change, folder: read_listing(change(LS), LONG, folder),
