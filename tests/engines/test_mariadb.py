@@ -161,7 +161,7 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
 
     stop = threading.Event()
     with server.locked("shop.empty"):
-        failed(Verdict.SOURCE_FAILED, "nothing moved for 1 s", stall_timeout=1.0)
+        failed(Verdict.SOURCE_FAILED, "nothing moved for 5 s", stall_timeout=5.0)  # what it left goes in that time
         failed(Verdict.SOURCE_FAILED, "ended by signal 9 from outside", source, kill)
         failed(Verdict.STOPPED, "stopped", source, lambda _: stop.set(), stop)
     server.sql("CREATE TABLE shop.backupsched_unfinished (n INT)")
