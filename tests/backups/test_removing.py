@@ -19,7 +19,7 @@ from jobs.outcomes import ClaimedRecord, Failed, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Backup, CheckRound, Policy, Repository, Restore, Source, To
-from sources.planning import BACKUPS, retirement
+from sources.planning import retirement
 from storage import layout
 from storage.places.identity import Identity
 from storage.places.location import of_directory
@@ -30,7 +30,7 @@ from tests.backups.points_to_remove import NOW, add_backup, at_work, belongs_to,
 from tests.commands import command
 from tests.factories import make_record
 from tests.operations.questions import choose
-from tests.sources.factories import claim, make_assignment, make_policy, make_source
+from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
 from tests.storage.played_runs import BEGAN, Played
 from tests.threads import a_lock_is_waited_for, beside
@@ -248,8 +248,9 @@ def test_many_backups_go_behind_a_page_of_few_statements_and_a_kill_in_the_middl
     rescuing.rescue(now=database_clock() + timedelta(hours=1))  # the killed worker may have claimed a backup beside it
     assert removal.get().status != Status.RUNNING
     removal.update(status=Status.READY, waiting_for=None)
-    assert isinstance(run(claim(BACKUPS, now := database_clock()), now), Succeeded)
-    assert (left(), Repository.objects.filter(pk=repository.pk).exists()) == (0, False)
+    with worker_process("availability:2,backups:1", tmp_path):
+        eventually(lambda: not Repository.objects.filter(pk=repository.pk).exists())
+    assert left() == 0
 
 
 @pytest.mark.slow
@@ -278,7 +279,7 @@ def test_a_worker_that_is_killed_among_the_files_leaves_rows_for_what_is_left_an
     rescuing.rescue(now=database_clock() + timedelta(hours=1))  # the killed worker may have claimed a backup beside it
     assert removal.get().status != Status.RUNNING
     removal.update(status=Status.READY, waiting_for=None)
-    assert isinstance(run(claim(BACKUPS, now := database_clock()), now), Succeeded)
-    assert not Source.objects.exists()
+    with worker_process("availability:2,backups:1", tmp_path):
+        eventually(lambda: not Source.objects.exists())
     assert not played.folder.parent.exists()
     assert other.read_text() == "stays"
