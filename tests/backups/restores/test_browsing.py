@@ -147,6 +147,7 @@ def test_a_restore_is_asked_for_where_it_is_looked_at(built: Built, client_of_st
     assert "under way" in client_of_staff.get(answer.url).content.decode()
 
 
+@pytest.mark.own_process
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_the_page_in_a_browser(built: Built, browser: driven_browser.Browser, tmp_path: Path) -> None:
