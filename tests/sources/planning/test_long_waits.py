@@ -157,6 +157,7 @@ def test_a_fleet_that_one_tick_has_put_off_by_a_month_waits_for_its_next_window_
     assert not what_waits_too_long(database_clock())
 
 
+READY = 400
 RECORDS = """
 INSERT INTO jobs_backlogrecord (kind, queue, subject, payload, status, finished_at, rank_day, due_day)
 SELECT 'test', 'default', n, '{}', CASE WHEN n > %(done)s THEN 1 ELSE 3 END,
@@ -171,7 +172,7 @@ def test_a_round_in_a_worker_does_not_read_all_records_that_ever_were_also_after
         crowd = transaction.savepoint()
         cursor.execute(RECORDS, {"done": 0, "all": 9000})
         transaction.savepoint_rollback(crowd)
-        cursor.execute(RECORDS, {"done": 1600, "all": 2000})
+        cursor.execute(RECORDS, {"done": 2000 - READY, "all": 2000})
         cursor.execute("ANALYZE jobs_backlogrecord")
         read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'jobs_backlogrecord'"
         cursor.execute(read)
@@ -182,4 +183,5 @@ def test_a_round_in_a_worker_does_not_read_all_records_that_ever_were_also_after
         finally:
             connection.connection.prepare_threshold = usual
         cursor.execute(read)
-        assert cursor.fetchall()[0][0] - before[0] < 100
+        # none on PostgreSQL 18; an older one may find what is unfinished by another index, once for each statement
+        assert cursor.fetchall()[0][0] - before[0] <= 2 * READY
