@@ -33,8 +33,6 @@ FEEDING = {"QUEUES": {"default": {"concurrency": 4, "feeds": "backups"}, "backup
 MOST = 1000
 AT_ONCE = 40
 """States in one transaction: each has throttles and lanes of its own, so none is in the way of another."""
-ASKED = 2
-"""Ready records of a state that are asked about."""
 
 
 @contextmanager
@@ -56,9 +54,8 @@ class States:
         of_each = {number: list(self._records(number, lanes[number])) for number in self._rngs}
         self.records = BacklogRecord.objects.bulk_create([record for found in of_each.values() for record in found])
         ready = {number: [each for each in found if each.status == Status.READY] for number, found in of_each.items()}
-        self.asked = [
-            each for number, found in ready.items() for each in self._rngs[number].sample(found, min(ASKED, len(found)))
-        ]
+        # one of each state: a second one costs as much again, and is seen in another state
+        self.asked = [self._rngs[number].choice(found) for number, found in ready.items() if found]
         if rng.random() < 0.05:
             PausedQueue.objects.create(name=rng.choice(["default", "backups", "elsewhere"]))
         if rng.random() < 0.03:
@@ -151,7 +148,7 @@ def compare(states: int, seed: int) -> tuple[int, int]:
 
 def test_runnable_is_said_iff_a_claim_takes_it():
     looked_at, taken = compare(1_000, seed=32)
-    assert looked_at > 1_800
+    assert looked_at > 900
     assert 0.2 < taken / looked_at < 0.8
 
 
