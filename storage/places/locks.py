@@ -36,6 +36,13 @@ def locked(location: Location, folder: str) -> Iterator[tuple[int, ...]]:
         yield (descriptor,)
 
 
+def is_in_place(location: Location, folder: str) -> bool:
+    """True if the lock file of a folder that is held is where it was made: False once the repository was moved away
+    or its disk unmounted. Its inode is not compared: some network file systems give a file another one at any time.
+    """
+    return location.directory is None or _file(location.directory, location, folder).exists()
+
+
 @contextlib.contextmanager
 def held(file: Path, what: str, patience: float = PATIENCE_SECONDS) -> Iterator[int]:
     """Hold a lock file, which is made if it is missing, for `what`. Yields its descriptor. Raises: Busy, OSError."""

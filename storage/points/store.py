@@ -13,6 +13,7 @@ from typing import Any
 
 from storage import layout
 from storage.folders.flushing import flush, remove_left_behind
+from storage.places import locks
 from storage.places.identity import Identity
 from storage.places.location import Location
 from storage.places.rclone import ANY, StorageFailed, StorageStopped, path_list
@@ -24,6 +25,7 @@ from storage.points.reading import MANIFEST, ReadableStore, only_in
 
 __all__ = ["PARTIAL_SUFFIX", "StorageFailed", "StorageStopped", "Store", "path_list"]
 
+MOVED = "{} is not where it was when this began: it was moved, or its disk was unmounted; is it mounted?"
 PARTIAL_SUFFIX = ".rclone-partial"
 """The end of the name of a file that is being fetched. Not more than 16 characters."""
 PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
@@ -86,9 +88,19 @@ class Store(ReadableStore):
         """`put` a file that names other files, once these are on the disk of this host: after a power cut it would
         otherwise name empty files. Afterwards it is on the disk, too. The disk of a server is not known.
         """
+        self._check_place(path)
         self.flush()
         self.put(file, path)
         self.flush()
+        self._check_place(path)
+
+    def _check_place(self, path: str) -> None:
+        """Check that the folder of an assignment, which `path` is two levels below, is where it was locked. Raises:
+        StorageFailed if it is not: a point would be written where none of its files are.
+        """
+        folder = path.rpartition("/")[0].rpartition("/")[0]
+        if self.inherited and not locks.is_in_place(self.location, folder):
+            raise StorageFailed(MOVED.format(self.location.outside))
 
     def put_all(self, folder: Path, path: str) -> None:
         """`put` all files that are directly in a folder into a folder of the repository."""

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from threading import Event
 
 import pytest
 from django.conf import LazySettings
@@ -19,14 +20,20 @@ from sources import planning
 from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Repository
 from storage import layout
+from storage.places import remotes
 from storage.places.location import RESTIC
+from storage.places.locks import locked
+from storage.points import runs
+from storage.points.store import StorageFailed, Store
 from tests.backups import copies_at_work
 from tests.engines.peers import PASSWORD
 from tests.engines.restic_keys import make_quick
 from tests.engines.served import serving
 from tests.programs import needs_restic
 from tests.sources.factories import claimed_for, handed_on, make_assignment, make_policy, make_source
+from tests.storage.repositories import KEY
 
+POINT, LATER = "20261121T065755Z", "20261122T065755Z"
 assignment, policy = copies_at_work.assignment, copies_at_work.policy
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -174,3 +181,20 @@ def test_a_copy_says_so_anew_too(assignment: Assignment, folder: Path, tmp_path:
     (folder / "new").touch()
     copies_at_work.copied(copies_at_work.backed_up(assignment))
     assert file.read_text() == before
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_no_point_is_written_where_a_repository_was_that_goes_away_in_mid_run(key: str | None, tmp_path: Path) -> None:
+    place, manifest = tmp_path / "place", tmp_path / "manifest"
+    manifest.write_text("the files")
+    place.mkdir()
+    location, name = remotes.location_of(str(place), {}, {}, key), layout.manifest_path("nas-7/nightly", POINT)
+    with locked(location, "nas-7/nightly") as lock:
+        store = Store(location, Event(), inherited=lock)
+        store.put_last(manifest, name)
+        unmount(place)
+        with pytest.raises(StorageFailed, match="its disk was unmounted; is it mounted"):
+            store.put_last(manifest, layout.manifest_path("nas-7/nightly", LATER))
+    assert [*place.iterdir()] == []
+    mount(place)
+    assert runs.points(Store(location, Event()), "nas-7/nightly") == [POINT]
