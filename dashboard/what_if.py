@@ -10,6 +10,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidge
 from dashboard.matrix import of_sources
 from dashboard.pages import page
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from operations.limits import TooMany
 from simulation import gains
 from simulation.changes import MOST_ADDED, Changes, ranges
@@ -82,7 +83,8 @@ def what_if_page(request: HttpRequest) -> HttpResponse:
     shown: dict[str, Any] = {}
     if form.is_valid() and form.changes != Changes():
         shown = _answer(request, form)
-    return page(request, "dashboard/what_if.html", "What if", asked=form, off=gains.off_in_words(), **shown)
+    shown |= {"off": gains.off_in_words(), "program": PROGRAM}
+    return page(request, "dashboard/what_if.html", "What if", asked=form, **shown)
 
 
 def _answer(request: HttpRequest, form: WhatIfForm) -> dict[str, Any]:

@@ -52,13 +52,14 @@ def main(arguments: Sequence[str], stop: StopSignal | None = None) -> int:
     except ValueError as error:
         return _complain(str(error), 2)
     except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
-        return _complain(f"{error}. The same command continues where it was.", 1)
+        return _complain(showing.to_be_repeated(error), 1)
     except Busy as error:
         return _complain(
             f"{error}. Repeat it when that has ended; the lock of one that is gone counts for half an hour", 1
         )
     except OSError as error:
-        return _complain(f"{error.filename}: {error.strerror}. The same command continues where it was.", 1)
+        named = f"{error.filename or options['to'] or options['repository']}: {error.strerror or error}"
+        return _complain(showing.to_be_repeated(named), 1)
     except StorageStopped:
         return _complain("stopped; the same command continues where it was", 1)
 

@@ -159,6 +159,12 @@ def counted(files: int) -> str:
     return f"{files:,} file{'' if files == 1 else 's'}"
 
 
+def to_be_repeated(error: object) -> str:
+    """An error after which a restore is repeated, with that sentence behind it."""
+    text = str(error)
+    return f"{text}{'' if text.endswith(('.', '?', '!')) else '.'} The same command continues where it was."
+
+
 class ProgressDisplay:
     """The progress of a restore: a bar at a terminal, JSON objects on separate lines, otherwise nothing."""
 

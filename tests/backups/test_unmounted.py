@@ -25,6 +25,7 @@ from storage.places.location import RESTIC
 from storage.places.locks import locked
 from storage.points import runs
 from storage.points.store import StorageFailed, Store
+from storage.recover import showing
 from tests.backups import copies_at_work
 from tests.engines.peers import PASSWORD
 from tests.engines.restic_keys import make_quick
@@ -198,3 +199,5 @@ def test_no_point_is_written_where_a_repository_was_that_goes_away_in_mid_run(ke
     assert [*place.iterdir()] == []
     mount(place)
     assert runs.points(Store(location, Event()), "nas-7/nightly") == [POINT]
+    lost = layout.LOST.format(place)
+    assert showing.to_be_repeated(lost).endswith(": is it mounted? The same command continues where it was.")

@@ -95,8 +95,7 @@ def _restore(command: TerminalCommand, options: dict[str, Any]) -> None:
         with showing.ProgressDisplay(command.stdout.write, as_json=options["json"]) as shown:
             report = process.restore(points[point], wish, Event(), shown, **how)
     except StorageFailed as error:
-        text = f"{one_line(error)}. The same command continues where it was."
-        raise CommandError(text, returncode=1) from error
+        raise CommandError(showing.to_be_repeated(one_line(error)), returncode=1) from error
     _report(command, report, options)
 
 
