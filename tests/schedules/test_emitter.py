@@ -195,6 +195,13 @@ class TestTick:
         free.refresh_from_db()
         assert (free.status, free.run_after, free.closes_at) != (status, fields.get("run_after"), NOON)
 
+    def test_emission_does_not_wait_for_a_schedule_that_another_connection_holds_locked(self, emitted):
+        held, _ = make_schedule(name="held"), make_schedule(name="free")
+        with another_connection() as other, impatience():
+            other.execute("SELECT FROM schedules_schedule WHERE origin_id = %s FOR UPDATE", [held.pk])
+            assert emitter.emit_triggers(NOON) == 1
+        assert [name for name, _ in emitted] == ["free"]
+
     def test_does_everything_that_is_due_once(self, emitted):
         now = database_clock() + DAY
         make_schedule()

@@ -19,7 +19,7 @@ from tests.simulation.small_fleets import DAY, HOUR
 
 pytestmark = pytest.mark.django_db
 
-SEEDS = int(os.environ.get("BACKUPSCHED_SIMULATED_FLEETS", "4"))
+SEEDS = int(os.environ.get("BACKUPSCHED_SIMULATED_FLEETS", "2"))
 """Larger fleets that are compared."""
 
 STANDING = (
@@ -85,7 +85,7 @@ def test_both_worlds_make_the_same_claims(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 100 + SEEDS))
 def test_both_worlds_make_the_same_claims_on_larger_fleets(seed):
-    compare(random_fleet(seed, most=50, days=2, recheck_after=3_600), 2)
+    compare(random_fleet(seed, most=20, days=2, recheck_after=3_600), 2)
 
 
 @pytest.mark.slow

@@ -16,11 +16,9 @@ from sources.domain.overdue import thresholds
 from sources.models import Assignment
 from sources.protection import overdue_assignments
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, make_source, settle
+from tests.sources.planning.planned import DAY, HOUR, NINE
 
 pytestmark = pytest.mark.django_db
-
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-NINE = MONDAY + 9 * HOUR
 
 
 def since(assignment: Assignment) -> datetime | None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
@@ -16,11 +15,11 @@ from sources.models import Assignment
 from sources.planning import held_back
 from tests.commands import command
 from tests.operations.conditions.examining import finding
-from tests.sources.factories import MONDAY, handed_on, make_assignment, settle
+from tests.sources.factories import handed_on, make_assignment, settle
+from tests.sources.planning.planned import DAY, NINE
 
 pytestmark = pytest.mark.django_db
 
-NINE, DAY = MONDAY + timedelta(hours=9), timedelta(days=1)
 WHY = "it has 400 files, and each run before had 1,000 or more"
 
 

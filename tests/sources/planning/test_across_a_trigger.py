@@ -1,7 +1,7 @@
 """A backup whose settle waits for a lock until the next period has begun: that period is not lost."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 from django.db import connection
@@ -12,13 +12,13 @@ from jobs.models import Breaker
 from jobs.outcomes import Succeeded
 from sources import planning
 from sources.availability import repository_breaker
-from tests.sources.factories import MONDAY, handed_on, make_assignment, make_policy, record_of
+from tests.sources.factories import handed_on, make_assignment, make_policy, record_of
+from tests.sources.planning.planned import DAY, NINE, SECOND
 from tests.threads import a_lock_is_waited_for, another_connection, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-NINE, SECOND, DAY = MONDAY + timedelta(hours=9), timedelta(seconds=1), timedelta(days=1)
 HOLDS = {
     "the record": "SELECT FROM jobs_backlogrecord WHERE id = %(id)s FOR UPDATE",
     "its key": "SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, 0))",

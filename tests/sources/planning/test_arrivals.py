@@ -27,13 +27,12 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE
 from tests.threads import a_lock_is_waited_for, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 
-HOUR, MINUTE, DAY = timedelta(hours=1), timedelta(minutes=1), timedelta(days=1)
-NINE = MONDAY + 9 * HOUR
 SILENT = Unavailable("silent", 900.0)
 
 

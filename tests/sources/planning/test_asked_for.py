@@ -1,7 +1,5 @@
 """Requests of users: back up now, pause, resume."""
 
-from datetime import timedelta
-
 import pytest
 from django.db import transaction
 
@@ -13,7 +11,6 @@ from schedules.models import Schedule
 from sources import planning
 from sources.models import Source
 from tests.sources.factories import (
-    MONDAY,
     backed_up,
     claim,
     handed_on,
@@ -24,14 +21,11 @@ from tests.sources.factories import (
     settle,
     unfinished,
 )
+from tests.sources.planning.planned import DAY, HOUR, NIGHTS, NINE
 from tests.threads import a_lock_is_waited_for, at_once, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
-
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-NINE = MONDAY + 9 * HOUR
-NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
 
 
 class TestBackUpNow:

@@ -1,7 +1,7 @@
 """An edit of a policy holds for all that has not begun to copy, at whatever step it comes."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -20,7 +20,6 @@ from sources.models import Policy, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from tests.factories import make_throttle, make_worker
 from tests.sources.factories import (
-    MONDAY,
     backed_up,
     claim,
     handed_on,
@@ -30,11 +29,10 @@ from tests.sources.factories import (
     settle,
     unfinished,
 )
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE
 
 pytestmark = pytest.mark.django_db
 
-HOUR, MINUTE, DAY = timedelta(hours=1), timedelta(minutes=1), timedelta(days=1)
-NINE = MONDAY + 9 * HOUR
 NIGHTS = [{"start": "22:00", "end": "06:00"}]
 LATER = NINE + 2 * HOUR
 """When all that an outcome made wait is over, but closed windows."""

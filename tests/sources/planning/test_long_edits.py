@@ -25,6 +25,7 @@ from sources.planning import replanning
 from tests.api.asking import Program
 from tests.people import staff
 from tests.sources.factories import MONDAY, backed_up, claim, handed_on, make_assignment, make_policy, record_of, settle
+from tests.sources.planning.planned import DAY, HOUR, NINE
 from tests.sources.worker_process import worker_process
 from tests.threads import a_lock_is_waited_for, beside, impatience
 from tests.waiting import PATIENCE, eventually
@@ -32,8 +33,6 @@ from tests.waiting import PATIENCE, eventually
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.django_db(transaction=True)
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-NINE = MONDAY + 9 * HOUR
 DONE = Succeeded(EngineResult(Verdict.SUCCEEDED))
 
 

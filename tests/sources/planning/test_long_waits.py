@@ -21,11 +21,10 @@ from sources.planning import long_waits as of_windows
 from tests.factories import make_worker
 from tests.jobs.clocks import step_the_databases_clock
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy
+from tests.sources.planning.planned import DAY, HOUR, NIGHTS
 
 pytestmark = pytest.mark.django_db
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
 SNOOZED_FOR = 2 * HOUR
 
 

@@ -21,12 +21,11 @@ from sources import planning
 from sources.availability import check
 from sources.models import Assignment, Policy, Source
 from tests.sources.factories import MONDAY, backed_up, claim, make_assignment, make_policy, record_of, settle
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE, SECOND
 from tests.sources.virtual_fleet import Conduct, VirtualFleet, virtual_source
 
 pytestmark = pytest.mark.django_db
 
-SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
-NINE = MONDAY + 9 * HOUR
 TUESDAY = (MONDAY + DAY).date()
 
 

@@ -12,13 +12,12 @@ from sources import planning
 from sources.models import Assignment, AtClose, Policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, stops_at
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, record_of, settle
+from tests.sources.planning.planned import DAY, HOUR, NIGHTS, NINE
 
 pytestmark = pytest.mark.django_db
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
-NINE, TEN, SIX = MONDAY + 9 * HOUR, MONDAY + 22 * HOUR, MONDAY + 30 * HOUR
-"""A policy's trigger; tonight's window opens and closes."""
+TEN, SIX = MONDAY + 22 * HOUR, MONDAY + 30 * HOUR
+"""Tonight's window opens and closes."""
 
 
 def fitting(**fields: object) -> Policy:

@@ -25,9 +25,8 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE
 
-MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("minutes", "hours", "days"))
-NINE = MONDAY + 9 * HOUR
 AT_NINE = 1 << 9
 
 

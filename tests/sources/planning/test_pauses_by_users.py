@@ -1,7 +1,5 @@
 """A user pauses a source by its agent, as a snooze: it yields to operators, and ends by itself."""
 
-from datetime import timedelta
-
 import pytest
 
 from fleet import pauses
@@ -10,12 +8,11 @@ from jobs.states import Status
 from sources import planning
 from sources.models import Assignment, Source
 from sources.planning import long_waits
-from tests.sources.factories import MONDAY, make_assignment, record_of
+from tests.sources.factories import make_assignment, record_of
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE
 
 pytestmark = pytest.mark.django_db
 
-HOUR, MINUTE, DAY = timedelta(hours=1), timedelta(minutes=1), timedelta(days=1)
-NINE = MONDAY + 9 * HOUR
 TWO = NINE + 5 * HOUR
 
 

@@ -1,7 +1,5 @@
 """First backups may take only so many execution units, so that onboarding a hundred laptops does not stop the fleet."""
 
-from datetime import timedelta
-
 import pytest
 
 from jobs import claiming, settling
@@ -11,11 +9,9 @@ from sources import planning
 from sources.models import Assignment, Policy
 from tests.factories import claim_ready, make_throttle, make_worker
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy, record_of
+from tests.sources.planning.planned import DAY, NINE
 
 pytestmark = pytest.mark.django_db
-
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-NINE = MONDAY + 9 * HOUR
 
 
 def seeding(limit: int | None, **fields: object) -> Policy:
