@@ -19,7 +19,8 @@ def main(version: str, *command: str) -> int:
     environment = dict(os.environ)
     os.environ.setdefault(WHOLE_PATH, os.pathsep.join((os.environ["PATH"], *SERVERS)))
     try:
-        with postgresql_server(int(version), settings=("max_connections=400",)) as server:
+        usual = ("max_connections=400", "autovacuum_naptime=2000000")  # conftest.py has the reason
+        with postgresql_server(int(version), settings=usual) as server:
             url = f"postgresql://{ADMIN}:{quote(PASSWORD, safe='')}@{quote(str(server.folder), safe='')}/postgres"
             return subprocess.run(command, env=environment | {"DATABASE_URL": url}, check=False).returncode
     except pytest.skip.Exception as skipped:
