@@ -29,7 +29,7 @@ NAMES: dict[str, Callable[[str], str]] = {
     "lower-case": str.lower,
     "replaces": lambda name: re.sub(r'[:?"]', "_", name),
 }
-AS_GIVEN, GONE = "as given", "\0"
+AS_GIVEN = "as given"
 DETACH, MOUNTED, MOST = 2, "mounted", 1 << 17
 MODE, OWNER, GROUP, SIZE, ATIME, MTIME, BY_HANDLE, ATIME_NOW, MTIME_NOW = 1, 2, 4, 8, 16, 32, 64, 128, 256
 FORGET, INIT, FORGET_MANY = 2, 26, 42
@@ -70,10 +70,7 @@ class Disk:
         """Raises: OSError, with the error number that the kernel gets."""
         if not (do := self._OPERATIONS.get(opcode)):
             raise OSError(errno.ENOSYS, "")
-        try:
-            answer: bytes = do(self, node, body)
-        except ValueError as error:  # of `GONE`: who has it open asks about it still
-            raise OSError(errno.ENOENT, "") from error
+        answer: bytes = do(self, node, body)
         return answer
 
     def _at(self, node: int, name: bytes) -> str:
@@ -131,7 +128,7 @@ class Disk:
 
     def _forgotten(self, path: str) -> None:
         if node := self._nodes.pop(path, 0):
-            self._paths[node] = GONE
+            self._paths[node] = f"{path}\0gone"
 
     def _rename(self, node: int, body: bytes, begin: int = 8) -> bytes:
         (new_folder,) = struct.unpack_from("<Q", body)
