@@ -64,6 +64,9 @@ def test_a_file_that_a_share_refuses_is_an_exception_and_keeps_its_earlier_conte
         assert entries["b"].why
         assert entries["d"].why
         assert held(tmp_path / "copy") == {"a": "first", "b": "first", "c": "second"}
+        store = Store(of_directory(tmp_path), Event())
+        headers = [store.header("copy", each) for each in (first.snapshot, result.snapshot)]
+        assert [header and header.complete for header in headers] == [True, False]
         share.refused = {}
         assert (
             back_up(source, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=9)).verdict is Verdict.SUCCEEDED
