@@ -19,11 +19,13 @@ from backups import locations
 from engines import engine_for, repository_process
 from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from engines.results import STOPPED, GuardedProgress, failure, without_secrets
+from external.formatting import first_line
 from external.processes import orders
 from external.processes.orders import NoAnswer, Order
 from external.processes.programs import ProgramMissing, rclone_version
 from external.processes.runner import StopSignal
 from external.processes.serving import Program
+from jobs.database_errors import is_away
 from sources.models import Repository
 from storage.places import directory_process
 from storage.places.identity import Identity
@@ -193,8 +195,9 @@ def progress_to(listener: Callable[[EngineProgress], None]) -> Callable[[dict[st
 def _is_kept(keep: Callable[[str, str], object], facts: dict[str, str]) -> bool:
     try:
         keep(facts["point"], facts["digest"])
-    except Exception:
-        log.warning("the digest of point %s could not be kept; the work continues", facts["point"], exc_info=True)
+    except Exception as error:
+        text = "the digest of point %s could not be kept; the work continues: %s"
+        log.warning(text, facts["point"], first_line(str(error)), exc_info=not is_away(error))
         return False
     return True
 

@@ -4,8 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import psycopg
 import pytest
+from django.db.utils import OperationalError
 
+from backups import repository_orders
 from backups.progress import ProgressWriter
 from engines.base import EngineProgress, EngineResult, Verdict
 from jobs import tick
@@ -150,3 +153,18 @@ class TestBackUpNow:
         assignment.refresh_from_db()
         assert assignment.next_backup_at == NINE
         assert emitter.emit_triggers(NINE) == 1
+
+
+@pytest.mark.parametrize("is_expected", [True, False], ids=["restarted", "a fault"])
+def test_a_database_that_restarts_in_mid_backup_leaves_a_line_and_a_fault_its_traceback(
+    is_expected: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def keep(point: str, digest: str) -> None:
+        if is_expected:
+            raise OperationalError("terminating connection") from psycopg.errors.AdminShutdown("terminating connection")
+        raise KeyError("x")
+
+    assert not repository_orders._is_kept(keep, {"point": "20261121T065755Z", "digest": "d"})
+    [line] = caplog.records
+    assert "20261121T065755Z could not be kept" in line.message
+    assert bool(line.exc_info) is not is_expected
