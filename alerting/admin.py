@@ -35,8 +35,9 @@ class RouteForm(DeclaredForm):
         required=False,
         max_length=urls.LONGEST,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="As mailtos://user:password@example.com?to=me@example.org, ntfys://ntfy.sh/topic, slack://…, "
-        "jsons://example.com/hook. It is kept sealed, and not shown again. Empty: it stays as it is.",
+        help_text="For example mailtos://user:password@example.com?to=me@example.org, ntfys://ntfy.sh/topic, "
+        "slack://…, jsons://example.com/hook. It is kept sealed, and not shown again. Unchanged if "
+        "empty.",
     )
     url = forms.CharField(label="Or where it is found", required=False, widget=UnfoldAdminTextInputWidget)
     kinds = forms.MultipleChoiceField(
@@ -151,7 +152,7 @@ class AlertAdmin(ReadOnlyAdmin):
 class AlertMessageAdmin(ReadOnlyAdmin):
     """Messages to routes, delivered or not."""
 
-    when_empty = "What is sent to alert routes is listed here, with whether it arrived."
+    when_empty = "Messages to alert routes are listed here, with whether they arrived."
     list_display = ("title", "route", "state", "shown_made", "attempts", "shown_error")
     list_filter = ("route", ("delivered_at", admin.EmptyFieldListFilter))
     list_select_related = ("route",)

@@ -29,7 +29,7 @@ def alert_routes(look: Look) -> Finding:
     names = list(AlertRoute.objects.filter(enabled=True).values_list("name", flat=True))
     if is_untold():
         return warning(UNTOLD, ADD_ONE, routes=names)
-    return ok("what goes wrong is sent to people" if names else "there is no source to send alerts of", routes=names)
+    return ok("alerts are sent to users" if names else "there is no source that alerts could be about", routes=names)
 
 
 @condition(

@@ -43,7 +43,7 @@ def _url(url: str) -> str:
 
 QUIET = Rows(
     "range", RANGE,
-    "Quiet hours, in its zone: alerts wait for their end, and what is over by then is not sent. Empty: none",
+    "Quiet hours, in its zone: alerts wait until they end, and those that are over by then are not sent. None if empty",
 )  # fmt: skip
 
 
@@ -54,24 +54,27 @@ class Route(BaseModel):
 
     name: Title
     url: Annotated[str, Field(min_length=1, max_length=500), STORABLE, AfterValidator(_url)] = Field(
-        description="Where the URL of Apprise is found, which holds tokens: stored:NAME, env:NAME or file:/path"
+        description="Where its Apprise URL, which holds tokens, is found: stored:NAME, env:NAME or file:/path"
     )
-    enabled: bool = Field(True, description="Nothing is sent to it while it is not")
+    enabled: bool = Field(True, description="Nothing is sent to it while it is disabled")
     kinds: Annotated[list[Annotated[str, STORABLE]], Field(max_length=MOST), AfterValidator(_kinds)] = Field(
-        default_factory=list, description=f"Which alerts: {', '.join(AlertKind.values)}. Empty: all"
+        default_factory=list, description=f"Which alerts: {', '.join(AlertKind.values)}; all if empty"
     )
     policies: Annotated[list[Reference], Field(max_length=MOST), AfterValidator(lambda names: sorted(set(names)))] = (
         Field(
             default_factory=list,
-            description="Of sources under these policies only; what is of no policy comes besides. Empty: all",
+            description=(
+                "Only alerts of sources under these policies, and those that concern no policy. All alerts if empty"
+            ),
         )
     )
     quiet: Annotated[list[JsonObject], Field(max_length=MOST), AfterValidator(_ranges), QUIET] = Field(
         default_factory=list,
-        description='Quiet hours, in its zone, as [{"days": "mon-sun", "start": "22:00", "end": "07:00"}]: alerts wait '
-        "for their end, and what is over by then is not sent",
+        description="Quiet hours, in its zone, such as "
+        '[{"days": "mon-sun", "start": "22:00", "end": "07:00"}]: alerts wait until they end, and '
+        "those that are over by then are not sent",
     )
-    zone: Zone = Field("UTC", description="IANA time zone of its quiet hours and digests, as Europe/Berlin")
+    zone: Zone = Field("UTC", description="IANA time zone of its quiet hours and digests, such as Europe/Berlin")
     digest: Annotated[Digest, Choice()] = Field(
         Digest.NONE, description="A summary at eight in the morning in its zone, also when all is well"
     )
@@ -119,7 +122,7 @@ class Routes(Service[AlertRoute]):
                     problem = urls.problem_with(stored_secrets.read(row.url.removeprefix(PREFIX)))
                 except stored_secrets.NotStored as error:
                     return {"url": str(error)}
-                return {"url": f"what it refers to {problem}"} if problem else {}
+                return {"url": f"the stored secret that it refers to {problem}"} if problem else {}
         return {}
 
     def write(self, row: AlertRoute, changed: set[str] | None) -> list[str]:

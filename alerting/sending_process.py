@@ -53,7 +53,7 @@ def guard(allowed: list[str]) -> None:
 
     def checked_connect(self: socket.socket, address: Any) -> None:
         if self.family not in (socket.AF_INET, socket.AF_INET6):
-            raise NotSentThere("nothing is sent to a socket of this host")
+            raise NotSentThere("alerts are not sent to a socket of this host")
         try:
             name = of_allowed_names.get(address[0], address[0])
             addresses.refuse_addresses(name, [address[0].partition("%")[0]])

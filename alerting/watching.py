@@ -158,7 +158,7 @@ class _Clock:
                 self._shown = (boot, f"in {real:.0f} s it advanced by {passed:.0f} s")
         if self._shown is not None and boot - self._shown[0] <= CLOCK_SHOWN_FOR.total_seconds():
             yield FoundAlert(
-                AlertKind.WATCHDOG, "clock", "the clock of the database was set, or stands", self._shown[1]
+                AlertKind.WATCHDOG, "clock", "the clock of the database was set, or has stopped", self._shown[1]
             )
 
 

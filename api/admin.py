@@ -36,7 +36,7 @@ class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]
         choices=[(scope.value, f"{scope.value}: {scope.label}") for scope in Scope],
         initial=[Scope.READ.value],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="What it may be used for, as far as its user may do that.",
+        help_text="What it may be used for, within the permissions of its user.",
     )
     days = forms.IntegerField(
         label="Valid for days",
@@ -45,7 +45,7 @@ class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]
         initial=USUAL_DAYS,
         required=False,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text="Empty: it does not expire.",
+        help_text="It does not expire if empty.",
     )
 
     class Meta:

@@ -43,7 +43,7 @@ class RecordOfAssignment(RowAnswer, of=BacklogRecord, names="id queue run_after 
     """Its unfinished record on the backlog. `GET /api/records/{record_id}` tells why it does not run now."""
 
     status: Literal["waiting", "ready", "running"]
-    waiting_for: str | None = Field(description="What a waiting one waits for")
+    waiting_for: str | None = Field(description="What its record waits for")
 
 
 class DamageAnswer(Schema):
@@ -83,13 +83,13 @@ class AssignmentAnswer(
     failures: int = Field(description="Consecutive, since the last success")
     held_back_since: datetime | None = Field(description="Since when its points are kept because a backup looked wrong")
     proved_at: datetime | None = Field(description="When a drill last proved that it can be restored")
-    proved_point: str = Field(description="Of which point")
-    drill_error: str = Field(description="Why the last drill proved nothing; empty: it did")
-    drill_facts: JsonObject = Field(description="What the last drill restored: files, size, rows of tables")
+    proved_point: str = Field(description="The point that was restored")
+    drill_error: str = Field(description="Why the last drill proved nothing; empty if it did")
+    drill_facts: JsonObject = Field(description="Files, size and rows of tables that the last drill restored")
     directory: str = Field(description="The folder of the repository that holds its backups")
     checked_at: datetime | None = Field(description="When it was last read in its repository, and compared")
     checked_whole_at: datetime | None = Field(description="When everything in it was last read")
-    damage: list[DamageAnswer] = Field(description="What was not as its manifest says")
+    damage: list[DamageAnswer] = Field(description="Files that differ from the manifest")
     to_copy_since: datetime | None = Field(
         description="Since when its copy lacks one of its points; null if it has all"
     )
@@ -109,7 +109,7 @@ class AssignmentEdits(Service[Assignment]):
         missing: dict[str, str] = {}
         for name, model in (("source", Source), ("policy", Policy)):
             if (found := model.objects.filter(pk=sent[name]).first()) is None:
-                missing[name] = "names what is not there"
+                missing[name] = "names an unknown source or policy"
             else:
                 setattr(row, name, found)
         if not missing and Assignment.objects.filter(source=row.source, policy=row.policy).exists():
@@ -124,7 +124,7 @@ class AssignmentEdits(Service[Assignment]):
 
     def uses(self, row: Assignment) -> list[str]:
         over = f"or its source: DELETE /api/sources/{row.source_id} with `backups`"
-        then = f"delete it on its page in the admin, which says what stays in its repository, {over}"
+        then = f"delete it on its page in the admin, which names what stays in its repository, {over}"
         return repository_edits.points_of(row.backups.all(), row.copies.all(), then)
 
 
@@ -210,8 +210,8 @@ class RetentionAnswer(Schema):
 
 
 @resource.verb(
-    "retention", viewing("sources.assignment"), "Which of its points stay, why, and which go", answer=RetentionAnswer,
-    named="preview retention", method="get",
+    "retention", viewing("sources.assignment"), "The points that are kept, why, and those that are removed",
+    answer=RetentionAnswer, named="preview retention", method="get",
 )  # fmt: skip
 def preview_retention(request: HttpRequest, assignment: Assignment) -> dict[str, Any]:
     """The fate of its points by its saved policy. Points are removed after the next backup."""

@@ -15,7 +15,9 @@ class AuditAnswer(RowAnswer, of=AuditEntry, names="id at who via about row_id na
     secrets it says only that they are others. `did`: what no row shows, as its `text` says."""
 
     verb: Literal["created", "changed", "deleted", "did"]
-    changes: Annotated[dict[str, list[Any]], Field(description="By field: before and after; null: none")]
+    changes: Annotated[
+        dict[str, list[Any]], Field(description="By field: the values before and after; null if there was none")
+    ]
 
 
 class Audit(Resource[AuditEntry]):

@@ -20,10 +20,10 @@ class BackupAnswer(
     policy: int
     policy_name: str
     record_id: int | None = Field(
-        description="The backlog record it ran as; that may have been pruned since. None: its result was lost, and its "
-        "point was found in the repository"
+        description="The backlog record that it ran as, which may have been pruned since. None if its result "
+        "was lost, and its point was found in the repository"
     )
-    size: int = Field(description="That it protects")
+    size: int = Field(description="Bytes that it protects")
     new: int | None = Field(description="Files that the last backup did not have; null here and below: unknown")
     changed: int | None = Field(description="Files that differ from those of the last backup")
     removed: int | None = Field(description="Files of the last backup that are gone")
@@ -31,7 +31,7 @@ class BackupAnswer(
     added: int | None = Field(description="Bytes to the repository")
     snapshot: str = Field(description="The name of the point that it made, in the repository")
     warnings: list[str] = Field(description="The first 20")
-    not_kept: list[str] = Field(description="What the source had and no backup of its kind keeps, as sockets")
+    not_kept: list[str] = Field(description="What the source had and no backup of its kind keeps, such as sockets")
 
 
 class Backups(Resource[Backup]):

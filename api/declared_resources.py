@@ -74,7 +74,7 @@ class DeclaredResource(Resource[Row]):
             self.operation(
                 "patch", self.change, f"update {name}", f"Update {an}", self.permits("change"), saved,
                 takes={"body": partial(body)}, has=["etag", "if-match", "conflict"],
-                description="What is left out stays.",
+                description="Fields that are left out stay as they are.",
             )  # fmt: skip
         if self.deletes:
             background = "202: it has backups, and is deleted in the background. " if self.removes else ""
@@ -82,7 +82,7 @@ class DeclaredResource(Resource[Row]):
                 "delete", self.delete, f"delete {name}", f"Delete {an}", self.permits("delete"),
                 {**({202: edits.RemovalAnswer} if self.removes else {}), 204: None}, has=["if-match", "conflict"],
                 takes=edits.BACKUPS if self.removes else {},
-                description=f"{background}409: something uses it; `detail` says what.",
+                description=f"{background}409 if something uses it; `detail` names it.",
             )  # fmt: skip
 
     def permits(self, verb: str) -> Staff:

@@ -48,7 +48,7 @@ ANSWER_HEADERS = {
             "The state of a row that users edit. Send it as If-Match to change only the state that you have seen"
         )
     },
-    "location": {"Location": _header("Where the new one is")},
+    "location": {"Location": _header("The address of the new row")},
     "idempotency": {"Idempotent-Replayed": _header("`true`: the stored answer to an earlier request")},
 }
 REQUEST_HEADERS = {
@@ -69,7 +69,10 @@ SECURITY: dict[str, dict[str, Any]] = {
         "type": "apiKey",
         "in": "cookie",
         "name": settings.SESSION_COOKIE_NAME,
-        "description": "Of a member of staff who logged in at /admin/. What changes something needs X-CSRFToken, too.",
+        "description": (
+            "The session of a member of staff who logged in at /admin/. Requests that change something need "
+            "X-CSRFToken, too."
+        ),
     },
     "token": {
         "type": "http",

@@ -20,7 +20,7 @@ from external.formatting import some_of
 DO_WHAT_IT_SAYS = "do what `detail` says"
 """The hint of a 409 whose detail tells what to do."""
 
-OF_BACKUPS = "What becomes of the files of its backups; left out, what has backups is not deleted"
+OF_BACKUPS = "Whether the files of its backups are kept or deleted. If left out, a row with backups is not deleted"
 BACKUPS: Any = {"backups": Annotated[Literal["delete", "keep"] | None, Query(None, description=OF_BACKUPS)]}  # type: ignore[type-arg]
 
 

@@ -20,8 +20,8 @@ from jobs.clock import database_clock
 
 LONGEST_KEPT = 30 * 86_400
 SHOWN_ONCE = (
-    "What its callbacks are signed with, shown this once; null for a queue, and when the answer is sent again: it is "
-    "stored in none, and who has lost it rotates it"
+    "The secret that signs its callbacks, shown this once. Null for a queue, and when the answer is sent "
+    "again: answers are stored without it. A lost secret is rotated"
 )
 
 

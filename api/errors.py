@@ -46,11 +46,11 @@ USUAL = {
     409: ("it cannot be done in the present state", "look at it again"),
     411: ("the length of the body is missing", "send the header Content-Length"),
     412: ("it was changed in the meantime", "read it again, and send its new ETag as If-Match"),
-    413: ("the body is too large", "a body of this API is a small JSON object"),
+    413: ("the body is too large", "the bodies of this API are small JSON objects"),
     415: ("the body is not JSON", "send `Content-Type: application/json`"),
-    422: ("what was sent is not valid", "correct what `errors` names; /api/docs says how it looks"),
+    422: ("the request is not valid", "correct the fields that `errors` names; /api/docs has their form"),
     429: ("too many requests", "try again later"),
-    500: ("the server failed", "try again later; its log says what happened"),
+    500: ("the server failed", "try again later; the log of the web process has the cause"),
     503: ("the database cannot answer now", "try again later"),
 }
 """Status → what is wrong, which also describes it in the document, and what to do."""
@@ -193,13 +193,13 @@ def database_away(request: HttpRequest, error: Exception) -> ApiError:
 
 def _deleted_meanwhile(request: HttpRequest, error: Exception) -> ApiError:
     """Every operation looks for its row first, and then locks it: in between another one may have deleted it."""
-    log.warning("what was asked for was deleted in the meantime: %s", error, exc_info=error)
+    log.warning("the requested row was deleted in the meantime: %s", error, exc_info=error)
     return ApiError(404, "it was deleted in the meantime", "read the list again")
 
 
 def _clash(request: HttpRequest, error: Exception) -> ApiError:
     """References are checked at the commit: what they name may be gone by then."""
-    log.warning("what was sent clashes with what others saved: %s", error)
+    log.warning("the request clashes with what others saved: %s", error)
     return ApiError(409, "it clashes with a change that was saved in the meantime")
 
 

@@ -59,7 +59,7 @@ def written_out(value: Any) -> Any:
         return value
     except OverflowError:
         pass  # a whole number of 400 digits
-    raise ValueError("must be an instant with its offset, as 2026-03-28T00:00:00Z")
+    raise ValueError("must be an instant with its offset, such as 2026-03-28T00:00:00Z")
 
 
 def _in_range(instant: datetime) -> datetime:
@@ -94,5 +94,5 @@ def partial(schema: type[BaseModel]) -> type[BaseModel]:
         left_out.default, left_out.default_factory = PydanticUndefined, lambda: None  # a default would be documented
         fields[name] = (field.annotation, left_out)
     made: type[BaseModel] = create_model(f"{schema.__name__.removesuffix('Declaration')}Patch", __base__=Body, **fields)
-    made.__doc__ = "What is left out stays as it is."
+    made.__doc__ = "Fields that are left out stay as they are."
     return made

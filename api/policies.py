@@ -32,7 +32,7 @@ class PolicyAnswer(PolicyDeclaration):
 
     id: int
     schedule: int
-    sources: int = Field(description="How many sources are under it")
+    sources: int = Field(description="The number of sources under it")
     next_trigger_at: datetime | None = Field(description="When its next period begins; null while it is disabled")
     paused_until: datetime | None = Field(
         description="While it is disabled: when it is enabled automatically; null if a user has to enable it"
@@ -84,9 +84,7 @@ class PolicyPreviewAnswer(Schema):
     window: Any
     excluded_dates: Any
     holidays: list[HolidayAnswer] = Field(description="The next ones among the excluded dates: ten at most")
-    not_kept: dict[str, list[str]] = Field(
-        description="By the kinds of its sources: what no backup of such a source keeps"
-    )
+    not_kept: dict[str, list[str]] = Field(description="By kind of source: what no backup of such a source keeps")
     periods: list[PeriodAnswer]
 
 

@@ -43,7 +43,7 @@ class QueuesAnswer(Schema):
 def _given(reason: str) -> str:
     """Raises: ValueError for one that says nothing."""
     if not reason.strip():
-        raise ValueError("is missing: say why, for those who look next")
+        raise ValueError("is missing: give a reason, for the next operator")
     return reason
 
 

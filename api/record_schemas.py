@@ -34,17 +34,18 @@ class RecordChoice(Schema):
     )
     kind: Name | None = None
     queue: Name | None = None
-    subject: Name | None = Field(None, description="Of an event: its id, as its receiver knows it")
+    subject: Name | None = Field(None, description="The id of an event, as its receiver knows it")
     error: Name | None = Field(None, description=A_PART_OF_AN_ERROR)
     group: GroupId | None = Field(None, description="Failed with the same error: a group of `GET /api/dead-letters`")
-    events: bool | None = Field(None, description="Whether it is delivered to an endpoint")
+    events: bool | None = Field(None, description="True if it is delivered to an endpoint")
     schedule: RowId | None = Field(None, description="Emitted by the schedule with this id")
     trigger_at: Instant | None = Field(
-        None, description="Of the batch with this launch time. Send `schedule`, too: without it every record is read"
+        None,
+        description="Records of the batch with this launch time. Send `schedule`, too: without it every record is read",
     )
     endpoint: RowId | None = Field(None, description="Goes to the endpoint with this id")
     answer: Literal["2xx", "3xx", "4xx", "5xx", "none"] | None = Field(
-        None, description="What the last attempt was answered. `none`: it was tried, and nothing answered"
+        None, description="The answer to the last attempt. `none` if it was tried and nothing answered"
     )
 
 
@@ -63,10 +64,10 @@ class DeliveryAnswer(Schema):
     schedule: str | None = Field(
         description="The name of its schedule when it was emitted; null if it was enqueued by hand"
     )
-    launch_at: datetime | None = Field(description="When it was to start; null if that is no longer known")
+    launch_at: datetime | None = Field(description="When it was due to start; null if that is no longer known")
     lag: float | None = Field(description="Seconds from `launch_at` to the start of its last attempt")
-    code: int | None = Field(description="What the last attempt was answered: the status of HTTP; null: nothing")
-    seconds: float | None = Field(description="How long the last attempt took")
+    code: int | None = Field(description="The HTTP status that answered the last attempt; null if nothing did")
+    seconds: float | None = Field(description="The duration of the last attempt")
     endpoint: int | None = Field(description="The endpoint that it goes to; null if its payload has the URL")
     endpoint_name: str | None = Field(description="The name of that endpoint; null: none, or it was deleted")
 
@@ -101,7 +102,7 @@ class ExplanationAnswer(Schema):
     """Each reason for which a record does not run at an instant, in the order in which they would have to end."""
 
     at: datetime
-    runnable: bool = Field(description="Whether a claim at that instant could take it")
+    runnable: bool = Field(description="True if a claim at that instant could take it")
     reasons: list[ReasonAnswer]
 
 
@@ -126,7 +127,7 @@ class RetryRequest(RecordChoice, Body):
     @model_validator(mode="after")
     def _one_choice(self) -> "RetryRequest":
         if bool(self.ids) == bool(self.asked()):
-            raise ValueError("name the records either by `ids`, or by what they are like, as `status` or `error`")
+            raise ValueError("name the records either by `ids`, or by a filter such as `status` or `error`")
         return self
 
     def asked(self) -> dict[str, Any]:

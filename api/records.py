@@ -52,8 +52,8 @@ class Records(Resource[BacklogRecord]):
     orderings, usual_ordering = ("id", "finished_at", "trigger_at"), "-id"
     with_value = ("finished_at", "trigger_at")
     ask_for_less = (
-        "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`; order what has ended by "
-        "`-finished_at`"
+        "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`; order finished "
+        "records by `-finished_at`"
     )
 
     def rows(self) -> QuerySet[Any]:
@@ -126,7 +126,7 @@ def _one(request: HttpRequest, name: str, verb: Verb, record: BacklogRecord) -> 
 
 @router.get(
     "/dead-letters", auth=looking(), response=DeadLettersAnswer, operation_id="list_dead_letters",
-    summary="Failed records by what they say",
+    summary="Failed records, grouped by their error",
 )  # fmt: skip
 def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:
     """The answer of `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""

@@ -12,7 +12,9 @@ from sources import models
 from sources.availability.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
 from sources.declarations.resources import RepositoryDeclaration, RepositoryEdit
 
-NEW_KEY = "Of an encrypted one, shown this once: without it no backup there can be read. Keep it elsewhere"
+NEW_KEY = (
+    "The key of an encrypted repository, shown this once: without it no backup there can be read. Keep it elsewhere"
+)
 
 
 class RepositoryAnswer(RepositoryDeclaration):

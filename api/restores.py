@@ -21,15 +21,15 @@ class RestoreAnswer(
 
     at: str = Field(description="The point, by its name")
     record_id: int | None = Field(description="The backlog record it runs as: to look at, or to cancel")
-    outcome: str = Field(description=f"{', '.join(RestoreOutcome.values)}; empty: it is not over")
-    files: int | None = Field(description="That were restored")
+    outcome: str = Field(description=f"{', '.join(RestoreOutcome.values)}; empty until it is over")
+    files: int | None = Field(description="Files that were restored")
     size: int | None = Field(description="Bytes")
     present: int | None = Field(description="Files that were there already, as in the backup")
     not_set: list[str] = Field(
         description="Owners, modes, times, attributes and links that could not be set: a sentence for each kind"
     )
     old: list[str] = Field(description="Files that the point has as of an earlier one: a sentence for each of those")
-    missing: list[str] = Field(description="What is not in the point, and why: the first 100")
+    missing: list[str] = Field(description="Paths that are not in the point, and why: the first 100")
     failed: list[str] = Field(description="Files that were not restored, and why: the first 100")
 
 

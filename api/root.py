@@ -66,7 +66,7 @@ class MeAnswer(Schema):
     token: TokenAnswer | None
 
 
-@me.get("/me", auth=Staff(None), response=MeAnswer, operation_id="get_me", summary="Who asks")
+@me.get("/me", auth=Staff(None), response=MeAnswer, operation_id="get_me", summary="The user of the request")
 def get_me(request: HttpRequest) -> dict[str, Any]:
     """With a token of any scope, or by session."""
     user: Any = request.user

@@ -55,7 +55,7 @@ class SourceAnswer(
         description="When it is resumed automatically; null if a user has to resume it"
     )
     paused_why: str
-    paused_by_user: bool = Field(description="Whether its user wants no backups, by its agent")
+    paused_by_user: bool = Field(description="True if its user paused it, through its agent")
     checked_in_at: datetime | None = Field(description="When its agent, or a user, last reported that it is here")
     addresses: Any
 
@@ -179,7 +179,7 @@ def explain_sources(request: HttpRequest) -> dict[str, Any]:
 
 @router.get(
     "/sources/at-risk", auth=viewing("sources.source"), response=AtRiskAnswer, operation_id="get_sources_at_risk",
-    summary="Who will probably miss his period",
+    summary="Sources that will probably miss their period",
 )  # fmt: skip
 def get_at_risk(request: HttpRequest) -> dict[str, Any]:
     """As a periodic task foresaw it, every quarter of an hour."""
@@ -207,7 +207,7 @@ def check_in(request: HttpRequest, source: Source) -> dict[str, Any]:
     """A check-in in place of its agent: due backups are ready at their true place at once. Addresses stay as the agent
     gave them.
     """
-    facts = checkins.Facts(addresses=tuple(source.addresses), reason=f"said by {name_of(request)}")
+    facts = checkins.Facts(addresses=tuple(source.addresses), reason=f"reported by {name_of(request)}")
     try:
         found = checkins.check_in(source, facts, "", database_clock())
     except checkins.SourceGone as error:

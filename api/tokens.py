@@ -47,7 +47,7 @@ def issue(
     """
     chosen = set(scopes)
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise ValueError(f"name the token: 1 to {LONGEST_NAME} printable characters, as what uses it")
+        raise ValueError(f"name the token: 1 to {LONGEST_NAME} printable characters, such as the program that uses it")
     if not chosen or chosen - set(Scope.values):
         raise ValueError(f"give it scopes: some of {', '.join(Scope.values)}")
     if expires_at is not None and expires_at <= (now or database_clock()):

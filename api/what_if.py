@@ -34,9 +34,9 @@ class WhatIfQuery(Schema):
         values: dict[str, Any] = {} if self.window is None else {"windows": ranges(self.window)}
         values |= {} if self.cron is None else {"period": self.cron}
         if values and self.policy is None:
-            raise ValueError("policy: say of which policy")
+            raise ValueError("policy: name the policy")
         if (self.add is None) != (self.like is None):
-            raise ValueError("add: say how many, and like which source")
+            raise ValueError("add: give the number, and the source that they are like")
         policies = ((self.policy, values),) if self.policy and values else ()
         added = ((self.add, self.like),) if self.add is not None and self.like is not None else ()
         return Changes(self.units, policies, added)
@@ -79,7 +79,7 @@ class WhatIfAnswer(Schema):
 
 @router.get(
     "/what-if", auth=viewing("sources.source"), response=WhatIfAnswer, operation_id="get_what_if",
-    summary="What a change would bring to the fleet", openapi_extra={"x-has": ["conflict"]},
+    summary="The effect of a change on the fleet", openapi_extra={"x-has": ["conflict"]},
 )  # fmt: skip
 def get_what_if(request: HttpRequest, query: Query[WhatIfQuery]) -> dict[str, Any]:
     """Its recorded days, simulated twice. Nothing is saved."""

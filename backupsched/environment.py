@@ -19,7 +19,9 @@ def number(name: str, default: float) -> float:
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise SystemExit(f"{name} must be a number, as {default:g}, not {written!r:.50}: correct it, or leave it out")
+        raise SystemExit(
+            f"{name} must be a number, such as {default:g}, not {written!r:.50}: correct it, or leave it out"
+        )
     return found
 
 
@@ -35,7 +37,9 @@ def whole(name: str, default: int) -> int:
     """The same, for a whole number."""
     found = number(name, default)
     if found != int(found):
-        raise SystemExit(f"{name} must be a whole number, as {default}, not {found:g}: correct it, or leave it out")
+        raise SystemExit(
+            f"{name} must be a whole number, such as {default}, not {found:g}: correct it, or leave it out"
+        )
     return int(found)
 
 
@@ -53,7 +57,7 @@ def umask(name: str, default: int) -> int:
     if not written:
         return default
     if not re.fullmatch(r"0{0,2}[0-7]{2}", written):
-        raise SystemExit(f"{name} must be an octal mask, as {default:03o} or 022, not {written!r:.50}: correct it")
+        raise SystemExit(f"{name} must be an octal mask, such as {default:03o} or 022, not {written!r:.50}: correct it")
     return int(written, 8)
 
 
@@ -62,7 +66,9 @@ def paths(name: str, *default: str | Path | None) -> list[Path]:
     written = [each for each in os.environ.get(name, "").split(":") if each.strip()]
     for each in written:
         if not each.startswith("/"):
-            raise SystemExit(f"{name} must be a list of absolute paths, as /srv:/mnt, not {each!r:.50}: correct it")
+            raise SystemExit(
+                f"{name} must be a list of absolute paths, such as /srv:/mnt, not {each!r:.50}: correct it"
+            )
     return [Path(os.path.normpath(each)) for each in written or default if each]
 
 
@@ -88,7 +94,7 @@ def web_address(name: str) -> str:
     """
     written = os.environ.get(name, "").strip()
     if written and not re.fullmatch(r"https?://[^\s/?#]+([/?#]\S*)?", written):
-        raise SystemExit(f"{name} must be a URL, as https://hc.example.org/ping/…: correct it, or leave it out")
+        raise SystemExit(f"{name} must be a URL, such as https://hc.example.org/ping/…: correct it, or leave it out")
     return written
 
 
@@ -97,4 +103,4 @@ def networks(name: str) -> list[IPv4Network | IPv6Network]:
     try:
         return [ip_network(each) for each in listed(name)]
     except ValueError as error:
-        raise SystemExit(f"{name} must be a list of networks, as 10.1.0.0/16,10.2.0.0/16: {error}") from None
+        raise SystemExit(f"{name} must be a list of networks, such as 10.1.0.0/16,10.2.0.0/16: {error}") from None

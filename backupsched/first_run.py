@@ -117,7 +117,7 @@ def source(text: str) -> str:
     """Returns the absolute path of a folder that can be read. Raises: Unfit."""
     path = Path(text).expanduser().absolute()
     if not path.is_dir():
-        raise Unfit(f"{path} is not a folder of this host (what is elsewhere is added later: `sources add`)")
+        raise Unfit(f"{path} is not a folder of this host (sources elsewhere are added later, by `sources add`)")
     try:
         is_empty = not any(path.iterdir())
     except OSError as error:
@@ -135,9 +135,9 @@ def repository(text: str, beside: str) -> str:
     path = Path(text).expanduser().absolute()
     real, real_source = path.resolve(), Path(beside).resolve()
     if real_source == real or real_source in real.parents:
-        raise Unfit(f"{path} is inside {beside}: each backup would copy the backups. Name a folder elsewhere")
+        raise Unfit(f"{path} is inside {beside}: each backup would copy the earlier ones. Name a folder elsewhere")
     if real in real_source.parents:
-        raise Unfit(f"{path} holds {beside}, which is backed up: name a separate folder, on another disk at best")
+        raise Unfit(f"{path} holds {beside}, which is backed up: name a separate folder, best on another disk")
     if path.exists() and not path.is_dir():
         raise Unfit(f"{path} is not a folder: name one, or one that is still to be made")
     try:

@@ -206,7 +206,7 @@ def _unanswered(error: Exception) -> HttpResponse:
     log.warning("cannot answer monitoring: %s", " ".join(str(error).split()) or "the database took too long")
     in_time = isinstance(error, NotInTime | TookTooLong)
     if not in_time and not is_away(error):
-        return _plain("the database cannot answer that; the log of the web process says why", 503)
+        return _plain("the database cannot answer that; the log of the web process has the cause", 503)
     return _plain("the database does not answer in time" if in_time else "the database does not answer", 503)
 
 

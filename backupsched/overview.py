@@ -16,7 +16,7 @@ GROUPS = {
         "simulate": "run a fleet forward, and grade how well it is protected",
     },
     "Back up and restore": {
-        "apply": "make true what a fleet file declares (`sources export` writes one)",
+        "apply": "make the fleet as a fleet file declares it (`sources export` writes one)",
         "sources": "what is protected: list, add, back up now, pause, retire, enrol …",
         "policies": "how often, in which window, to where: list, add, preview, prune …",
         "repositories": "where backups go: list, add, test, check, copy, key …",
@@ -29,8 +29,8 @@ GROUPS = {
     },
     "Operate": {
         "backlog": "all work: list, retry, cancel, pause, hold, breakers, log …",
-        "throttles": "how much may be in flight at once",
-        "alerts": "what needs an operator now, and the routes by which operators hear of it",
+        "throttles": "caps on records that run at the same instant",
+        "alerts": "problems that need an operator now, and the routes by which operators are notified",
     },
 }
 """Group → command → what it is for."""
@@ -48,7 +48,7 @@ def overview(program: str) -> str:
         lines += [group, *(f"  {name:<14}{what}" for name, what in commands.items()), ""]
     lines += [
         f"Accounts and tables: {program} createsuperuser, changepassword, migrate; all commands: help --commands.",
-        f"To try it on a fleet of this machine's own: {program} demo.",
-        "Where this installation is gone: `backupsched recover REPOSITORY` restores without it.",
+        f"To try it on a demo fleet on this machine: {program} demo.",
+        "When this installation is lost: `backupsched recover REPOSITORY` restores without it.",
     ]
     return "\n".join(lines)

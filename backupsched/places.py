@@ -83,8 +83,8 @@ def secret_key(var_dir: Path) -> str:
         ) from error
     if not key.strip():
         raise ImproperlyConfigured(
-            f"{path} is empty. It opens what is stored sealed: bring it back from a copy, as the scheduler's own "
-            "backup has one; where nothing was stored yet, delete it."
+            f"{path} is empty. It opens the sealed secrets: restore it from a copy, such as the one in the "
+            "scheduler's own backup; if nothing was stored yet, delete it."
         )
     return key
 

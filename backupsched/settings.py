@@ -245,7 +245,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(VAR_DIR / "matplotlib"))
 UNFOLD = {
     "SITE_TITLE": "Proactive backup scheduler",
     "SITE_HEADER": "Backup scheduler",
-    "SITE_SUBHEADER": "UTC, and your time beside it",
+    "SITE_SUBHEADER": "UTC, and your time next to it",
     "SITE_SYMBOL": "backup",
     "SIDEBAR": {"navigation": "backupsched.sidebar.sidebar"},
     "SITE_FAVICONS": [

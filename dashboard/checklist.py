@@ -69,7 +69,7 @@ def steps(request: HttpRequest) -> list[ChecklistStep]:
             *(("Back up now", to_sources) if has_sources else ()),
         ),
         ChecklistStep(
-            "The first restore", "only what was restored once is known to be a backup",
+            "The first restore", "a backup is only proved once it was restored",
             done["restore"] or done["drill"], *_restore(request, done["backup"]),
         ),
     ]  # fmt: skip

@@ -122,7 +122,7 @@ def _hold(request: HttpRequest) -> None:
         raise PermissionDenied
     try:
         done = backlog.hold(by=str(request.user), **pausing.asked(request.POST))
-        messages.success(request, "Everything is on hold." if done else "That was so before.")
+        messages.success(request, "Everything is on hold." if done else "It already was.")
     except ValueError as error:
         messages.error(request, str(error))
 

@@ -64,7 +64,9 @@ class _Collected(Collector):
         yield from _alerts()
         hold = held()
         yield _gauge("hold", "1 while everything is on hold, so that nothing starts.", (), [(int(hold is not None),)])
-        yield _gauge("collect_seconds", "How long it took to collect these.", (), [(time.monotonic() - self._began,)])
+        yield _gauge(
+            "collect_seconds", "Seconds that it took to collect these metrics.", (), [(time.monotonic() - self._began,)]
+        )
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
@@ -103,7 +105,7 @@ def _backlog(now: datetime) -> Iterator[Metric]:
     )
     yield _gauge(
         "overdue_waiting_seconds",
-        "How long ago the first waiting record of a queue should have become ready; 0: none.",
+        "Seconds since the first waiting record of a queue should have become ready; 0 if there is none.",
         ("queue",),
         ((each.name, each.overdue_for or 0) for each in queues),
     )
@@ -121,7 +123,7 @@ def _backlog(now: datetime) -> Iterator[Metric]:
     yield _gauge("workers", "Workers that have not stopped; silent: without a heartbeat.", ("state",), counted)
     yield _gauge(
         "breaker_open_seconds",
-        "For how long a breaker has been open; closed ones are not there.",
+        "Seconds for which a breaker has been open; closed ones are not listed.",
         ("breaker", "title"),
         ((each.key, each.title, each.open_for) for each in found.breakers),
     )
@@ -169,7 +171,7 @@ def _repositories() -> Iterator[Metric]:
     found = list(latest.values_list("policy__repository", Max("last_backup_at"), Max("proved_at")))
     for column, name, text in (
         (1, "last_backup", "Start of the last backup into a repository."),
-        (2, "last_proof", "When a drill last restored from a repository what its manifest says."),
+        (2, "last_proof", "When a drill last restored a point of a repository as its manifest says."),
     ):
         rows = ((names[row[0]], _seconds(row[column])) for row in found if row[0] in names)  # one may be a moment old
         yield _gauge(f"repository_{name}_timestamp_seconds", text, ("repository",), rows)

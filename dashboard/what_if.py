@@ -38,7 +38,7 @@ class WhatIfForm(forms.Form):
     units = _whole(1, 10_000, "Execution units.")
     policy = forms.ModelChoiceField(
         Policy.objects.none(), required=False, empty_label="none", widget=UnfoldAdminSelectWidget,
-        help_text="Whose window or period is another.",
+        help_text="The policy whose window or period changes.",
     )  # fmt: skip
     window = forms.CharField(
         required=False, max_length=500, widget=UnfoldAdminTextInputWidget,
@@ -49,7 +49,7 @@ class WhatIfForm(forms.Form):
     )
     add = _whole(1, MOST_ADDED, "So many more sources …", "More")
     like = forms.CharField(
-        required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="… like the one of this name."
+        required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="… like the source of this name."
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -138,7 +138,7 @@ class Rows:
         if len(found) > 1:
             others = " or ".join(part.label for part in self.parts if part.name != self.alone)
             alone = next(part.label for part in self.parts if part.name == self.alone)
-            raise ValueError(f"{self.title} {number}: has a {alone}, or {others}, not both: make two rows of it")
+            raise ValueError(f"{self.title} {number}: has a {alone}, or {others}, not both: use two rows")
         return found[self.alone]
 
 

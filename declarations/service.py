@@ -191,7 +191,7 @@ class Service(Generic[Row]):
         problems = self._put(row, differs)
         changed = set(differs) if row.pk else None
         if "name" in differs and differs["name"] not in self.free and list(self._taken([differs["name"]])):
-            problems.setdefault("name", f"there is {article(self.title)} of this name already")
+            problems.setdefault("name", f"there is {article(self.title)} with this name already")
         for field, text in self.problems(row, changed).items():
             problems.setdefault(field, text)
         if problems:

@@ -28,7 +28,7 @@ OF_CALLBACKS = ("headers", "follow_redirects")
 """Fields that the other kind has no use for."""
 
 HEADERS = Pairs(
-    "header", "Sent with each callback, such as X-Tenant. No secrets: they are shown. Empty: the usual ones alone"
+    "header", "Sent with each callback, such as X-Tenant, in addition to the usual headers. No secrets: they are shown"
 )
 KindOfEndpoint = Annotated[EndpointKind, Choice()]
 
@@ -48,7 +48,7 @@ def _problem_of_header(name: str, value: str) -> str:
     if name.lower() in NOT_TO_BE_SET:
         return "is set by the delivery itself; leave it out"
     if not HEADER_VALUE.fullmatch(value) or len(value) > LONGEST_HEADER:
-        return f"is not a text of up to {LONGEST_HEADER} characters on one line, as a header can hold it"
+        return f"is not a text of up to {LONGEST_HEADER} characters on one line, such as a header can hold"
     return ""
 
 
@@ -56,7 +56,9 @@ def one_line(text: str) -> str:
     """Raises: ValueError, which does not quote it."""
     text = text.strip()
     if not HEADER_VALUE.fullmatch(text) or len(text) > LONGEST_AUTHORIZATION:
-        raise ValueError(f"is one line of up to {LONGEST_AUTHORIZATION} characters that a header can hold, as Bearer …")
+        raise ValueError(
+            f"is one line of up to {LONGEST_AUTHORIZATION} characters that a header can hold, such as Bearer …"
+        )
     return text
 
 
@@ -68,24 +70,27 @@ class EndpointDeclaration(BaseModel):
     name: Title
     kind: KindOfEndpoint = Field(EndpointKind.HTTP_CALLBACK, description="How events are delivered to it")
     url: Annotated[str, Field(min_length=1, max_length=LONGEST_URL), PRINTABLE] = Field(
-        description="As https://example.com/hooks/backup; of a queue, "
+        description="For example https://example.com/hooks/backup; for a queue, "
         "https://sqs.eu-central-1.amazonaws.com/1234/events"
     )
     headers: Annotated[dict[str, str], Field(max_length=MOST_HEADERS), AfterValidator(_headers), HEADERS] = Field(
-        default_factory=dict, description='Sent with each callback, as {"X-Tenant": "7"}. No secrets: they are shown'
+        default_factory=dict,
+        description='Sent with each callback, such as {"X-Tenant": "7"}. No secrets: they are shown',
     )
     connect_timeout: Annotated[float, Field(ge=0.1, le=300), DURATION] = Field(
-        5, description="Until a connection must be established"
+        5, description="Time in which a connection must be established"
     )
     timeout: Annotated[float, Field(ge=0.1, le=3600), DURATION] = Field(
-        30, description="Until the answer has to be there, in all"
+        30, description="Time in which the whole answer must have arrived"
     )
-    follow_redirects: bool = Field(False, description="Follow answers 307 and 308, each checked as the URL was")
+    follow_redirects: bool = Field(
+        False, description="Follow redirects with status 307 or 308; each target is checked like the URL"
+    )
     region: Annotated[str, Field(max_length=50), PRINTABLE] = Field(
-        "", description="Of a queue, as eu-central-1. Empty: as its URL, or the environment, says"
+        "", description="Region of a queue, such as eu-central-1. Taken from its URL or the environment if empty"
     )
     message_group: Annotated[str, Field(max_length=LONGEST_GROUP), PRINTABLE] = Field(
-        "", description="Of a FIFO queue: the message group id. Empty: the schedule"
+        "", description="Message group id, for a FIFO queue. The schedule if empty"
     )
 
     @field_validator("url")

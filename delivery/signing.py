@@ -72,7 +72,7 @@ def rotate(endpoint: Endpoint, keep_for: float = KEEP_FOR, now: datetime | None 
     """
     if endpoint.kind != EndpointKind.HTTP_CALLBACK:
         raise ValueError(
-            f"{endpoint} takes messages of a queue, which are not signed: who may send them, the queue's policy says"
+            f"{endpoint} is a queue, whose messages are not signed: the queue's policy decides who may send them"
         )
     instant = now or timezone.now()
     until = instant + timedelta(seconds=max(0.0, keep_for))

@@ -97,7 +97,7 @@ RULES = {
         path="the name of a database",
         options=(
             KindOption("user", "The role that dumps the database", needed=True),
-            KindOption("auth", "How the server may ask for the password", choices=AUTHENTICATIONS),
+            KindOption("auth", "The ways in which the server may ask for the password", choices=AUTHENTICATIONS),
             KindOption("sslmode", "As libpq names it", choices=SSL_MODES),
             CERTIFICATES,
         ),
@@ -108,11 +108,13 @@ RULES = {
     ),
     "mariadb": KindRule(
         title="a MariaDB or MySQL database",
-        address="a host name, an IP address or the path of a socket, as /run/mysqld/mysqld.sock",
+        address="a host name, an IP address or the path of a socket, such as /run/mysqld/mysqld.sock",
         path="the name of a database",
         options=(
             KindOption("user", "The account of the server that dumps the database", needed=True),
-            KindOption("sslmode", "Whether it is encrypted, and its server verified", choices=MARIADB_SSL_MODES),
+            KindOption(
+                "sslmode", "Whether the connection is encrypted, and its server verified", choices=MARIADB_SSL_MODES
+            ),
             CERTIFICATES,
         ),
         address_may_be_directory=True,
@@ -123,22 +125,22 @@ RULES = {
     "sqlite": KindRule(
         title="a SQLite database",
         address=None,
-        path="the absolute path of its file, as /srv/shop/shop.sqlite3",
+        path="the absolute path of its file, such as /srv/shop/shop.sqlite3",
         path_is_absolute=True,
         is_database=True,
     ),
     "rclone": KindRule(
         title="other storage that rclone reaches",
         address=None,
-        path="a path there, as share/folder or bucket; empty: all that its account sees",
+        path="a path there, such as share/folder or bucket; all that its account sees if empty",
         path_needed=False,
         is_any_remote=True,
         is_a_machine=False,
     ),
     "imap": KindRule(
         title="a mailbox",
-        address="the host name of its IMAP server, as imap.example.org",
-        path="one of its folders, with everything below it, such as Archive/2026; empty: the whole mailbox",
+        address="the host name of its IMAP server, such as imap.example.org",
+        path="one of its folders, with everything below it, such as Archive/2026; the whole mailbox if empty",
         path_needed=False,
         options=(
             KindOption("user", "The account, often the whole address", needed=True),

@@ -41,7 +41,7 @@ NOT_KEPT = {
     ),
 }
 UNTOLD = {
-    "sftp": "symbolic and hard links, owners, groups and modes are not kept, and rclone does not say which there are",
+    "sftp": "symbolic and hard links, owners, groups and modes are not kept, and rclone does not list them",
 }
 """A text that each point has, by kind of source, since its run cannot know."""
 DATABASES = ("mariadb", "postgresql", "sqlite")

@@ -41,4 +41,4 @@ def _effect(dry_run: Callable[[Policy], Effect], policy: Policy) -> Effect:
     try:
         return dry_run(policy)
     except ValueError as error:
-        return Effect([f"what it changes for the fleet was not computed, because {error}"])
+        return Effect([f"its effect on the fleet was not computed, because {error}"])

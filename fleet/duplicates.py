@@ -11,8 +11,8 @@ from sources.models import Source
 PLACE = ("kind", "address", "port", "path", "options")
 AT_ONCE = 5_000
 TWICE = (
-    "{} the same place: its files are backed up twice. If it was renamed, say so: `renamed_from` in a fleet "
-    "file, or a new name for the old one"
+    "{} the same place: its files are backed up twice. If it was renamed, use `renamed_from` in a fleet file, "
+    "or rename the old one"
 )
 
 

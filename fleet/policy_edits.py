@@ -177,4 +177,4 @@ def _look_for_openings(policy: Policy, now: datetime | None = None) -> tuple[dic
         replace(window, excluded=ExcludedDates()).current_or_next(now)
     except ValueError as error:
         return {"window": str(error)}, []
-    return {"excluded_dates": "leave no opening within two years; take some of them away"}, []
+    return {"excluded_dates": "leave no opening within two years; remove some of them"}, []

@@ -29,7 +29,7 @@ def sentence(
     assignment.
     """
     if removal := records.get(f"source:{source.pk}"):
-        return f"it is being deleted: `{PROGRAM} backlog show {removal.pk}` says how that goes"
+        return f"it is being deleted: `{PROGRAM} backlog show {removal.pk}` shows the progress"
     if source.retired_at:
         return f"retired at {moment(source.retired_at)} UTC: its backups stay until their retention ends"
     if source.paused_at:

@@ -119,7 +119,7 @@ class Repositories(Service[Repository]):
         if not self.force:
             return {field: f"{lacks}. {trials.MOVE}. {trials.FORCE}: its sources count as doubtful then"}
         row.lacks = f"it was moved by force: {lacks}"
-        row.notices.append(f"{lacks}; what was backed up to it counts as doubtful")
+        row.notices.append(f"{lacks}; its backups count as doubtful")
         return {}
 
     def test(self, row: Repository) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Repositories(Service[Repository]):
             return list(row.notices)
         if is_placed and changed & trying_again.SECRETS:
             transaction.on_commit(partial(trying_again.of_repository, row))
-        tried = [f"{row} was failing for everybody; one record is tried there now"]
+        tried = [f"{row} was failing for all sources; one record is tried there now"]
         return [*row.notices, *(tried if is_placed and try_again(row, by=self.by) else [])]
 
     def write_all(self, edits: Sequence[tuple[Repository, set[str] | None]]) -> list[str]:
@@ -225,7 +225,7 @@ def points_of(backups: QuerySet[Backup], copies: QuerySet[Copy], then: str) -> l
     advice, `then`; an empty list if there are none.
     """
     if count := backups.count():
-        text = "1 backup of it is recorded" if count == 1 else f"{count:,} backups of it are recorded"
+        text = "1 backup is recorded" if count == 1 else f"{count:,} backups are recorded"
         return [f"{text}: {then}"]
     return [f"it has copies of points: {then}"] if copies.exclude(points=[]).exists() else []
 

@@ -158,7 +158,7 @@ def describe_away(error: Error) -> str:
     if code_of(error) == READ_ONLY:
         return (
             f"the database {_place()} takes no writes: {said}\nIf it is a standby, connect to its primary server; if "
-            "not, look why default_transaction_read_only is on there."
+            "not, find out why default_transaction_read_only is on there."
         )
     return f"the database {_place()} does not answer: {said}\n{what_to_do()}"
 

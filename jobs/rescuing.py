@@ -99,7 +99,7 @@ def release_strays(*, worker_id: int, known: set[int]) -> bool:
     none is left: one that another transaction holds locked is not waited for.
     """
     values = {"worker": worker_id, "known": sorted(known)}
-    lost = Released("its claim was committed, but the worker never heard of it")
+    lost = Released("its claim was committed, but the answer never reached the worker")
     with transaction.atomic():
         if strays := _all_claimed(FREE_STRAYS, values):
             settle_in_parts([(record, lost) for record in strays])

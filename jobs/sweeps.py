@@ -131,7 +131,7 @@ def sweep_by_hand(
         if dry_run:
             transaction.set_rollback(True)
         elif swept.ready:
-            text = f"a user swept what is up to {max_age_days} days old: {swept.ready} ready"
+            text = f"a user swept records up to {max_age_days} days old: {swept.ready} ready"
             decisions.doing("swept by hand", text, now=instant)
         return swept
 
@@ -193,9 +193,9 @@ def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
     if not swept.left_some:
         return
     text = (
-        f"the sweep of what is up to {swept.max_age_days} days old took its greatest number of records, "
-        f"{swept.ready:,}, and left older ones, which wait longer than their age says: raise "
-        "JOBS['SWEEP_MAX_RECORDS'], or cancel what will never succeed"
+        f"the sweep of records up to {swept.max_age_days} days old took its greatest number, "
+        f"{swept.ready:,}, and left older ones, which wait longer than intended for their age: raise "
+        "JOBS['SWEEP_MAX_RECORDS'], or cancel the records that will never succeed"
     )
     # once a day while it lasts: the row has it, and 288 warnings a day are not read
     if row is None or not row.left_some or row.swept_at.date() != now.date():

@@ -130,8 +130,9 @@ DATABASE: tuple[tuple[str, Fits, str, str], ...] = (
     ),
     (
         "W002", lambda d: d["ATOMIC_REQUESTS"],
-        "ATOMIC_REQUESTS keeps a transaction open for as long as a page takes: what it locks, claims pass over, and "
-        "dead rows stay", "set ATOMIC_REQUESTS to False; code that has to be atomic opens its own transaction",
+        "ATOMIC_REQUESTS keeps a transaction open for as long as a page takes: claims pass over the rows that "
+        "it locks, and dead rows stay",
+        "set ATOMIC_REQUESTS to False; code that has to be atomic opens its own transaction",
     ),
     (
         "W003", lambda d: d["CONN_MAX_AGE"] == 0 and not d["OPTIONS"].get("pool"),
@@ -177,7 +178,7 @@ def _wrong_values(found: dict[Any, Any]) -> Iterator[CheckMessage]:
         yield _message(number, f"JOBS[{name!r}] is {given[name]!r}", do.format(usual))
     if "LEASE_SECONDS" not in wrong and conf.ending_seconds() < 1:
         lease = f"JOBS['LEASE_SECONDS'] is {given['LEASE_SECONDS']:g}"
-        what = f"{lease}: what is stopped is killed {conf.ending_seconds():.2g} s later"
+        what = f"{lease}: a stopped program is killed {conf.ending_seconds():.2g} s later"
         yield _message("W004", what, "a program needs a second or more to end in good order: 6 or more; 60 is usual")
     probe, longest = given["BREAKER_PROBE_SECONDS"], given["BREAKER_LONGEST_SECONDS"]
     if not wrong & {"BREAKER_PROBE_SECONDS", "BREAKER_LONGEST_SECONDS"} and longest < probe:

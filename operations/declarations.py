@@ -42,11 +42,11 @@ def _parameter(name: str) -> Part:
     of_all = [each for alike in usual.values() for each in alike]
     choices = retries.ALGORITHMS[of_all[0]].choices.get(name, ())
     values = ", ".join(f"{value} for {', '.join(alike)}" for value, alike in usual.items())
-    left_empty = f"Empty: {next(iter(usual)) if len(of_all) == 1 else values}"
+    left_empty = f"Default: {next(iter(usual)) if len(of_all) == 1 else values}"
     return Part(
         name,
         takes=Takes.ONE_OF if choices else Takes.WHOLE,
-        means=left_empty if choices else f"Seconds, or as 15m. {left_empty}",
+        means=left_empty if choices else f"Seconds, or text such as 15m. {left_empty}",
         suggested=choices,
         only_for=tuple(of_all),
     )
@@ -54,7 +54,7 @@ def _parameter(name: str) -> Part:
 
 PARAMETERS = Parts(
     tuple(map(_parameter, dict.fromkeys(name for each in retries.ALGORITHMS.values() for name in each.defaults))),
-    means="The numbers of its formula. The picture shows what they do",
+    means="The numbers of its formula. The picture shows their effect",
     chosen_by="algorithm",
 )
 
@@ -83,12 +83,15 @@ class RetryPolicyDeclaration(BaseModel):
     algorithm: AlgorithmName = Field(description="The formula of its waits")
     parameters: Annotated[JsonObject, PARAMETERS] = Field(
         default_factory=dict,
-        description='Of the algorithm, as {"unit": 60} or {"unit": "15m"}. What is left out has its usual value',
+        description=(
+            'Parameters of the algorithm, such as {"unit": 60} or {"unit": "15m"}. Those that are left out '
+            "have their default"
+        ),
     )
     max_delay: WholeSeconds = Field(86_400, description="No wait is longer")
-    max_failures: Positive | None = Field(None, description="Give up at this many failures. None: never")
+    max_failures: Positive | None = Field(None, description="Give up at this many failures. Never if empty")
     give_up_after: WholeSeconds | None = Field(
-        None, description="Give up at a failure that comes so long after the first one. None: never"
+        None, description="Give up at a failure that comes this long after the first one. Never if empty"
     )
 
     @field_validator("parameters", "max_failures")
@@ -110,13 +113,13 @@ class ThrottleDeclaration(BaseModel):
 
     name: Title
     max_in_flight: Annotated[int, Field(ge=0, le=MOST_IN_FLIGHT)] = Field(
-        description="How many of its records may run at the same instant. 0: none; what names it is paused"
+        description="Records that may run at the same instant. If 0, whatever names it is paused"
     )
     rate: Annotated[float, Field(ge=0.001, le=MOST_A_SECOND)] | None = Field(
-        None, description="How many of its records may begin a second, in the long run. None: as many as may run"
+        None, description="Records that may begin per second in the long run. As many as may run if empty"
     )
     burst: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] | None = Field(
-        None, description="How many may begin at once after a pause. None: as many as in a second, at least one"
+        None, description="Records that may begin at once after a pause. As many as in a second, at least one, if empty"
     )
 
 

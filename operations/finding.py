@@ -152,7 +152,9 @@ class Condition:
         text = f"could not be examined: {first_line(str(error))}"
         do = "apply missing migrations; a role that may not look needs GRANT pg_monitor; else wait and ask again"
         if self.kind == "migrations":
-            return Finding(self.kind, "", None, Severity.PROBLEM, text, f"`{PROGRAM} migrate` says more", error=True)
+            return Finding(
+                self.kind, "", None, Severity.PROBLEM, text, f"`{PROGRAM} migrate` has the details", error=True
+            )
         return Finding(self.kind, "", None, Severity.WARNING, text, do, error=True)
 
     def examined(self, look: Look) -> ExaminedCondition:

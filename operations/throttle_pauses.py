@@ -36,7 +36,7 @@ def resume(throttle: Throttle, most: int | None = None) -> Edit:
     most = throttle.in_flight_before if most is None else most
     if most is None:
         why = UNKNOWN if not throttle.max_in_flight else "it is not paused"
-        raise ValueError(f"{throttle.name}: {why}: say how many of it may run at once")
+        raise ValueError(f"{throttle.name}: {why}: give the number of its records that may run at once")
     return Throttles().edit(throttle, {"max_in_flight": most})
 
 

@@ -104,14 +104,16 @@ def _verdict(found: Capacity) -> list[PlanMessage]:
         first = found.late[0][0].astimezone(schedule.period.tzinfo)
         over = span(max(seconds for _, seconds in found.late) - demand.window)
         count = f"{len(found.late):,} of {len(found.ended):,} batches in these 7 days end after their window"
-        why = " behind what shares its throttle" if found.others else ""
+        why = " behind others that share its throttle" if found.others else ""
         report = [
             PlanMessage(BAD, f"{takes}, but {count}{why}, by up to {over}: first that of {first:%a %Y-%m-%d %H:%M}.")
         ]
     if found.busy > 1:
-        more = f"{found.limited_by[:1].upper()}{found.limited_by[1:]} is asked for {found.busy:.1f} times what it lets"
-        report.append(PlanMessage(BAD, f"{more} through in these 7 days: more and more is left over."))
-    basis = "the median of its latest" if demand.is_measured else "assumed, since nothing of it has succeeded yet"
+        more = (
+            f"{found.limited_by[:1].upper()}{found.limited_by[1:]} is asked for {found.busy:.1f} times what it can take"
+        )
+        report.append(PlanMessage(BAD, f"{more} in these 7 days: more and more is left over."))
+    basis = "the median of its latest" if demand.is_measured else "assumed, since none of its events has succeeded yet"
     worker = "" if found.limits.workers else "; no worker serves its queue now, one is assumed"
     return [*report, PlanMessage("", f"An event takes {demand.seconds_each:.3g} s, {basis}{worker}.")]
 

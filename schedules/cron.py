@@ -112,7 +112,10 @@ def _problem_of_field(name: str, field: str) -> str:
         CronSim(" ".join(alone), _ANY)
     except CronSimError:
         values = FIELDS[name]
-        return f"{field!r} is no {name}; use {values}, * for all, 1,3 for some, 1-3 for a range, */2 for every second"
+        return (
+            f"{field!r} is not a valid {name}; use {values}, * for all, 1,3 for some, 1-3 for a range, */2 for "
+            "every second"
+        )
     return ""
 
 

@@ -40,7 +40,7 @@ def _size(name: str, values: str) -> int:
 
 def _more_rarely(name: str) -> str:
     rarer = {"minute": "hour", "hour": "day of month", "day of month": "month"}.get(name)
-    return f"; what comes more rarely is said by the {rarer}" if rarer else ""
+    return f"; for rarer triggers use the {rarer}" if rarer else ""
 
 
 def doubts(expression: str) -> list[str]:
@@ -56,8 +56,8 @@ def _both_days(expression: str) -> Iterator[str]:
     minute, hour, day, month, weekday = expression.split()
     if day.startswith("*") or weekday.startswith("*"):
         return
-    text = f"cron {expression!r} fires on each day that its day of month or its day of week names, not on those alone "
-    text += "that are both"
+    text = f"cron {expression!r} fires on each day that its day of month or its day of week names, not only on days "
+    text += "that match both"
     numbers = day.split("-")[0].split(",")[0]
     if weekday.isalnum() and numbers.isdecimal() and int(numbers) in FIRST_WEEKDAYS:
         nth = list(FIRST_WEEKDAYS).index(int(numbers)) + 1
@@ -65,7 +65,7 @@ def _both_days(expression: str) -> Iterator[str]:
             f"`{minute} {hour} * {month} {weekday}#{nth}` is the {FIRST_WEEKDAYS[int(numbers)]} such weekday of a month"
         )
     else:
-        cure = f"leave one of them *, or write the weekday with its number in the month, as `* * {month} 1#1`"
+        cure = f"leave one of them *, or write the weekday with its number in the month, such as `* * {month} 1#1`"
     yield f"{text}: {cure}"
 
 

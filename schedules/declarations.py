@@ -81,42 +81,47 @@ class ScheduleDeclaration(BaseModel):
     model_config = STRICT
 
     name: Title
-    enabled: bool = Field(True, description="Paused while it is not: it triggers nothing")
-    cron: Cron = Field(description="Minute, hour, day of month, month, day of week, as `0 9 * * 1-5`")
-    zone: Zone = Field("UTC", description="IANA time zone, as Europe/Berlin")
-    provider: Word = Field("", description="What yields the batch of a trigger. Empty: its events do")
+    enabled: bool = Field(True, description="It triggers nothing while it is disabled")
+    cron: Cron = Field(description="Minute, hour, day of month, month, day of week, such as `0 9 * * 1-5`")
+    zone: Zone = Field("UTC", description="IANA time zone, such as Europe/Berlin")
+    provider: Word = Field(
+        "", description="The function that yields the batch of a trigger. The batch is its events if empty"
+    )
     event_count: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] | None = Field(
-        1, description="How many events a trigger yields. 1: as plain cron. None: its provider knows"
+        1, description="Events that a trigger yields. 1 is plain cron. Decided by its provider if empty"
     )
     window_for: Annotated[int, Field(ge=0, le=LONGEST_WINDOW), DURATION] = Field(
-        0, description="From the trigger, within which its batch should be done. 0: no window"
+        0, description="Time after the trigger in which its batch should be done. No window if 0"
     )
     stagger: Annotated[Stagger, Choice()] = Field(Stagger.NONE, description="When the events of a batch may start")
     late: Annotated[Late, Choice()] = Field(
-        Late.DELIVER, description="What becomes of an event that is not delivered when its window closes"
+        Late.DELIVER, description="How an event is treated that is not delivered when its window closes"
     )
     overlap: Annotated[Overlap, Choice()] = Field(
-        Overlap.ALLOW, description="What a trigger does while an earlier batch is unfinished"
+        Overlap.ALLOW, description="How a trigger acts while an earlier batch is unfinished"
     )
     catch_up_for: Annotated[int, Field(ge=0, le=LONGEST_CATCH_UP), DURATION] | None = Field(
-        None, description="After downtime, triggers missed so long ago are caught up. 0: none. None: only the last one"
+        None,
+        description=(
+            "After downtime, triggers missed within this time are caught up: none if 0, only the last one if empty"
+        ),
     )
-    kind: Word = Field("", description="Kind of the records it emits. Empty: that of its endpoint")
+    kind: Word = Field("", description="Kind of the records that it emits. That of its endpoint if empty")
     endpoint: Reference | None = Field(None, description="Where its events are delivered")
     payload_template: Json = Field(
         default_factory=dict,
-        description='What is delivered, as {"shard": "$number", "of": "$count"}. In texts $schedule, $trigger_at, '
-        "$event_id, $number, $count, $run_after and $zone are replaced",
+        description='The JSON that is delivered, such as {"shard": "$number", "of": "$count"}. In texts, '
+        "$schedule, $trigger_at, $event_id, $number, $count, $run_after and $zone are replaced",
     )
-    throttle: Reference | None = Field(None, description="That its records share. None: no limit")
-    retry_policy: Reference | None = Field(None, description="By which they are tried again. None: Fibonacci, 60 s")
-    priority: Priority = Field(0, description="Of its records: higher runs first")
+    throttle: Reference | None = Field(None, description="Throttle that its records share. No limit if empty")
+    retry_policy: Reference | None = Field(None, description="How its records are retried. Fibonacci, 60 s, if empty")
+    priority: Priority = Field(0, description="Priority of its records: higher runs first")
 
     @checks("provider")
     @classmethod
     def _is_no_policy(cls, provider: str) -> str:
         if provider == OF_POLICIES:
-            raise ValueError(f"{OF_POLICIES} are those of a policy, which has a separate schedule: make a policy")
+            raise ValueError(f"{OF_POLICIES} are for policies, which have schedules of their own: make a policy")
         return provider
 
     @checks("event_count", "catch_up_for")
@@ -126,7 +131,11 @@ class ScheduleDeclaration(BaseModel):
         if provider and counts and value == 1:
             return None
         if provider and value is not None:
-            why = f"its batch comes from {provider}" if counts else f"after downtime {provider} catches up what is due"
+            why = (
+                f"its batch comes from {provider}"
+                if counts
+                else f"after downtime {provider} catches up with due records"
+            )
             raise ValueError(f"is not for this schedule: {why}; leave it empty")
         if provider == "" and counts and value is None:
             raise ValueError("is missing: how many events does a trigger yield? 1 is plain cron")
@@ -136,9 +145,9 @@ class ScheduleDeclaration(BaseModel):
     @classmethod
     def _has_its_window(cls, value: str, info: ValidationInfo) -> str:
         if info.data.get("window_for") == 0 and value == Stagger.EVEN:
-            raise ValueError("needs a window to spread the events over; say how long in window_for, or choose none")
+            raise ValueError("needs a window to spread the events over; give its length in window_for, or choose none")
         if info.data.get("window_for") == 0 and value == Late.DROP:
-            raise ValueError("needs a window after which an event is late; say how long in window_for")
+            raise ValueError("needs a window after which an event is late; give its length in window_for")
         return value
 
     @checks("payload_template")

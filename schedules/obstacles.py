@@ -47,7 +47,9 @@ def obstacle_to_deleting(schedule: Schedule) -> str:
     if obstacle := obstacle_to_editing(schedule):
         return obstacle
     if Trigger.objects.filter(schedule=schedule, emitted_at=None, finished_at=None).exists():
-        return f"{schedule} cannot be deleted now: a batch of it is being emitted or queued. Cancel that batch first"
+        return (
+            f"{schedule} cannot be deleted now: one of its batches is being emitted or queued. Cancel that batch first"
+        )
     unfinished = BacklogRecord.objects.filter(origin=schedule, trigger_at__isnull=False, status__in=UNFINISHED)
     count = unfinished.order_by()[: MOST_COUNTED + 1].count()
     if not count:

@@ -12,7 +12,7 @@ from sealing.references import LONGEST_SECRET, SECRET_NAME
 
 def _name_of_secret(name: str) -> str:
     if not re.fullmatch(SECRET_NAME, name):
-        raise ValueError("has 1 to 100 letters and digits, and . _ - between them, as nas-backup")
+        raise ValueError("has 1 to 100 letters and digits, and . _ - between them, such as nas-backup")
     return name
 
 
@@ -34,7 +34,7 @@ class StoredSecretDeclaration(BaseModel):
     model_config = STRICT
 
     name: Annotated[str, AfterValidator(_name_of_secret)] = Field(
-        description="What refers to it writes stored: before that. Letters, digits, and . _ - between them"
+        description="A reference to it is stored: followed by this name. Letters, digits, and . _ - between them"
     )
 
 
@@ -42,5 +42,5 @@ class NewStoredSecret(StoredSecretDeclaration):
     """The same as it is typed in."""
 
     value: Annotated[str, Field(max_length=LONGEST_SECRET), STORABLE, AfterValidator(_whole_secret)] = Field(
-        description="The password, key or URL itself: it goes in, and never comes out again", repr=False
+        description="The password, key or URL itself. It is sealed, and never shown again", repr=False
     )

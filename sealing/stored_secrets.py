@@ -108,7 +108,7 @@ class StoredSecrets(Service[StoredSecret]):
         if not is_new and "value" not in sent:
             return set()
         for title, users in users_of([row.name], that_stay=True)[row.name].items() if not is_new else ():
-            why = f"stays: what is in the {title} {', '.join(users)} opens with it alone; store another one next to it"
+            why = f"stays: only it opens the content of the {title} {', '.join(users)}; store another one next to it"
             raise ValidationError({"value": why})
         new = validated(declarations.NewStoredSecret, sent if is_new else {"name": row.name, **sent})
         super().fill(row, {"name": new.name})

@@ -44,14 +44,16 @@ class SimulatedPolicy(BaseModel):
     period: str = Field("0 0 * * *", description="Cron expression in five fields: when a new backup becomes due.")
     zone: str = Field("UTC", description="IANA time zone of the period and the windows.")
     windows: list[dict[str, str]] = Field(
-        [], description="Weekly ranges in which backups may start, as of a policy; empty: always."
+        [], description="Weekly ranges in which backups may start, like those of a policy; always if empty."
     )
-    connect_timeout: Seconds = Field(60, description="How long a silent source is asked.")
-    recheck_after: Seconds = Field(900, description="How long until a silent source is asked again.")
-    wake_every: float = Field(14_400, ge=0, le=30 * 86_400, description="Between two magic packets to a source.")
-    wake_wait: Seconds = Field(180, description="From a magic packet to the next question.")
+    connect_timeout: Seconds = Field(60, description="Seconds for which a silent source is asked.")
+    recheck_after: Seconds = Field(900, description="Seconds until a silent source is asked again.")
+    wake_every: float = Field(
+        14_400, ge=0, le=30 * 86_400, description="Seconds between two magic packets to a source."
+    )
+    wake_wait: Seconds = Field(180, description="Seconds from a magic packet to the next question.")
     vanish_grace: float = Field(
-        120, ge=0, le=30 * 86_400, description="How long a source that left in mid-backup is waited for."
+        120, ge=0, le=30 * 86_400, description="Seconds to wait for a source that left in mid-backup."
     )
 
     @field_validator("period")
@@ -89,11 +91,11 @@ class SimulatedSource(BaseModel):
     name: Name
     kind: str = "sftp"
     policy: Name
-    wake_on_lan: bool = Field(False, description="Whether a magic packet wakes it while it is asleep.")
+    wake_on_lan: bool = Field(False, description="True if a magic packet wakes it while it is asleep.")
     first_seconds: Seconds = Field(description="Median duration of its first backup.")
     median_seconds: Seconds = Field(description="Median duration of every later one.")
-    sigma: float = Field(0.0, ge=0, le=3, description="Of the logarithm of a duration.")
-    backed_up: bool = Field(False, description="Whether it was backed up in the period before `start`.")
+    sigma: float = Field(0.0, ge=0, le=3, description="Standard deviation of the logarithm of a duration.")
+    backed_up: bool = Field(False, description="True if it was backed up in the period before `start`.")
     failing: float = Field(0.0, ge=0, le=1, description="Share of its backups that fail half-way.")
     presence: list[SimulatedPresence] = Field(description="[from, to, state], in order, without overlap.")
 
@@ -118,7 +120,7 @@ class SimulatedFleet(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     units: int = Field(ge=1, le=10_000, description="Execution units.")
-    seed: int = Field(1, description="Of chance: the same one, the same durations.")
+    seed: int = Field(1, description="Seed of the random numbers: the same seed gives the same durations.")
     start: AwareDatetime = Field(description="The instant from which presence is counted.")
     policies: list[SimulatedPolicy] = Field(min_length=1)
     sources: list[SimulatedSource] = Field(min_length=1)

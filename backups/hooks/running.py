@@ -89,7 +89,7 @@ def around(run: Run, assignment: Assignment, task: BackupTask, copy: Copy, stop:
         return failure(Verdict.BUSY, str(error))
     except OSError as error:
         return Failed(
-            f"hook {name}: {debts.root()} cannot be written, where it is noted what is owed: {error.strerror}"
+            f"hook {name}: {debts.root()} cannot be written, where pending `after` commands are noted: {error.strerror}"
         )
 
 

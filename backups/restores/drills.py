@@ -92,7 +92,7 @@ def _drill(work: records.Work) -> DrillResult:
         scratch = _scratch_for(assignment)
         newest = assignment.backups.select_related("repository").order_by("-started_at").first()
         if newest is None:
-            raise StorageFailed("there is no backup of it any more")
+            raise StorageFailed("it has no backup any more")
         work.repository = second or newest.repository
         return process.drill(work.repository, assignment, scratch, work, on_step, work.grace)
     except (ImproperlyConfigured, ProgramMissing, ValueError, OSError) as error:

@@ -37,7 +37,7 @@ def run_restore(run: Run) -> Outcome:
     related = Restore.objects.select_related("assignment__source", "repository")
     row = related.filter(pk=run.record.payload["restore"]).first()
     if row is None:
-        return Cancelled("what was to be restored is gone")
+        return Cancelled("the source or policy to restore was deleted")
     writer = ProgressWriter(run.record)
 
     def on_step(step: RestoreProgress) -> None:

@@ -39,15 +39,12 @@ from storage.points.trees import Tree
 from storage.restoring.base import Report, RestoreProgress, TargetFailed, Wish
 from storage.stores import store_of
 
-CONFIRM = "It may hold anything: restore it if you know why that is so, and say so, by --foreign, a tick or `foreign`"
+CONFIRM = "It may hold anything: if you know why, and want it all the same, allow it by --foreign, a tick or `foreign`"
 LOOK_SECONDS = 120.0
 """Seconds for the names of points, which a page waits for: a listing that only drips is never silent."""
 PATIENCE_SECONDS = 5.0
 """Seconds that a page waits for work that may take longer: it continues behind the page."""
-READING = (
-    "what was asked for is still being read, which takes some seconds for a million files; it continues: look again "
-    "in a moment"
-)
+READING = "the point is still being read, which takes some seconds for a million files: look again in a moment"
 
 
 looks = BoundedThreads("look-into-repository", 4)

@@ -150,7 +150,9 @@ class Restores(Service[Restore]):
                 *(Path(each) for each in Repository.objects.filter(remote={}).values_list("location", flat=True)),
             ]
             if inside := next((each for each in ours if form.is_relative_to(each)), None):
-                raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
+                raise ValidationError(
+                    {"target": f"{folder} is in {inside}, which holds backups or data of the scheduler"}
+                )
         if self.account:
             # back to where it came from; a folder for restores is not a place that sources read from
             roots = settings.RESTORE_FOLDERS if row.to == To.FOLDER else settings.FOLDERS

@@ -93,8 +93,9 @@ def open_key(age_identity: bytes, passphrase: str) -> str:
         # age takes the machine for as fast as it was for a few milliseconds, in which it may have done something else
         time.sleep(0.1)
     raise TooSlow(
-        f"the passphrase was not tried: this machine is much slower than the one that made the key, or busy. {slow} "
-        "Repeat it when it is idle, or open the backup elsewhere, with age alone: docs/restoring.md says how"
+        "the passphrase was not tried: this machine is much slower than the one that made the key, or busy. "
+        f"{slow} Repeat it when the machine is idle, or open the backup elsewhere, with age alone, as "
+        "docs/restoring.md describes"
     )
 
 
@@ -158,4 +159,6 @@ def _about(tar: tarfile.TarFile, sealed: Path) -> About:
     try:
         return About(**row)
     except TypeError:
-        raise ArchiveDamaged(f"{sealed.name} does not say whose it is: it is damaged, or not ours") from None
+        raise ArchiveDamaged(
+            f"{sealed.name} does not name its installation: it is damaged, or was not made by the scheduler"
+        ) from None

@@ -83,7 +83,7 @@ def self_backup(run: Run) -> Outcome:
     if repository is None and Repository.objects.exists():
         return Failed(NOT_BY_SUPERUSER)
     if repository is None:
-        return Cancelled("there is no repository to put it into")
+        return Cancelled("there is no repository that could hold it")
     try:
         locations.check_tried(repository)
         location = locations.location_of(repository)
@@ -138,8 +138,9 @@ def print_passphrase() -> str:
 
 NAME_ANOTHER = "name another repository in BACKUPSCHED_SELF_BACKUP_TO"
 NOT_BY_SUPERUSER = (
-    "the scheduler goes into no repository whose name or place is from an account that is no superuser: let one add "
-    f"one for it, or give one another name, or add one on the host (`{PROGRAM} repositories add`), and {NAME_ANOTHER}"
+    "the scheduler is not backed up into a repository whose name or place was set by an account that is not a "
+    f"superuser: let a superuser add or rename one for it, or add one on the host (`{PROGRAM} repositories "
+    f"add`), and {NAME_ANOTHER}"
 )
 
 

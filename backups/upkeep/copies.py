@@ -267,7 +267,7 @@ def problem_of(found: Brought) -> str:
     """The problem with a copy that has all points. Empty if there is none."""
     number, untried = found.done.wrong_files, found.done.untried
     wrong = "; ".join(found.done.wrong[:SHOWN])
-    damaged = f"{several(number, 'file')} or points of it are damaged or lacking: {wrong}" if number else ""
+    damaged = f"{several(number, 'file')} or points of it are damaged or missing: {wrong}" if number else ""
     names = ", ".join(untried[:SHOWN]) + (", …" if len(untried) > SHOWN else "")
     more = f"{several(len(untried), 'more point')} not there, and tried by later copies: {names}" if untried else ""
     return "; ".join(filter(None, (damaged, more, found.trouble)))

@@ -123,6 +123,9 @@ def accept(point: ForeignPoint, *, by: str) -> None:
     elif name not in copy.points:
         copy.points = sorted({*copy.points, name}, key=layout.order_of)
         copy.save(update_fields=["points"])
-    text = f"{by} takes point {name} of {assignment} in {repository} for ours: SHA-256 {point.facts['digest']}"
+    text = (
+        f"{by} takes point {name} of {assignment} in {repository} as one of this installation: SHA-256 "
+        f"{point.facts['digest']}"
+    )
     line = decisions.DecisionLine("accepted", text, planning.CHECK, planning.subject_of(assignment.pk))
     decisions.doing_all([line], database_clock())

@@ -59,7 +59,7 @@ planned.
 """
 ASKED_FOR = {"asked_for": True}
 """A part of the payload of a record that was asked for."""
-LEFT_OUT = "something was left out of it; what, is not known, since the result of its run was lost"
+LEFT_OUT = "something was left out of it; it is not known what, since the result of its run was lost"
 PHASE = Value(timedelta(microseconds=1)) * (F("pk") * 618_034 % 1_000_000)
 """A part of a second: a different one for each assignment, spread evenly whatever ids there are (as the phase of a
 retry).

@@ -153,7 +153,7 @@ def has_more(assignment: Assignment, now: datetime) -> bool:
             decided += decide_of_copy(assignment, copy.repository, copy.points, now)
         return not all(each.reasons for each in decided)
     except ValueError as error:
-        log.error("policy %s removes nothing: what it keeps cannot be read: %s", assignment.policy, error)
+        log.error("policy %s removes nothing: its `keep` cannot be read: %s", assignment.policy, error)
         return False
 
 

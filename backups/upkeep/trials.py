@@ -143,7 +143,7 @@ def probe(row: Repository, *, take_over: bool = False, stop: StopSignal | None =
     location = locations.location_of(row, row.new_key)
     key = row.new_key or locations.key_of(row)
     if key is not None and len(key) < LEAST_KEY:
-        return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty: one is made"}
+        return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty, and one is made"}
     facts: dict[str, Any] = {"ours": asdict(locations.identity_of(row, row.new_key)), "take_over": take_over}
     try:
         return dict(repository_orders.ask("probe", location, stop, **facts, reserve=settings.RESERVE_PERCENT))

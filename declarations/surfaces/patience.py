@@ -102,7 +102,7 @@ class BoundedConnection(psycopg.Connection[Any]):
                     heard_at = time.monotonic()
                 elif time.monotonic() > heard_at + seconds:
                     self.close()
-                    raise psycopg.OperationalError(f"the server has said nothing for {seconds:g} s")
+                    raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s")
                 waits_for = gen.send(is_there)
         except StopIteration as end:
             found: RV = end.value

@@ -30,7 +30,7 @@ SHORTEST_HIDDEN = 6
 
 FOLLOWED = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 """The redirects that keep method and body."""
-NOT_FOLLOWED = "redirects are not followed, but for 307 and 308 if its endpoint says so: give the endpoint that URL"
+NOT_FOLLOWED = "redirects are not followed, except 307 and 308 if the endpoint allows it: give the endpoint that URL"
 SAYS_WHEN = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 

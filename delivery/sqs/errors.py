@@ -34,7 +34,7 @@ WHAT_TO_DO = {
     "KmsDisabled": "the key that encrypts the queue is disabled: enable it",
     "KmsNotFound": "the key that encrypts the queue is gone: give the queue another one",
     "InvalidMessageContents": "the message holds a character that the queue refuses: change the payload template",
-    "UnsupportedOperation": "the queue does not take this: is its URL that of a FIFO queue, and it is none?",
+    "UnsupportedOperation": "the queue does not take this: does its URL name a FIFO queue, and it is not one?",
     "RequestExpired": "the clock of this host is wrong: set it",
     "RequestTimeTooSkewed": "the clock of this host is wrong: set it",
 }

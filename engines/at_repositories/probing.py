@@ -34,7 +34,7 @@ IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "1", "RCLONE_CONTIMEOUT": "10s", "RCLON
 PROBE = "backupsched-probe-"
 OF_SYSTEMS = frozenset({"lost+found", "System Volume Information"})
 WRITTEN = "written by a probe\n"
-NOT_AS_IT_WAS = "what is written there is not read back as it was; name another place"
+NOT_AS_IT_WAS = "a file that was written there is not read back as it was; name another place"
 APPEND_ONLY = (
     "these credentials may not delete there, so no rule removes a point: backups, checks, copies and restores work "
     "all the same; see docs/append-only.md"
@@ -95,7 +95,7 @@ def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
     """A message of rclone about a repository, as a field and what to do about it."""
     for pattern, field, what in (
         (HOST_KEY, "remote", "THE HOST KEY IS NOT THE PINNED ONE: correct host_keys only if the host was reinstalled"),
-        (REFUSED, "secrets", "it refuses the credentials: check its user, keys and what they may do there"),
+        (REFUSED, "secrets", "it refuses the credentials: check its user and keys, and their rights there"),
         (SILENT, "remote", "it does not answer: check its address, and that it can be reached from here"),
     ):
         if is_remote and pattern.search(text):

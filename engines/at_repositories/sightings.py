@@ -65,7 +65,7 @@ def _not_ours(store: Store, ours: Identity, made: bool) -> str:
     location = store.location
     if not location.keeps_files:
         whose = repository_of(store.restic) if isinstance(store, ResticStore) else None
-        lost = f"the repository at {location.outside} does not say whose it is" if made else ""
+        lost = f"the repository at {location.outside} does not name its installation" if made else ""
         return lost if whose is None else ANOTHERS if whose != ours.id else ""
     try:
         if (found := identity.read(replace(store, location=location.bare))) is None:

@@ -203,7 +203,7 @@ def _in_ascii() -> Iterator[None]:
     try:
         yield
     except UnicodeError:
-        raise imaplib.IMAP4.error("it sends what is not ASCII") from None
+        raise imaplib.IMAP4.error("it sends text that is not ASCII") from None
 
 
 @contextmanager
@@ -228,4 +228,4 @@ def _judged() -> Iterator[None]:
             raise RunEnded(Verdict.SOURCE_FAILED, NO_STARTTLS if lasts[2] else NOT_IMAP) from None
         if isinstance(error, imaplib.IMAP4.abort) or " BYE " in text:
             raise RunEnded(Verdict.UNAVAILABLE, f"the source does not answer: it hung up ({text})") from None
-        raise RunEnded(Verdict.SOURCE_FAILED, f"the server does not do as IMAP says: {text}") from None
+        raise RunEnded(Verdict.SOURCE_FAILED, f"the server does not follow IMAP: {text}") from None

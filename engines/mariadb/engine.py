@@ -39,8 +39,8 @@ WITHOUT_GLOBALS = (
 )
 NO_SUCH_ACCOUNT = frozenset({1133, 1141})
 WITHOUT_SOME = (
-    "accounts that are bound to the name of a host were not kept: the server looks up no names (skip_name_resolve), so "
-    "it knows none of them"
+    "accounts that are bound to a host name were not kept: the server looks up no names (skip_name_resolve), "
+    "so they mean nothing to it"
 )
 NOT_IN_DUMP = "not in the dump: {}"
 HISTORY = "--dump-history"

@@ -40,7 +40,10 @@ STAYS_LOCKED = (
     "a table was locked or altered in the middle of the dump, or a query ended: let the window of the policy keep "
     "clear of migrations and upkeep"
 )
-WAITS = "; if a table is locked, SHOW PROCESSLIST names who waits for a table metadata lock, and who has it"
+WAITS = (
+    "; if a table is locked, SHOW PROCESSLIST names the connections that wait for a table metadata lock, and "
+    "the one that has it"
+)
 NOT_ENCRYPTED = "no encrypted connection was made: see the options sslmode and sslrootcert"
 
 

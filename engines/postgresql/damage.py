@@ -16,7 +16,7 @@ IDENTIFIER = r'(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)'
 COMMAND = re.compile(rf"Command was: COPY ({IDENTIFIER}\.{IDENTIFIER}) (?:\(.*\) )?TO stdout;")
 NOT_KEPT = (
     "not in the dump: the rows of {}, which the server cannot read ({}): its disk or memory may be failing. Keep the "
-    "points from before; where checksums are on, `pg_amcheck` and the server's log say how far it goes"
+    "points from before; where checksums are on, `pg_amcheck` and the server's log show its extent"
 )
 
 

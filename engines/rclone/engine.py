@@ -54,7 +54,7 @@ class RcloneEngine(Engine):
                     raise
                 text = f"its topmost folder was not listed in time ({run.entries:,} entries so far)"
                 raise RunEnded(Verdict.UNAVAILABLE, text) from None
-        return f"{entries:,} entr{'ies lie' if entries != 1 else 'y lies'} in its topmost folder"
+        return f"{entries:,} entr{'ies' if entries != 1 else 'y'} in its topmost folder"
 
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:
         """Bring new files of the source, and make a point.

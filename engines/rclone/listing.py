@@ -30,7 +30,7 @@ DOTS = re.compile(rf"(?:^|/){DOT}{{1,2}}(?:/|$)")
 """The form in which rclone shows the names `.` and `..`, for which it cannot ask in a bucket."""
 NO_FOLDER_HOLDS = "{!r:.200} has a name that no folder can hold: rename it"
 TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
-TOO_LONG = "what is said of it has more than 64 KiB"
+TOO_LONG = "its entry in the listing has more than 64 KiB"
 MOST, MOST_EXCEPTIONS = 30_000_000, 100_000
 """The most entries of a point, as many as its manifest may hold (`reading.MANIFEST`), and the most that could not be
 listed, which are held in memory.
@@ -138,7 +138,7 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
         if line.startswith(ROW):
             row = row_of(line.rstrip(",\n"))
             if row is None and len(line) <= LONGEST_PATH:
-                raise RunEnded(Verdict.SOURCE_FAILED, f"rclone lists what is not an entry: {line:.200}")
+                raise RunEnded(Verdict.SOURCE_FAILED, f"rclone's listing has a line that is not an entry: {line:.200}")
             if row is None:  # a line is cut at its bound
                 listing.except_for(line.removeprefix(f'{ROW}:"'), TOO_DEEP)
                 return

@@ -26,9 +26,9 @@ def _parallel(name: str, value: Any) -> tuple[str, ...]:
 def _rate(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, str) or not LIMIT.fullmatch(value):
         raise ValueError(
-            f'option {name!r} must be bytes per second as text with a unit, as "512K" or "10M", or a timetable of them '
-            f'in the zone of the policy, as "08:00,512K 19:00,10M 23:00,off" or "mon-08:00,1M sat-00:00,off", not '
-            f"{value!r}"
+            f'option {name!r} must be bytes per second as text with a unit, such as "512K" or "10M", or a '
+            'timetable of them in the zone of the policy, such as "08:00,512K 19:00,10M 23:00,off" or '
+            f'"mon-08:00,1M sat-00:00,off", not {value!r}'
         )
     return (f"--{name}={value}",)
 

@@ -23,11 +23,11 @@ from storage.points.store import Store
 
 TOGETHER = 2_000
 """Entries whose digests are found at a time."""
-NOT_GONE = "it was not listed, and its source does not say that it is gone"
+NOT_GONE = "it was not listed, although its source does not report that it is gone"
 OF_ANOTHER = "it is one file with {}, which was not copied: {}"
 DOUBTFUL_FOR = 2 * 10**9
 """Nanoseconds before a run in which a file may have changed without a sign: the coarsest clock of a file system."""
-UNLIKE = "not what its source said when it was listed, and brought again by the next run"
+UNLIKE = "not as its source listed it; the next run brings it again"
 SHOWN = 20
 CAPABILITY = "security.capability"
 

@@ -61,6 +61,6 @@ def check_folder(task: BackupTask) -> None:
     if os.path.commonpath([real_folder, real_copies]) in (real_folder, real_copies):
         raise RunEnded(
             Verdict.SOURCE_FAILED,
-            f"{folder} and the repository's directory {copies} lie one in the other; a copy of the source would "
-            "contain itself: move one of them",
+            f"{folder} and the repository's directory {copies} are one inside the other; a copy of the source "
+            "would contain itself: move one of them",
         )

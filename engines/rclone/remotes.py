@@ -124,8 +124,8 @@ def _sftp(source: SourceSpec) -> dict[str, str]:
         port = f"-p {source.port} " if source.port else ""
         raise ValueError(
             f"source {source.name!r} has no host key, and an SFTP host is not trusted without one: run "
-            f"`ssh-keyscan {port}{source.address}` and put a line of it, from the type on (ssh-ed25519 AAAA…), into "
-            "its host key"
+            f"`ssh-keyscan {port}{source.address}` and paste one of its lines, from the type on (ssh-ed25519 "
+            "AAAA…), as its host key"
         )
     if not source.secret:
         raise ValueError(

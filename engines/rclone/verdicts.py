@@ -129,5 +129,5 @@ def _words(problem: LoggedError) -> str:
 def describe(problem: LoggedError) -> str:
     """The problem as a line for users."""
     if QUOTE in problem.path:
-        return cut(f"{problem.path}: rclone cannot copy what has ‛ (U+201B) in its name: rename it")
+        return cut(f"{problem.path}: rclone cannot copy a file with ‛ (U+201B) in its name: rename it")
     return cut(f"{problem.path}: {problem.message}") if problem.path else problem.message

@@ -145,7 +145,7 @@ def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
     try:
         note_incomplete(restic, task.folder, layout.point_of(made.snapshot) or "", without_secrets(made, task).warnings)
     except (StorageFailed, Busy, OSError) as error:
-        text = f"the repository does not say that this point is incomplete: {error}"
+        text = f"this point could not be marked as incomplete in the repository: {error}"
         return replace(made, warnings=(*made.warnings[: WARNINGS - 1], text))
     return made
 

@@ -74,4 +74,4 @@ def _alternatives(pattern: str) -> Iterator[str]:
         else:
             yield each
         if (number := number + 1) > MOST_PATTERNS:
-            raise ValueError(f"option 'exclude' holds {pattern!r}, which stands for more than {MOST_PATTERNS} patterns")
+            raise ValueError(f"option 'exclude' holds {pattern!r}, which expands to more than {MOST_PATTERNS} patterns")

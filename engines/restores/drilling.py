@@ -84,7 +84,7 @@ def drill(
     """
     points = runs.points(store, assignment)
     if not points:
-        raise StorageFailed("the repository holds no point of it")
+        raise StorageFailed("the repository holds none of its points")
     if newest and newest not in points:
         return DrillResult(newest, of_files=0, error=GONE, lost=1)
     space = Space(Path(scratch.folder), scratch.reserve)
@@ -106,7 +106,7 @@ def drill(
             done.lost = len(wrong)
             named = "; ".join((report.failed or wrong)[:SHOWN])
             of_all = f"{len(wrong)} of {several(done.files, 'file')}"
-            done.error = f"{of_all} did not come back as its manifest says: {named}"
+            done.error = f"{of_all} did not come back as listed in its manifest: {named}"
         elif kind:
             database: Database = kind.drill(files, folder, scratch, space, store)
             done.tables, done.notes, done.error = database.tables, database.notes, "; ".join(database.wrong[:SHOWN])

@@ -22,8 +22,8 @@ USUAL = Terms()
 
 
 NEEDS_TRUST = (
-    "the dump would run with all rights of {account} at {source}, since {why}. Allow that for this restore (--trusted, "
-    "a tick, `trusted`) if you trust whoever may write to its repository"
+    "the dump would run with all rights of {account} at {source}, since {why}. Allow that for this restore "
+    "(--trusted, a tick, `trusted`) if you trust everyone who may write to its repository"
 )
 NO_LOADER = (
     "this account may make none with rights to the new database alone (CREATE USER, and its rights WITH GRANT OPTION)"

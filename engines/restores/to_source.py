@@ -180,7 +180,7 @@ class _Back(RunningRestore):
             if there.get(entry.path, (-1, ""))[0] == entry.size:
                 self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
             elif entry.path not in failed:
-                self.fail(entry.path, "it does not come out with the size that the manifest says")
+                self.fail(entry.path, "it does not arrive with the size in its manifest")
 
     def _goes_straight(self, entry: Entry) -> bool:
         """True if rclone can copy it from its place: it gives a file that it copies no other name."""

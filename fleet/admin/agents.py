@@ -40,8 +40,8 @@ NEW_CODE = (
 )
 REVOKE = (
     "Revoke its tokens",
-    "Every agent of the source is refused from now on, and an open enrolment code is void. A new code is needed for it "
-    "to check in again. Backups continue: the source is asked as its policies say.",
+    "All agents of the source are refused from now on, and an open enrolment code is void. They need a new "
+    "code to check in again. Backups continue: its policies still ask the source.",
 )
 
 

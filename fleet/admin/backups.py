@@ -40,7 +40,7 @@ from sources.models import Assignment, Backup, Format, Progress
 from sources.planning import OF_ASSIGNMENTS, held_back, subject_of
 
 ACCEPT = "Looked at it: it is meant so"
-ACCEPT_MEANS = "What is kept is removed again as its policy says: at the next backup, or soon."
+ACCEPT_MEANS = "Its points are removed again as its policy says, by the next backup or soon."
 
 DRILL = "Drill now"
 DRILL_MEANS = "The newest point of each is restored into scratch space and compared, whatever its window."
@@ -236,14 +236,14 @@ class AssignmentAdmin(AsksFirst[Verb], SingleSearchAdmin, PagedByIds, ReadOnlyAd
         if found is None or found.checked_at is None:
             return "not yet"
         part = f"; {filesizeformat(found.read)} of {filesizeformat(found.total)} of this round" if found.part else ""
-        return f"last {moment(found.checked_at)}; all of it {moment(found.ended_at) or 'not yet'}{part}"
+        return f"last {moment(found.checked_at)}; all files {moment(found.ended_at) or 'not yet'}{part}"
 
     @admin.display(description="damaged")
     def damage(self, assignment: Assignment) -> str:
         found = getattr(assignment, "check_round", None)
         names = ("point", "path", "place", "why")
         rows = [[each[name] for name in names] for each in (found.damage if found else [])]
-        return table(("point", "path", "lies in", "what is wrong"), rows, empty="nothing is known to be")
+        return table(("point", "path", "repository", "problem"), rows, empty="no damage is known")
 
     @admin.display(description="copies")
     def copies(self, assignment: Assignment) -> str:

@@ -233,7 +233,7 @@ class PolicyAdmin(PagedByIds, DeclaredAdmin, PreviewedForm):
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, policies: QuerySet[Policy]) -> None:
         resumed = self._each(request, policies, pauses.resume_policy, by=request.user.get_username())
-        self.message_user(request, f"{resumed} resumed; what is due is on the backlog.")
+        self.message_user(request, f"{resumed} resumed; due sources are on the backlog.")
 
     @staticmethod
     def _each(request: HttpRequest, policies: QuerySet[Policy], verb: Callable[..., bool], **asked: Any) -> int:

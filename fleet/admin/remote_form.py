@@ -22,9 +22,9 @@ OPTION, SECRET = "option_", "secret_"
 TYPE = f"{OPTION}type"
 NEEDED: frozenset[str] = frozenset()
 OF_A_REST_SERVER = {
-    "url": Option(NEEDED, False, False, "Its URL, as https://backups.example.org:8000", is_usual=True),
+    "url": Option(NEEDED, False, False, "Its URL, such as https://backups.example.org:8000", is_usual=True),
     "user": Option(None, False, False, "The account there", is_usual=True),
-    "password": Option(None, True, True, "Of that account", is_usual=True),
+    "password": Option(None, True, True, "The password of that account", is_usual=True),
 }
 UNKNOWN = Option(None, False, False, "Not one of its options")
 """A stored option that rclone does not list, or no longer does: it can be seen, and removed."""
@@ -71,7 +71,7 @@ def inputs_of(kind: str, stored: Iterable[str] = ()) -> RemoteInputs:
     if found:
         advanced[f"{OPTION}{PLAINTEXT}"] = forms.ChoiceField(
             label="Plaintext", required=False, choices=[("", "no"), (ALLOWED, ALLOWED)], widget=UnfoldAdminSelectWidget,
-            help_text="Whether its password may be sent in clear, as over FTP without TLS.",
+            help_text="Whether its password may be sent in clear text, such as over FTP without TLS.",
         )  # fmt: skip
     return RemoteInputs(usual, advanced)
 

@@ -119,7 +119,7 @@ def form_of(kind: str, stored: tuple[str, ...] = ()) -> type[RepositoryForm]:
     usual, advanced = remote_form.inputs_of(kind, stored)
     rest = [(REST_SERVER, "A REST server of restic's (rest)")]
     types = remote_form.type_field("A directory of the workers' hosts", rest)
-    types.help_text = "Where it is: a directory, or a remote as rclone calls it."
+    types.help_text = "The kind of place: a directory, or a type of remote by rclone's name."
     return made(RepositoryForm, **{TYPE: types}, **usual, **advanced, type_chosen=kind, advanced=[*advanced])
 
 

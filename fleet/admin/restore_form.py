@@ -25,7 +25,7 @@ class RestoreForm(forms.Form):
     to = forms.ChoiceField(choices=To.choices, widget=UnfoldAdminSelectWidget, label="Restore to")
     target = forms.CharField(
         required=False, max_length=500, widget=UnfoldAdminTextInputWidget, label="Folder",
-        help_text="On the worker's host: an absolute path. In the source: a folder below its path; empty: in place.",
+        help_text="On the worker's host: an absolute path. In the source: a folder below its path; in place if empty.",
     )  # fmt: skip
     overwrite = forms.BooleanField(
         required=False, widget=UnfoldBooleanWidget, label="Replace files that differ",
@@ -34,7 +34,10 @@ class RestoreForm(forms.Form):
 
     foreign = forms.BooleanField(
         required=False, widget=UnfoldBooleanWidget, label="Although it is foreign",
-        help_text="Only for a point that no backup of ours has written so: it may hold anything.",
+        help_text=(
+            "Only for a point that was not written as it is by a backup of this installation: it may hold "
+            "anything."
+        ),
     )  # fmt: skip
 
     def __init__(self, source: Source, *args: Any) -> None:

@@ -23,7 +23,7 @@ from sources.declarations.reach import SET_SECRET
 LONGEST_PREFIX = 60
 """Characters of the name of a row in the name of its secret."""
 MAY_NOT = "your account may not set where passwords are found; ask an administrator"
-HELP = f"Where it is found: {FORMS}; or type it next to that: it is sealed, and never shown again"
+HELP = f"Where it is found: {FORMS}; or type the secret itself in the next field: it is sealed, and never shown again"
 
 
 @dataclass(frozen=True)

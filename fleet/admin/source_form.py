@@ -198,7 +198,7 @@ class SettingsByKind(DeclaredPages):
             added: HttpResponse = super().add_view(request, form_url, extra_context)
             return added
         context = admin.site.each_context(request) | {
-            "title": "Add source: what is it?", "opts": Source._meta,
+            "title": "Add source: choose its kind", "opts": Source._meta,
             "kinds": [(kind, RULES[kind], "; ".join(not_kept(kind))) for kind in SourceKind.values],
             "query": request.GET.urlencode(),
         }  # fmt: skip
@@ -224,8 +224,9 @@ def _fetch(request: HttpRequest, typed: Any) -> tuple[str, str]:
         return before, f"Nothing was fetched and nothing saved: {error}."
     same = " It is the one that was pinned before." if shown.host_key in before else ""
     return shown.host_key, (
-        f"NOT SAVED YET. {address} shows the key {shown.fingerprint}.{same} Compare that with what `ssh-keygen -lf "
-        "/etc/ssh/ssh_host_ed25519_key.pub` prints on the host itself, then save: who is in between would show his own."
+        f"NOT SAVED YET. {address} shows the key {shown.fingerprint}.{same} Compare that with what `ssh-keygen "
+        "-lf /etc/ssh/ssh_host_ed25519_key.pub` prints on the host itself, then save: an attacker in between "
+        "would show another key."
     )
 
 

@@ -61,7 +61,7 @@ class AssignmentFormSet(BaseInlineFormSet):  # type: ignore[type-arg]  # no gene
                 if row.backups.exists() or row.copies.exclude(points=[]).exists():
                     page = link("sources_assignment_delete", row.pk, "its own page")
                     raise ValidationError(format_html(
-                        "There are backups of {}, or copies: it is deleted on {}, which says what goes with it.",
+                        "There are backups of {}, or copies: it is deleted on {}, which names what is deleted with it.",
                         row, page,
                     ))  # fmt: skip
             elif "policy" in form.changed_data:
@@ -216,7 +216,7 @@ class SourceAdmin(SourcePage, SingleSearchAdmin, RemovesInBackground, BrowsesBac
         for assignment in source.assignments.all():
             subjects += [planning.subject_of(assignment.pk), planning.subject_of_policy(assignment.policy_id)]
         address = log_url(subjects, *planning.OF_ASSIGNMENTS)
-        return format_html('<a href="{}" class="text-link">what was done, to it and by its policies</a>', address)
+        return format_html('<a href="{}" class="text-link">its log, with that of its policies</a>', address)
 
     @admin.display(description="not kept by backups")
     def not_kept(self, source: Source) -> str:
@@ -227,7 +227,7 @@ class SourceAdmin(SourcePage, SingleSearchAdmin, RemovesInBackground, BrowsesBac
         ids = sources.values("pk")
         moved = planning.back_up_now(Assignment.objects.filter(source__in=ids), asked_by=str(request.user))
         put = f"{several(moved, 'backup')} put at the head of the backlog"
-        message = f"{put if moved else 'Nothing was left to ask for'}; what runs already was left alone."
+        message = f"{put if moved else 'No source was left to back up'}; running backups were left alone."
         planned = Assignment.objects.active().values("source")
         if idle := Source.objects.filter(pk__in=ids).exclude(pk__in=planned).count():
             message += f" Left out, as paused, retired or under no enabled policy: {idle:,}."
@@ -242,7 +242,7 @@ class SourceAdmin(SourcePage, SingleSearchAdmin, RemovesInBackground, BrowsesBac
     def pause_until(self, request: HttpRequest, sources: QuerySet[Source]) -> HttpResponse | None:
         return pause_until(self, request, sources, partial(planning.pause, sources), pauses.MEANS)
 
-    @admin.action(description="Pause and stop what runs", permissions=["change"])
+    @admin.action(description="Pause, and stop running backups", permissions=["change"])
     def pause_and_stop(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
         paused = planning.pause(sources, stop=True, by=request.user.get_username())
         self.message_user(request, f"{several(paused, 'source')} paused. Backups that run are being stopped.")
@@ -250,7 +250,7 @@ class SourceAdmin(SourcePage, SingleSearchAdmin, RemovesInBackground, BrowsesBac
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
         resumed = planning.resume(sources, by=request.user.get_username())
-        self.message_user(request, f"{several(resumed, 'source')} resumed; what is due is on the backlog.")
+        self.message_user(request, f"{several(resumed, 'source')} resumed; due sources are on the backlog.")
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A new assignment is due at once."""

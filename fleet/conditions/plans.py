@@ -83,7 +83,7 @@ HAVING count(*) > 0
 @condition(
     "every due assignment has a record",
     "{}",
-    "look at the logs of the workers; where they say nothing, *back up now* puts a source on the backlog",
+    "look at the logs of the workers; if they have nothing, *back up now* puts a source on the backlog",
     severity=Severity.PROBLEM,
     alert_where=lambda look: (HAS_ASSIGNMENTS, {}),
 )
@@ -125,7 +125,7 @@ SELECT 'prune', NULL, 'the last prune of repository ' || min(name) FROM sources_
 @condition(
     "the dates of assignments can be right",
     "dates cannot be right: {}",
-    "a clock was ahead, or rows were written by hand: correct what is named",
+    "a clock was ahead, or rows were written by hand: correct these rows",
     severity=Severity.PROBLEM,
     alert_where=lambda look: (HAS_ASSIGNMENTS, {}),
 )

@@ -41,7 +41,7 @@ def _cases(kind: str, look: Look) -> Iterator[Case]:
 @condition(
     "no repository is open to accounts that the umask keeps out",
     "could be read by others: {}",
-    f"chmod -R u=rwX,go= what is named, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
+    f"chmod -R u=rwX,go= these files, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
 )
 def repository_modes(look: Look) -> Iterator[Case]:
     """Repositories that are open to accounts which `BACKUPSCHED_UMASK` keeps out."""
@@ -88,9 +88,9 @@ def damage(look: Look) -> Iterator[Case]:
 
 
 @condition(
-    "every repository was where it is said to be when it was last looked at",
-    "not where they are said to be: {}",
-    f"mount or correct what is named, or `{PROGRAM} repositories set NAME --location PLACE` where it was moved to",
+    "every repository was in its place at the last look",
+    "not in their place: {}",
+    f"mount or correct them, or `{PROGRAM} repositories set NAME --location PLACE` where it was moved to",
     Severity.PROBLEM,
     lambda look: ("SELECT FROM sources_repository WHERE away_why <> ''", {}),
 )
@@ -163,9 +163,9 @@ def hooks(look: Look) -> Iterator[Case]:
 
 @condition(
     "no hook that is owed an `after` here is missing",
-    "what was begun before a backup was never ended: {}",
-    "write the hook there again: its `after` is run within a minute (docs/hooks.md). Or do by hand what it does, and "
-    "delete the note",
+    "`after` commands that have not run since their backup: {}",
+    "write the hook again on that host: its `after` is run within a minute (docs/hooks.md). Or do its work by "
+    "hand, and delete the note",
 )
 def owed_hooks(look: Look) -> Iterator[Case]:
     """Hooks whose `after` workers of this host owe, but that can no longer be run here."""
@@ -193,7 +193,7 @@ def copies(look: Look) -> Iterator[Case]:
 @condition(
     "no drill has failed",
     "not proved restorable: {}",
-    f"restore it by hand to see what comes back; once mended, `{PROGRAM} restores drill SOURCE` proves it "
+    f"restore it by hand to see the damage; once mended, `{PROGRAM} restores drill SOURCE` proves it "
     "(docs/upkeep.md, Drills)",
 )
 def drills(look: Look) -> Iterator[Case]:
@@ -230,7 +230,7 @@ def self_backup(look: Look) -> Iterator[Finding]:
     if missed or (last and look.now - last > MISSED_AFTER):
         since = f"since {moment(last)} UTC" if last else "ever"
         text = f"the scheduler itself has not been backed up {since}" + (
-            f": there is none of {missed}" if missed else ""
+            f": the one of {missed} is missing" if missed else ""
         )
         see = f"see `{PROGRAM} backlog list --kind self_backup` for the error"
         do = f"{see}; BACKUPSCHED_SELF_BACKUP_TO names the repository"
@@ -248,7 +248,7 @@ def self_backup(look: Look) -> Iterator[Finding]:
 @condition(
     "every repository can be written",
     "cannot be written: {}",
-    f"mount or correct what is named; `{PROGRAM} repositories test NAME` tries it again",
+    f"mount or correct them; `{PROGRAM} repositories test NAME` tries it again",
 )
 def repositories_usable(look: Look) -> Iterator[Case]:
     """Repositories that cannot be written now. A file is written there and removed again."""

@@ -61,7 +61,7 @@ def import_fleet(
 
 AT_ONCE = 1_000
 """Rows of a section that are read, checked and written together: so more rows take no more memory."""
-RENAMED = f"; if it was renamed, its new row says `{RENAMED_FROM}`"
+RENAMED = f"; if it was renamed, give its new row `{RENAMED_FROM}`"
 
 
 @dataclass
@@ -164,7 +164,8 @@ class _Import:
             if old and old != name:
                 if (old in existing or old in found.gone) and (row or first.setdefault(old, number) != number):
                     text = (
-                        f"{RENAMED_FROM}: {old!r} is there beside {name!r}: give one of them another name, or delete it"
+                        f"{RENAMED_FROM}: {old!r} is there as well as {name!r}: give one of them another "
+                        "name, or delete it"
                     )
                     self._add(section, text, number, name)
                     continue

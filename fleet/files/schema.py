@@ -48,7 +48,7 @@ def _row_of(declaration: type[BaseModel]) -> type[BaseModel]:
 Fleet: type[BaseModel] = create_model(
     "Fleet",
     __config__=STRICT,
-    __doc__="A fleet file: lists of what is declared. A section that is left out is left alone.",
+    __doc__="A fleet file: lists of declarations. A section that is left out is left alone.",
     **cast(Any, {section: (list[_row_of(service.declaration)], []) for section, service in SECTIONS.items()}),  # type: ignore[misc]
 )
 

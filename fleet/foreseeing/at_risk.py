@@ -134,7 +134,7 @@ class AtRisk:
             clauses.append(self._others)
         if clauses and self.units_needed is not None and self.units_needed > self.units:
             units = f"{self.units_needed:,} units in place of {self.units:,}"
-            clauses.append(f"by the same runs {units} would be enough for 99 % of what is there")
+            clauses.append(f"by the same runs, {units} would be enough for 99 % of the sources that are there")
         return "; ".join(clauses)
 
     @property
@@ -151,6 +151,6 @@ def latest(now: datetime) -> AtRisk:
     if row is None:
         return AtRisk(None, 0, 0, [], 0, None, "nothing was foreseen yet: a periodic task does it every 15 minutes")
     if row.because or now - row.at > OLD_AFTER:
-        because = row.because or "what was foreseen is older than an hour: the periodic tasks do not run"
+        because = row.because or "the latest look ahead is older than an hour: the periodic tasks do not run"
         return AtRisk(row.at, 0, row.looked_at, [], row.units, None, because)
     return AtRisk(row.at, row.number, row.looked_at, row.at_risk, row.units, row.units_needed, "", row.unnamed)

@@ -13,7 +13,7 @@ HELP = (
     "itself after each backup; this is for rules that were just changed. --dry-run: only show which points stay, why, "
     "and which go. Exit code 2 for bad usage."
 )
-COLUMNS = columns("source", "policy", "point", "what becomes of it")
+COLUMNS = columns("source", "policy", "point", "verdict")
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -13,10 +13,11 @@ from declarations.surfaces.terminal import one_line
 from jobs.conf import PROGRAM
 
 ABOUT = (
-    "Delete them. What has backups is deleted in the background: the rows of its backups, and with --with-backups "
-    "their files, too. Without, these stay in the repository, with RECOVER.txt, which says how to get them back. A "
-    f"source is retired by that. `{PROGRAM} backlog list --kind removal` shows how far it is. To keep backups as long "
-    "as their policies say: `sources retire`. Exit codes: 0; 1 when one is in use; 2 for bad usage."
+    "Delete them. One with backups is deleted in the background: the rows of its backups, and with "
+    "--with-backups their files, too. Without it, the files stay in the repository, with RECOVER.txt, which "
+    f"describes how to get them back. A source is retired by that. `{PROGRAM} backlog list --kind removal` "
+    "shows the progress. To keep backups for as long as their policies say: `sources retire`. Exit codes: 0; 1 "
+    "when one is in use; 2 for bad usage."
 )
 
 

@@ -186,7 +186,7 @@ def verdict(now: datetime, known: FleetSummary | None = None) -> tuple[FleetSumm
     if not found.total:
         return found, found.sentence, FIRST_STEPS
     if found.in_need:
-        return found, f"{found.sentence}: {found.needs}", f"`{PROGRAM} status` names them and says why"
+        return found, f"{found.sentence}: {found.needs}", f"`{PROGRAM} status` lists them with the reasons"
     if not found.protected:
         return (
             found,

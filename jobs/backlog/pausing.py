@@ -70,7 +70,7 @@ def hold(reason: str, *, by: str, until: datetime | None = None, now: datetime |
     `until` in the past.
     """
     if not (reason := checked_reason(reason)):
-        raise ValueError("say why, for those who look next: a reason is missing")
+        raise ValueError("a reason is missing: give one for the next operator")
     since = now or database_clock()
     facts = {"since": since, "reason": reason, "by": by[:200], "until": checked_end(until, since)}
     found, created = Hold.objects.select_for_update().get_or_create(pk=1, defaults=facts)
@@ -92,7 +92,7 @@ def release(*, by: str, now: datetime | None = None) -> bool:
     if found:
         PastHold.objects.create(since=found.since, until=now or database_clock())
         found.delete()
-        decisions.doing("released", f"{by} ended the hold: work goes on", now=now)
+        decisions.doing("released", f"{by} ended the hold: work continues", now=now)
         notify_at_once(EVERY_QUEUE)
     return found is not None
 

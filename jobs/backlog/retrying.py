@@ -112,7 +112,9 @@ def _open_again(ended: list[BacklogRecord], now: datetime) -> tuple[list[Backlog
         if _try_to_open(opened, now):
             break
     else:
-        raise OperationalError(f"others put records of the same subjects on the backlog {MAX_CONTESTS} times meanwhile")
+        raise OperationalError(
+            f"in the meantime, others put records of the same subjects on the backlog {MAX_CONTESTS} times"
+        )
     goes_on = {key: by_others.get(row.id, row.id) for key, row in latest.items()}
     superseded = {row.id: goes_on[row.kind, row.subject] for row in ended}
     return opened, {record_id: other for record_id, other in superseded.items() if record_id != other}

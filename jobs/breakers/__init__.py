@@ -174,7 +174,7 @@ def _judged(
                     held = Held(breaker.pk, outcome.error, tried=True, facts=outcome.facts)
                     return record._replace(tried_at=now), held
         case Held() if not any(each.pk == outcome.breaker_id and each.is_open for each in locked):
-            return record, Released("the breaker that it waited for has closed meanwhile")
+            return record, Released("the breaker that it waited for has closed in the meantime")
     return record, outcome
 
 

@@ -48,14 +48,14 @@ def _unknown(said: re.Match[str], options: Iterable[str]) -> str:
     here = sorted({each for each in options if each.startswith("--")} - OF_EVERY_COMMAND)
     if 0 < len(here) <= MOST_NAMED:
         return f"there is no option {name} here; there {'are' if here[1:] else 'is'} {', '.join(here)}"
-    return f"there is no option {name} here; --help lists those that there are"
+    return f"there is no option {name} here; --help lists the options"
 
 
 def _choice(said: re.Match[str], options: Iterable[str]) -> str:
     choices = [each.strip().strip("'\"") for each in said[3].split(",")]
     close = get_close_matches(said[2].strip("'\""), choices, n=2)
     there = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(choices)}"
-    return f"{said[1]}: {said[2]} is none of what it takes; {there}"
+    return f"{said[1]}: {said[2]} is not a value that it takes; {there}"
 
 
 OF_EVERY_COMMAND = frozenset({
@@ -69,7 +69,7 @@ SAID: tuple[tuple[str, str | Callable[[re.Match[str], Iterable[str]], str]], ...
     (r"argument ([^ :]+): invalid choice: (.+?) \(choose from (.*)\)", _choice),
     (
         r"argument ([^ :]+): invalid (\w+) value: (.*)",
-        lambda said, _: f"{said[1]}: {said[3]} is not {NUMBERS.get(said[2], 'what it takes')}",
+        lambda said, _: f"{said[1]}: {said[3]} is not {NUMBERS.get(said[2], 'a value that it takes')}",
     ),
     (r"argument ([^ :]+): expected one argument", r"\1 needs a value behind it"),
     (r"argument ([^ :]+): expected at least one argument", r"\1 needs one value or more behind it"),

@@ -53,7 +53,10 @@ ALGORITHMS = {
     "exponential": Algorithm(
         waits.exponential,
         "least + 2^r · unit; full jitter: U(0, that); equal jitter: half of it + U(0, half of it)",
-        "Each wait is nearly twice as long as the one before. Without jitter what failed together is tried together.",
+        (
+            "Each wait is nearly twice as long as the one before. Without jitter, records that failed together "
+            "are retried together."
+        ),
         "Marc Brooker: Exponential Backoff and Jitter (AWS Architecture Blog, 2015)",
         {"least": 180, "unit": 60, "jitter": "none"},
         {"jitter": JITTERS},
@@ -177,7 +180,9 @@ def problems(algorithm: Any, parameters: Any, max_failures: int | None = None) -
         if any(bad):
             found["parameters"] = [problem for problem in bad if problem]
     if known is not None and known.waits_for_sweeps and max_failures is not None:
-        found["max_failures"] = [f"leave it empty: {algorithm} counts no failures; it gives up by age (give up after)"]
+        found["max_failures"] = [
+            f"leave it empty: {algorithm} does not count failures; it gives up by age (give up after)"
+        ]
     return found
 
 

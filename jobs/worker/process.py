@@ -195,7 +195,7 @@ class WorkerProcess:
     def _notice_upgrades(self) -> None:
         if found := self.upgrades.found():
             self.is_outdated = True
-            log.warning("%s after worker %s started: it ends once what runs has ended", found, self.row)
+            log.warning("%s after worker %s started: it ends once its running records have ended", found, self.row)
 
     def _seconds_to_sleep(self) -> float:
         until_look = self._look_at - boot_seconds()

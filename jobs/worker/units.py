@@ -262,7 +262,7 @@ class Units:
         held = [run for run in self.runs() if not run.is_stopped]
         held = [run for run in held if run.began_at is None or self._feeds(run) or not _is_async(run)]
         if held:
-            log.warning("everything is on hold: stopping what runs here (%d)", len(held))
+            log.warning("everything is on hold: stopping the records that run here (%d)", len(held))
         for run in held:
             self.stop(run)
 

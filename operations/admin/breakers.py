@@ -44,7 +44,7 @@ def _waiting(breaker: Breaker) -> SafeString:
 class BreakerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """All breakers there are: one for each subject that has failed at least once. The open ones come first."""
 
-    when_empty = "What fails for every record, such as a full repository, is listed here once it has failed."
+    when_empty = "A breaker is listed here once something has failed for every record, such as a full repository."
     called = "breaker"
     actions = ("close_now", "probe_now")
     actions_detail = ("close_this", "probe_this")
@@ -90,6 +90,6 @@ class BreakerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
             ]
             return question(request, name, means, lines)
         changed = verb(list(rows.values_list("pk", flat=True)), by=str(request.user))
-        text = several(changed, "open breaker") if changed else "none of them is open"
+        text = several(changed, "open breaker") if changed else "none of the chosen ones is open"
         self.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
         return None

@@ -59,7 +59,7 @@ class WhatFilter(OneOf):
 class DecisionAdmin(ReadOnlyAdmin):
     """The actions and considerations, line by line."""
 
-    when_empty = "Each thing that the scheduler did or considered is a line of this log."
+    when_empty = "Everything that the scheduler did or considered is a line of this log."
     list_display = ("shown_at", "shown_level", "what", "text", "shown_record")
     list_display_links = ("shown_at",)
     list_filter = ("level", WhatFilter, KindFilter, "at")

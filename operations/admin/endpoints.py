@@ -36,15 +36,15 @@ ROTATE_MEANS = (
     "to the receiver before then: a signature by either is enough. It is shown once, on the next page."
 )
 REPLACE_MEANS = (
-    "A new secret signs from now on, and those in use sign nothing more: what a secret that became known is good for. "
-    "Until the receiver has the new one, it refuses what it gets. It is shown once, on the next page."
+    "A new secret signs from now on, and those in use no longer sign: for a secret that became known. Until "
+    "the receiver has the new one, it refuses callbacks. The new secret is shown once, on the next page."
 )
 TEST_MEANS = (
     'A worker delivers one event to it, with "schedule": "test" and the payload {"test": true}. If that fails it is '
     "not tried again."
 )
 IS_SIGNED = "It is signed as all are."
-IS_NOT_SIGNED = "It is not signed: there is no signing secret in use. Rotate secret makes one."
+IS_NOT_SIGNED = "Its callbacks are not signed: there is no signing secret in use. Rotate secret makes one."
 
 SECRET_COLUMNS = ("secret", "made (UTC)", "age", "state", "retires (UTC)")
 
@@ -67,7 +67,7 @@ class EndpointForm(DeclaredForm):
         strip=True,
         max_length=LONGEST_AUTHORIZATION,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="The value of the header, such as Bearer …, sent with each callback. Empty: it stays as it is.",
+        help_text="The value of the header, such as Bearer …, sent with each callback. Unchanged if empty.",
     )
     remove_authorization = forms.BooleanField(
         required=False, widget=UnfoldBooleanWidget, help_text="Send none any more."
@@ -81,7 +81,7 @@ class EndpointForm(DeclaredForm):
 
     def clean(self) -> None:
         if self.cleaned_data.get("authorization") and self.cleaned_data.get("remove_authorization"):
-            self.add_error("authorization", "is given, and is to be removed: leave one of them out")
+            self.add_error("authorization", "is both given and to be removed: choose one")
 
     def sent(self) -> dict[str, Any]:
         """The values to send, with the Authorization when it is set or removed."""
@@ -109,7 +109,7 @@ def _table_of_secrets(endpoint: Endpoint) -> SafeString | str:
          moment(facts["retires_at"]) or "never")
         for facts in _secrets(endpoint)
     )  # fmt: skip
-    return table(SECRET_COLUMNS, rows, empty="None: callbacks are not signed. Rotate secret makes the first one.")
+    return table(SECRET_COLUMNS, rows, empty="None, so callbacks are not signed. Rotate secret makes the first one.")
 
 
 def _schedules(endpoint: Any) -> SafeString | str:

@@ -64,7 +64,7 @@ class PausedQueueAdmin(ReadOnlyAdmin):
                     done = (
                         "Everything is on hold"
                         if backlog.hold(by=by, **pausing.asked(request.POST))
-                        else "That was so before"
+                        else "It already was"
                     )
                 case "release":
                     done = "Everything is resumed" if backlog.release(by=by) else "Nothing was on hold"
@@ -108,9 +108,9 @@ def _paused(name: str, changed: bool) -> str:
 
 
 HOLD_MEANS = (
-    "Holds every queue at once: no backup, retention, check, drill, restore or delivery starts, and what runs is "
-    "stopped. That counts as no failure; it starts again after the release, by a user or at the given "
-    "instant."
+    "Holds every queue at once: no backup, retention, check, drill, restore or delivery starts, and running "
+    "records are stopped, without counting a failure. They start again after the release, by a user or at the "
+    "given instant."
 )
 
 

@@ -76,7 +76,7 @@ class RecordActions(AsksFirst[Verb]):
         return None
 
 
-COLUMNS = ("records", "what they say", "kinds", "first and last (UTC)", "example", "")
+COLUMNS = ("records", "error", "kinds", "first and last (UTC)", "example", "")
 
 SHOWN_GROUPS = 100
 
@@ -117,8 +117,8 @@ def _page(request: HttpRequest, found: DeadLetters) -> SafeString:
     rows = [_row(request, each) for each in found.groups[:SHOWN_GROUPS]]
     hidden = len(found.groups) - SHOWN_GROUPS
     about = [
-        "Failed records, grouped by what they say: numbers, ids, instants, addresses and paths are left out. Nothing "
-        "tries them again unless a user does.",
+        "Failed records, grouped by error, without numbers, ids, instants, addresses and paths. They are tried "
+        "again only by a user.",
         f"The newest {found.read:,} were looked at; there are older ones." if found.more else "",
         f"{hidden:,} smaller groups are not shown." if hidden > 0 else "",
     ]

@@ -116,7 +116,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     """The backlog. The page of a record lists its attempts; that of an event also shows its payload and the answer."""
 
     when_empty = (
-        "Each unit of work is listed here: what waits, what is ready, what runs, and for a while what has ended."
+        "Each unit of work is listed here while it waits, is ready or runs, and for a while after it has ended."
     )
     paginator = IdPaginator
     adds = "delivery"
@@ -131,8 +131,9 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     )  # fmt: skip
     search_fields = ("subject", "payload__title", "last_error")
     search_help_text = (
-        f"Words of title, subject or last error, of what has not ended, gave up, or is among the latest {LATEST:,}; "
-        "of any age: the name of a source, a whole subject of a backup, or the whole id of an event"
+        "Words of title, subject or last error, among records that have not ended, that gave up, or the latest "
+        f"{LATEST:,}. For records of any age: the name of a source, the whole subject of a backup, or the whole "
+        "id of an event"
     )
     list_select_related = ("origin",)
     inlines = (AttemptInline,)
@@ -145,7 +146,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
             *(delivery if obj and is_event(obj) else []),
             ("Its place", _tab("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")),
             ("Failures", _tab("failures", "first_failure_at", "last_failure_at", "retry_policy")),
-            ("Where it came from", _tab("came_from", "trigger_at", "inserted_at", "closes_at", "finished_at", "sent")),
+            ("Origin", _tab("came_from", "trigger_at", "inserted_at", "closes_at", "finished_at", "sent")),
             (
                 "Lease",
                 _tab("attempt", "started_at", "leased_by", "lease_expires_at", "cancel_requested_at", "exclusive_key"),
@@ -192,7 +193,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
         return super().changelist_view(request, extra_context)
 
     why = column(_why, "why it does not run now")
-    log = column(lambda record: anchor(log_url_of_record(record), "what was done to it"), "its log")
+    log = column(lambda record: anchor(log_url_of_record(record), "its log"), "its log")
     came_from = column(_came_from, "schedule")
     shown_status = column("status", "status", lambda status: str(Status(status).label), label=STATUS_LABELS)
     subject_in_one_line = column(

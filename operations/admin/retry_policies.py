@@ -72,7 +72,7 @@ def _first_delays(policy: RetryPolicy) -> str:
 class RetryPolicyAdmin(DeclaredAdmin, PreviewedForm):
     """A retry policy, with its picture."""
 
-    when_empty = "A retry policy says how long what failed waits, and when it is given up."
+    when_empty = "A retry policy says how long a record waits after a failure, and when it gives up."
     form = RetryPolicyForm
     formfield_overrides = SMALL_TEXT_AREAS
     list_display = ("name", "algorithm", "shown_parameters", "cap", "shown_giving_up", "first_delays")

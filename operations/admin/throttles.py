@@ -52,7 +52,7 @@ def _pause(throttle: Throttle) -> str:
 class ThrottleAdmin(CompletingAdmin, DeclaredAdmin):
     """A throttle; an edit takes effect at the next claim, and running records continue."""
 
-    when_empty = "A throttle is a cap on what runs at the same instant, shared by schedules and policies."
+    when_empty = "A throttle is a cap on records that run at the same instant, shared by schedules and policies."
     adds = "live"
     actions = ("pause_until", "resume")
     form = ThrottleForm

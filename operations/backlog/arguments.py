@@ -29,7 +29,7 @@ def add_summary(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--watch", nargs="?", type=duration(0.1, 86_400), const=2.0, metavar="EVERY",
-        help="show it again as often, as 5 or 1m (2), until Ctrl-C",
+        help="seconds or a duration such as 1m after which it is shown again, until Ctrl-C (2)",
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
     """Add the verbs that show or change records."""
     lists = _verb(
         verbs, "list", "list records",
-        "The latest first, what has ended by when that was, or in the order in which records are claimed.",
+        "The latest first (ended records by when they ended), or in the order in which records are claimed.",
         "backlog list --status failed --error refused", "backlog list --order claim --queue backups --limit 50",
         "backlog list --schedule nightly --answer 5xx", "backlog list --events --status succeeded --since 2h",
     )  # fmt: skip
@@ -49,9 +49,9 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
     of_one = "of a record, or of an event as its receiver knows it; several are taken"
     shows.add_argument("ids", nargs="+", metavar="ID", help=of_one)
     errors = _verb(
-        verbs, "errors", "list what failed records say",
-        "Dead letters: failed records, grouped by what they say but for numbers, ids, addresses and paths, the largest "
-        "group first.",
+        verbs, "errors", "list failed records by their error",
+        "Dead letters: failed records, grouped by their error without numbers, ids, addresses and paths, the "
+        "largest group first.",
         "backlog errors --kind backup", "backlog retry --like 4f1c08ab92de --yes",
     )  # fmt: skip
     which = errors.add_argument_group("which records")
@@ -66,8 +66,9 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
     )  # fmt: skip
     retries = _verb(
         verbs, "retry", "retry records now",
-        "What waits is ready at once, whatever for. What failed or was cancelled starts afresh, unless another "
-        "record of its subject is on the backlog. Without --status: what failed.",
+        "Waiting records become ready at once, whatever they wait for. Failed and cancelled ones start again "
+        "from the first attempt, unless another record of their subject is on the backlog. Without --status: "
+        "failed ones.",
         "backlog retry 4711", 'backlog retry --status failed --error "no space left" --yes',
         "backlog retry --queue availability --status waiting", "backlog retry --like 4f1c08ab92de",
     )  # fmt: skip
@@ -75,7 +76,7 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
         changes.add_argument(
             "ids", nargs="*", type=number("id of a record", LARGEST_ID), metavar="ID", help="as `list` shows"
         )
-        changes.add_argument("--all", action="store_true", help="all of them, without a filter")
+        changes.add_argument("--all", action="store_true", help="all records, without a filter")
         changes.add_argument("--yes", action="store_true", help="do it without asking")
         changes.add_argument("--dry-run", action="store_true", help="list the records, change nothing")
     for choosing in (lists, cancels, retries):
@@ -132,26 +133,26 @@ def _since(text: str) -> datetime:
 
 
 WHICH: dict[str, dict[str, Any]] = {
-    "kind": {"metavar": "KIND", "help": "of this kind, as backup"},
+    "kind": {"metavar": "KIND", "help": "of this kind, such as backup"},
     "queue": {"metavar": "QUEUE", "help": "in this queue"},
     "status": {
         "choices": STATUSES, "action": "append", "metavar": "STATUS",
         "help": f"in this status; may be given again: {', '.join(STATUSES)}",
     },
-    "subject": {"metavar": "SUBJECT", "help": "of this subject, as assignment:7, or the id of an event"},
+    "subject": {"metavar": "SUBJECT", "help": "of this subject, such as assignment:7, or the id of an event"},
     "error": {
         "metavar": "TEXT",
         "help": "whose last error contains this, among the latest 100,000 and all that have not succeeded",
     },
-    "like": {"dest": "group", "type": _group, "metavar": "GROUP", "help": "failed, and says the same, see `errors`"},
+    "like": {"dest": "group", "type": _group, "metavar": "GROUP", "help": "failed with the same error, see `errors`"},
     "since": {
         "type": _since, "metavar": "WHEN",
         "help": "that ended since then (of a status that ends), else were put on the backlog: 2026-03-02, 90m, 2h, 7d",
     },
-    "events": {"action": "store_const", "const": True, "help": "only events: what is delivered to an endpoint"},
+    "events": {"action": "store_const", "const": True, "help": "only events, which are delivered to an endpoint"},
     "schedule": {
         "metavar": "NAME",
-        "help": "of this schedule: its name or its id; of one that is gone, its name; `test`: of tests of endpoints",
+        "help": "of this schedule, by name or id, or by name if it was deleted; `test` for tests of endpoints",
     },
     "endpoint": {"metavar": "NAME", "help": "that go to this endpoint: its name or id"},
     "answer": {
@@ -174,7 +175,7 @@ def find_schedule(named: str) -> dict[str, Any]:
 def no_schedule(named: str) -> ValueError:
     """The error that a schedule is unknown; it names some schedules that deliver."""
     known = similar(named, names_of(Schedule.objects.filter(kind__in=EndpointKind.values)))
-    return ValueError(f"there is no schedule {named!r}, nor such an event of one that was; {known}")
+    return ValueError(f"there is no schedule {named!r}, nor an event of a deleted one with that name; {known}")
 
 
 def find_endpoint(named: str) -> int:

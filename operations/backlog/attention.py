@@ -50,7 +50,7 @@ def findings(summary: BacklogSummary) -> Iterator[Finding]:
         yield _problem("unknown_kinds", f"kind:{kind}", what, do)
     if count := summary.dead_letters:
         gave_up = "1 record has given up" if count == 1 else f"{count:,} records have given up"
-        do = f"`{PROGRAM} backlog errors` says why, `{PROGRAM} backlog retry --status failed` tries again"
+        do = f"`{PROGRAM} backlog errors` shows why, `{PROGRAM} backlog retry --status failed` tries again"
         yield _warning("dead_letters", "records", gave_up, do)
 
 

@@ -138,7 +138,7 @@ def behind(line: LineAhead, around: Surroundings) -> Iterator[Reason]:
     found = list(line.too_many()) or line.lanes[line.record.lane]
     for live in (around.throttles[each] for each in found if each in around.throttles):
         throttle, room = live.throttle, line.rooms[live.throttle.pk]
-        before = f"{several(line.rank(throttle.pk) - 1, 'record')} of it come before"
+        before = f"{several(line.rank(throttle.pk) - 1, 'record')} come before it"
         text = f"its throttle {throttle} has room for {several(room, 'more record')}, and {before}"
         yield Reason(Code.THROTTLED, text, facts={"throttle": throttle.name, "room": room})
 

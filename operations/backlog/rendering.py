@@ -80,7 +80,7 @@ EVENTS = columns(
     "id>", "event", "status", "launch (UTC)", "ended (UTC)", "lag>", "code>", "answered in>", "attempts>", "error"
 )
 ATTEMPTS = columns("attempt>", "queue", "started (UTC)", "took>", "outcome", "worker>", "found, and error")
-DEAD_LETTERS = columns("group", "records>", "what they say", "kinds", "first (UTC)", "last (UTC)", "example>")
+DEAD_LETTERS = columns("group", "records>", "error", "kinds", "first (UTC)", "last (UTC)", "example>")
 
 
 def records_view(found: Sequence[dict[str, Any]]) -> RenderableType:

@@ -14,7 +14,7 @@ Verb = Callable[[Iterable[int]], Any]
 """`jobs.backlog.retry` or `cancel`."""
 
 WORDS = {
-    "stopping": "told to stop", "finished": "had ended before", "missing": "gone",
+    "stopping": "asked to stop", "finished": "had ended before", "missing": "gone",
     "superseded": "left to another record of the same subject",
 }  # fmt: skip
 

@@ -61,7 +61,7 @@ def _choice(choices: list[tuple[str, str]], label: str | None = None, initial: s
 
 
 def _seconds() -> DurationField:
-    return DurationField(required=False, help_text="Seconds. Empty: the algorithm's default.")
+    return DurationField(required=False, help_text="Seconds. The algorithm's default if empty.")
 
 
 class PictureForm(forms.Form):
@@ -78,13 +78,13 @@ class PictureForm(forms.Form):
     algorithm = _choice(ALGORITHMS, initial="fibonacci")
     base, least, unit = _seconds(), _seconds(), _seconds()
     jitter = _choice([("", "default"), *((name, name) for name in retries.JITTERS)])
-    max_delay = WholeDurationField(required=False, help_text="Seconds. Empty: no wait is too long.")
-    max_failures = _whole(None, 1, None, "Empty: never give up.")
+    max_delay = WholeDurationField(required=False, help_text="Seconds. No limit if empty.")
+    max_failures = _whole(None, 1, None, "Never give up if empty.")
     give_up_after = WholeDurationField(required=False, help_text="Seconds since the first failure.")
     compare = _choice([], "Compare with")
-    jobs = _whole(JOBS, 1, 1_000, "That fail together.")
-    retries = _whole(RETRIES, 1, 1_000, "Of each job at most.")
-    seed = _whole(0, 0, 2**31, "Of chance: the same one, the same picture.")
+    jobs = _whole(JOBS, 1, 1_000, "Jobs that fail together.")
+    retries = _whole(RETRIES, 1, 1_000, "Retries of each job at most.")
+    seed = _whole(0, 0, 2**31, "Seed of the random numbers: the same seed draws the same picture.")
     scale = _choice([(name, name) for name in SCALES], "Time axis", "auto")
 
     def __init__(self, data: Any, *, policies_shown: bool) -> None:

@@ -88,7 +88,7 @@ def describe_giving_up(rule: Rule) -> str:
 
 
 def title_of(studies: Sequence[Study]) -> str:
-    return f"Backoff: {' beside '.join(study.name for study in studies)}"
+    return f"Backoff: {' next to '.join(study.name for study in studies)}"
 
 
 def describe(studies: Sequence[Study]) -> str:
@@ -100,9 +100,9 @@ def _sentences(study: Study) -> str:
     if not study.waits:
         return f"{len(study.jobs):,} jobs fail together."
     return (
-        f"{len(study.jobs):,} jobs fail together, and again at each of up to {len(study.waits):,} retries. Half of "
-        f"them are through by {span(study.horizon)}; the busiest minute has {study.peak:,} retries, "
-        f"{study.idle_share:.0%} of the minutes have none; waits vary by {study.wait_cv:.2f}."
+        f"{len(study.jobs):,} jobs fail together, and again at each of up to {len(study.waits):,} retries. Half "
+        f"of them have had their last retry by {span(study.horizon)}; the busiest minute has {study.peak:,} "
+        f"retries, {study.idle_share:.0%} of the minutes have none; waits vary by {study.wait_cv:.2f}."
     )
 
 

@@ -98,7 +98,7 @@ def switch_on(names: list[str]) -> str:
 
 
 @condition(
-    "transactions read what is committed",
+    "transactions are READ COMMITTED",
     "{}: throttles let too many records run, and claims fail to serialise",
     "ALTER DATABASE … and ALTER ROLE … RESET default_transaction_isolation, and look into postgresql.conf and the "
     "OPTIONS of DATABASES; then start the workers again",
@@ -224,7 +224,7 @@ SELECT id, name, clock_skew
 
 
 @condition(
-    "the clocks of this machine and of the living workers are not far off the database's",
+    "the clocks of this machine and of the living workers agree with the database's",
     "{}: logs and the times of copied files mislead",
     "synchronise the clocks of these machines and of the database's (NTP: chrony, systemd-timesyncd)",
 )

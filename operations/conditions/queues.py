@@ -17,7 +17,7 @@ FINE = {
     "silent_workers": "no worker fell silent",
     "dead_letters": "no record has given up",
     "unserved_queues": "every queue that holds records has a living worker",
-    "unpromoted": "what has waited long enough is made ready",
+    "unpromoted": "records that have waited long enough are made ready",
     "on_hold": "nothing is on hold",
     "paused_queues": "no queue is paused",
     "open_breakers": "no breaker is open",

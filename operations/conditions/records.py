@@ -35,8 +35,8 @@ SELECT id, last_error
 @condition(
     "every record can be read",
     "set aside, so that all others continue: {}",
-    "correct or cancel what is named; it is looked at again within an hour. Where nothing is wrong with it, the log of "
-    "the workers has the error: is the same version installed on all hosts?",
+    "correct or cancel these records; they are examined again within an hour. If nothing is wrong with them, "
+    "the log of the workers has the error: is the same version installed on all hosts?",
     severity=Severity.PROBLEM,
 )
 def set_aside(look: Look) -> Iterator[Case]:
@@ -122,7 +122,7 @@ HAVING count(*) > 0
 
 
 @condition(
-    "what is ready is claimed",
+    "ready records are claimed",
     "{}",
     "look at the logs of the workers that serve the queue, and start them again",
     severity=Severity.PROBLEM,
@@ -187,7 +187,7 @@ HAVING count(*) > 0
 @condition(
     "nothing of the queue is dated in the future",
     "dated in the future: {}",
-    "a clock was ahead; what is named is corrected when that instant comes, or by hand",
+    "a clock was ahead; these rows are corrected when that instant comes, or by hand",
     severity=Severity.PROBLEM,
     alert_where=lambda look: (FUTURE, {"soon": look.now + timedelta(minutes=1)}),
 )

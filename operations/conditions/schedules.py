@@ -73,7 +73,7 @@ SELECT t.id, o.name, t.trigger_at, t.seen_at
 @condition(
     "every schedule and trigger can be read, and fires",
     "schedules emit nothing: {}",
-    "correct what is named: it is looked at again within a minute. Where nothing is wrong with it, the log of the "
+    "correct these schedules: they are examined again within a minute. If nothing is wrong with them, the log of the "
     "workers has the error: is the same version installed on all hosts?",
     severity=Severity.PROBLEM,
     # a trigger of a schedule that was disabled since may wait, too

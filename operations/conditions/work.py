@@ -71,7 +71,7 @@ def _rescued_by(look: Look) -> dict[str, Any]:
 @condition(
     "no expired lease waits for its rescue",
     "leases that expired and are not rescued: {}",
-    "start a worker, it rescues them after one lease; if one lives, its log says why it cannot (cannot settle)",
+    "start a worker: it rescues them after one lease; if one is alive, its log has the reason (cannot settle)",
     severity=Severity.PROBLEM,
     alert_where=lambda look: (NOT_RESCUED, _rescued_by(look)),
 )
@@ -242,14 +242,14 @@ def sweeps(look: Look) -> Iterator[Finding]:
     for one in facts:
         subject = f"sweep:{one.tier.max_age_days}"
         if one.last and one.last.left_some and one.waiting:  # it is not late: the sweep came
-            text = f"the sweep of what is {one.age} took as many as it may ({one.last.swept:,}) and left older records"
-            do = f"raise JOBS['SWEEP_MAX_RECORDS'] (it is {conf.sweep_max_records():,}), or cancel what will never "
+            text = f"the sweep of records {one.age} took as many as it may ({one.last.swept:,}) and left older ones"
+            do = f"raise JOBS['SWEEP_MAX_RECORDS'] (now {conf.sweep_max_records():,}), or cancel those that will never "
             yield replace(warning(text, f"{do}succeed: `{conf.PROGRAM} backlog cancel ID`"), subject=subject)
         elif one.late_by > OVERDUE.total_seconds():
             text = f"{counted(one.waiting)} records {one.age} wait for a sweep that is late by {span(one.late_by)}"
             do = (
                 f"start a worker, or `{conf.PROGRAM} qcluster` after `{conf.PROGRAM} qcluster install`: either "
-                f"sweeps. If both run, their logs say why not; `{conf.PROGRAM} backlog sweep DAYS` sweeps by hand"
+                f"sweeps. If both run, their logs have the reason; `{conf.PROGRAM} backlog sweep DAYS` sweeps by hand"
             )
             yield replace(problem(text, do), subject=subject)
     waiting = max(one.waiting for one in facts)

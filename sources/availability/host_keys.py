@@ -13,7 +13,7 @@ from external.network import contact
 TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 FETCH_SECONDS = 8.0
 HOW_TO_GET_ONE = (
-    "let its page in the admin fetch it, or get it with `ssh-keyscan ADDRESS` and leave out the address in front of it"
+    "let its page in the admin fetch it, or get it by `ssh-keyscan ADDRESS`, and leave out the address in front"
 )
 
 

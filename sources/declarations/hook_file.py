@@ -115,19 +115,19 @@ def _check_owners(path: Path, file: os.stat_result) -> None:
 def _hook(name: str, table: Any) -> Hook:
     """The hook of a table. Raises: ValueError naming what is wrong with which key."""
     if not isinstance(table, dict) or not any(key in table for key in COMMANDS):
-        raise ValueError(f"it is a table with {', '.join(COMMANDS)}, or one of them")
+        raise ValueError(f"it must be a table with {', '.join(COMMANDS)}, or one of them")
     if unknown := sorted(set(table) - set(KEYS)):
         raise ValueError(f"{unknown[0]} is unknown; it may have {', '.join(KEYS)}")
     names = table.get("environment", [])
     if not isinstance(names, list) or not all(isinstance(each, str) and VARIABLE.fullmatch(each) for each in names):
-        raise ValueError('environment is a list of names of variables, as ["PGPASSFILE"]')
+        raise ValueError('environment must be a list of names of variables, such as ["PGPASSFILE"]')
     try:
         timeout = durations.parse(str(table.get("timeout", USUAL_TIMEOUT)), 1, LONGEST_TIMEOUT)
     except ValueError as error:
         raise ValueError(f"timeout: {error}") from None
     codes, commands = table.get("exit_codes", {}), {key: _argv(key, table[key]) for key in COMMANDS if key in table}
     if not isinstance(codes, dict) or not all(CODE.fullmatch(key) and codes[key] in MEANINGS for key in codes):
-        raise ValueError(f'exit_codes says of codes from 1 to 255 {", ".join(MEANINGS)}, as {{3 = "unavailable"}}')
+        raise ValueError(f'exit_codes maps codes from 1 to 255 to {", ".join(MEANINGS)}, such as {{3 = "unavailable"}}')
     return Hook(name, commands, timeout, tuple(names), {int(key): MEANINGS[codes[key]] for key in codes})
 
 

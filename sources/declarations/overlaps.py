@@ -161,4 +161,4 @@ def _first_overlap(forms: Sequence[str], others: Iterable[str]) -> str | None:
 
 
 def _refuse(field: str, path: str, other: str, why: str) -> None:
-    raise ValidationError({field: f"{path} must not be, contain or lie in {other}, {why}; name another directory"})
+    raise ValidationError({field: f"{path} must not be, contain or be inside {other}, {why}; name another directory"})

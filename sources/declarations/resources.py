@@ -38,30 +38,34 @@ class RepositoryDeclaration(BaseModel):
     name: Title
     format: Annotated[Format, Choice()] = Field(
         Format.RCLONE,
-        description="rclone: files under their own names, or rclone's encryption, and nothing else to install. restic: "
-        "take it where large files change in part (virtual machines, mail files, dumps) or many sources have equal "
-        "data: it stores a changed part alone, and equal data once, always encrypted; what is no folder of this "
-        "host is copied to its disk first, which takes the room of one copy there. It cannot be changed",
+        description="rclone: files under their own names, or rclone's encryption, and nothing else to install. "
+        "restic, always encrypted, is for large files that change in part (virtual machines, mail "
+        "files, dumps) and for equal data in many sources: it stores only the changed part, and "
+        "equal data once. A source that is not a folder of this host is copied to this host's disk "
+        "first, which takes the room of one copy. It cannot be changed",
     )
     remote: JsonObject = Field(
         default_factory=dict,
-        description='Settings of rclone, as {"type": "s3", "provider": "Other", "endpoint": …}; `rclone config '
-        "providers` lists them. Empty: a directory of this host",
+        description='Settings of rclone, such as {"type": "s3", "provider": "Other", "endpoint": …}; `rclone '
+        "config providers` lists them. A directory of this host if empty",
     )
     location: Annotated[str, Field(min_length=1, max_length=500), STORABLE] = Field(
-        description="Absolute path of a directory, as /srv/backups; of a remote the path there, as bucket/backups"
+        description=(
+            "Absolute path of a directory, such as /srv/backups; for a remote the path there, such as bucket/backups"
+        )
     )
     secrets: Secrets = Field(
         default_factory=dict,
-        description='Where the secrets of the remote are found, never they themselves, such as {"secret_access_key": '
-        '"file:/path"}. To set them needs a separate permission; another remote or location without that clears them',
+        description="Where the secrets of the remote are found, never the secrets themselves, such as "
+        '{"secret_access_key": "file:/path"}. Setting them needs a separate permission; without '
+        "it, a change of remote or location clears them",
     )
     encrypted: bool = Field(
         False,
-        description="Names and contents, before they leave this host; restic does so always. It cannot be changed",
+        description="Encrypt names and contents before they leave this host; restic always does. It cannot be changed",
     )
     key: Annotated[str, Field(max_length=500), STORABLE] = Field(
-        "", description="Where the key of an encrypted one is found. Empty: a new one is made, and shown once"
+        "", description="Where the key of an encrypted repository is found. A new one is made, and shown once, if empty"
     )
 
     @checks("remote", "location", "secrets", "key")
@@ -77,8 +81,8 @@ class RepositoryEdit(RepositoryDeclaration):
 
     force: bool = Field(
         False,
-        description="Also where other files are, or where its points are not, by a look at the newest one of each "
-        "source, whose sources are doubtful from then on",
+        description="Accept a place with other files in it, or one that lacks the newest point of some "
+        "sources, which are doubtful from then on",
     )
 
 
@@ -92,28 +96,32 @@ class SourceDeclaration(BaseModel):
     address: Annotated[str, Field(max_length=300), STORABLE] = Field(
         "", description="Host name, IP address, URL or socket directory"
     )
-    port: Port | None = Field(None, description="None: the usual port of its kind")
+    port: Port | None = Field(None, description="The usual port of its kind if empty")
     path: Annotated[str, Field(max_length=500), STORABLE] = Field("", description="Directory, bucket or database")
     options: JsonObject = Field(
         default_factory=dict,
-        description='As {"user": "backup"}; of the kind rclone settings of the remote, as {"type": "smb", …}',
+        description=(
+            'For example {"user": "backup"}; for the kind rclone the settings of the remote, such as {"type": "smb", …}'
+        ),
     )
     secret: Annotated[str, Field(max_length=500), STORABLE] = Field(
         "",
-        description="Where its password is found, never the password itself: stored:NAME, env:NAME or file:/path. "
-        "To set it needs a separate permission; a change of kind, address, port, host key or options without that "
-        "clears it",
+        description="Where its password is found, never the password itself: stored:NAME, env:NAME or "
+        "file:/path. Setting it needs a separate permission; without it, a change of kind, "
+        "address, port, host key or options clears it",
     )
     secrets: Secrets = Field(
         default_factory=dict,
-        description='Of the kind rclone: where the secrets among its options are found, as {"pass": "stored:nas"}',
+        description=(
+            'For the kind rclone: where the secrets among its options are found, such as {"pass": "stored:nas"}'
+        ),
     )
     host_key: Annotated[str, Field(max_length=10_000), STORABLE] = Field(
         "", description="The SSH host key that must answer, as `ssh-keyscan` prints it: ssh-ed25519 AAAA…"
     )
-    wake_allowed: bool | None = Field(None, description="Whether to wake it. None: as its policy says")
+    wake_allowed: bool | None = Field(None, description="Whether to wake it. As its policy says if empty")
     mac_address: Annotated[str, Field(max_length=17), STORABLE] = Field(
-        "", description="For Wake-on-LAN, as 02:00:00:aa:bb:cc"
+        "", description="For Wake-on-LAN, such as 02:00:00:aa:bb:cc"
     )
     wake_address: Annotated[str, Field(max_length=100), STORABLE] = Field(
         "255.255.255.255", description="Broadcast address for the magic packet"
@@ -122,8 +130,8 @@ class SourceDeclaration(BaseModel):
 
     retired: bool = Field(
         False,
-        description="No backups of it are wanted any more: it leaves all counts, plans and checks; its backups stay "
-        "for as long as they would have been kept",
+        description="No longer backed up: it leaves all counts, plans and checks; its backups stay for as long "
+        "as they would have been kept",
     )
 
     @checks("address", "port", "path", "options", "secret", "host_key")
@@ -165,60 +173,69 @@ class RestoreDeclaration(BaseModel):
 
     model_config = STRICT
 
-    source: Reference = Field(description="Whose backups")
-    policy: Reference | None = Field(None, description="Under which it was backed up. None: it has one only")
+    source: Reference = Field(description="The source whose backups are restored")
+    policy: Reference | None = Field(None, description="The policy under which it was backed up. Its only one if empty")
     at: Annotated[str, Field(min_length=1, max_length=40), PRINTABLE] | None = Field(
         None,
-        description="The newest point at or before: as 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in "
-        "the zone of the policy, 2026-03-02T12:00+01:00, or the name of a point. None: the newest one",
+        description="The newest point at or before this time: 24h (ago), yesterday, 2026-03-02 (its end), "
+        "2026-03-02T12:00 in the zone of the policy, 2026-03-02T12:00+01:00, or the name of a "
+        "point. The newest one if empty",
     )
     repository: Reference | None = Field(
-        None, description="From which: the one of its backups, or one with copies. None: the first that has the point"
+        None,
+        description=(
+            "The repository to restore from: that of its backups, or one with copies. The first that has the "
+            "point if empty"
+        ),
     )
     paths: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=4096), STORABLE]], Field(max_length=MOST_PATHS)
-    ] = Field(default_factory=list, description="Files and folders of the source, without / before them. Empty: all")
+    ] = Field(default_factory=list, description="Files and folders of the source, without a leading /. All if empty")
     to: Annotated[To, Choice()] = Field(
         To.FOLDER, description="Where to: a folder of the worker's host, back to the source, or a new database there"
     )
     target: Annotated[str, Field(max_length=500), PRINTABLE] = Field(
         "",
-        description="The absolute path of the folder; in the source, a folder below its path (empty: in place); the "
-        "name of the new database, which may be that of one that was dropped",
+        description="The absolute path of the folder; in the source, a folder below its path (in place if "
+        "empty); the name of the new database, which may be that of a dropped one",
     )
     overwrite: bool = Field(False, description="Replace files that differ; in a folder, also if it is not empty")
     foreign: bool = Field(
-        False, description="Also a foreign point: one that no backup of ours has written so, which may hold anything"
+        False,
+        description=(
+            "Allow a foreign point: one that was not written as it is by a backup of this installation, and "
+            "may hold anything"
+        ),
     )
     dry_run: bool = Field(
         False,
         title="Only look",
-        description="Nothing is written: the target is asked, and what would be left out or replaced is named",
+        description="Write nothing: look at the target, and list the files that would be left out or replaced",
     )
     user: Annotated[str, Field(max_length=100), PRINTABLE] = Field(
         "",
         title="As another account",
-        description="Of a new database: the account of its server that restores, with a separate secret. Empty: that "
-        "of its backups, which needs fewer rights",
+        description="For a new database: the account of its server that restores, with a separate secret. That "
+        "of its backups, which has fewer rights, if empty",
     )
     secret: Annotated[str, Field(max_length=500), STORABLE] = Field(
         "",
         title="With its secret",
         description="Where the password of that account is found, never the password itself: stored:NAME, env:NAME or "
-        "file:/path. To set it needs a separate permission. It is forgotten when the restore has ended",
+        "file:/path. Setting it needs a separate permission. It is forgotten when the restore has ended",
     )
     trusted: bool = Field(
         False,
         title="Trust the dump",
-        description="Of a new database: where its account may not make another one that owns this database alone, and "
-        "always in PostgreSQL, what the dump holds may run with all rights of the account. Then it comes back with all "
-        "its owners, event triggers and subscriptions",
+        description="For a new database: the dump may run with all rights of the account where that account "
+        "cannot make another one that owns this database alone, and always in PostgreSQL. Then it "
+        "comes back with all its owners, event triggers and subscriptions",
     )
     roles_with_rights: bool = Field(
         False,
         title="Roles with all their rights",
-        description="Of a new database of PostgreSQL: roles that its server lacks get SUPERUSER, CREATEROLE, "
-        "REPLICATION and BYPASSRLS, too, if the backup says that they had them",
+        description="For a new database of PostgreSQL: roles that its server lacks get SUPERUSER, CREATEROLE, "
+        "REPLICATION and BYPASSRLS, too, if they had them in the backup",
     )
 
     @checks("paths")
@@ -226,7 +243,7 @@ class RestoreDeclaration(BaseModel):
     def _stay_inside(cls, paths: list[str]) -> list[str]:
         for path in paths:
             if path.startswith("/") or ".." in path.split("/"):
-                raise ValueError(f"{path!r:.100} leads out of the source; name it without / before")
+                raise ValueError(f"{path!r:.100} leads out of the source; name it without a leading /")
         return paths
 
     @checks("target")

@@ -71,7 +71,7 @@ def check_url(address: str) -> None:
     except ValueError as error:
         raise ValueError(f"{address!r} is not a URL: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise ValueError(f"{address!r} is not a URL, as https://files.example.org")
+        raise ValueError(f"{address!r} is not a URL, such as https://files.example.org")
     if parts.username or parts.password:
         raise ValueError("a URL must not hold a user or password; use options and secret")
     if re.search(r"\s", address) or CONTROL_CHARACTER.search(address):
@@ -94,7 +94,7 @@ def _check_host(host: str) -> None:
 def check_port(rule: KindRule, port: int | None) -> None:
     if port is not None and not rule.has_port:
         where = "write it into the URL" if rule.address_is_url else "leave it empty"
-        raise ValueError(f"{rule.title} has no port of its own; {where}")
+        raise ValueError(f"{rule.title} has no separate port; {where}")
 
 
 def check_path(rule: KindRule, path: str) -> None:
@@ -105,7 +105,7 @@ def check_path(rule: KindRule, path: str) -> None:
     if rule.path_is_absolute and path.startswith(("~", "$")):
         raise ValueError(f"{path!r} is not an absolute path: only a shell reads ~ and variables: write the whole path")
     if rule.path_is_absolute and not path.startswith("/"):
-        raise ValueError(f"{path!r} is not an absolute path, as /home")
+        raise ValueError(f"{path!r} is not an absolute path, such as /home")
     if rule.path_is_a_name and (path.startswith("-") or "=" in path or "/" in path):
         raise ValueError(f"{path!r} is not {rule.path}")
     if ".." in path.split("/"):
@@ -175,7 +175,7 @@ def check_secret(rule: KindRule, reference: str) -> None:
     if reference and rule.is_any_remote:
         raise ValueError(f"{rule.title} has its secrets by the names of its options: set `secrets`")
     if rule.secret_needed and not reference:
-        raise ValueError(f"is missing: {rule.title} needs one, as {FORMS}")
+        raise ValueError(f"is missing: {rule.title} needs one, such as {FORMS}")
     if reference:
         check_reference(reference)
 
@@ -190,9 +190,9 @@ def check_host_key(rule: KindRule, host_key: str) -> None:
 
 def check_mac_address(mac_address: str, wake_allowed: bool | None) -> None:
     if mac_address and not MAC_ADDRESS.fullmatch(mac_address):
-        raise ValueError(f"{mac_address!r} is not a MAC address, as 02:00:00:aa:bb:cc")
+        raise ValueError(f"{mac_address!r} is not a MAC address, such as 02:00:00:aa:bb:cc")
     if wake_allowed and not mac_address:
-        raise ValueError("is missing: a source that may be woken needs one, as 02:00:00:aa:bb:cc")
+        raise ValueError("is missing: a source that may be woken needs one, such as 02:00:00:aa:bb:cc")
 
 
 def check_wake_address(wake_address: str, mac_address: str) -> None:
@@ -201,16 +201,16 @@ def check_wake_address(wake_address: str, mac_address: str) -> None:
         if contact.is_address(wake_address):  # a name is looked up, and checked, when a packet is sent
             wake_networks.check(wake_address)
     elif mac_address:
-        raise ValueError("is missing: a magic packet goes to a broadcast address, as 255.255.255.255")
+        raise ValueError("is missing: a magic packet goes to a broadcast address, such as 255.255.255.255")
 
 
 def check_restore_target(to: str, target: str) -> None:
     """Raises: ValueError for a place that no restore may be written to."""
     parts = target.split("/")
     if to == "folder" and (not target.startswith("/") or ".." in parts):
-        raise ValueError("must be the absolute path of a folder of the worker's host, as /srv/restored")
+        raise ValueError("must be the absolute path of a folder of the worker's host, such as /srv/restored")
     if to == "source" and (target.startswith("/") or ".." in parts):
-        raise ValueError("must be a folder below the path of the source, without / before it; empty: in place")
+        raise ValueError("must be a folder below the path of the source, without a leading /, or empty: in place")
     if to == "database" and (not target or len(target.encode()) > LONGEST_DATABASE_NAME or "=" in target):
         raise ValueError("must be the name of a database that is not there yet")
 
@@ -255,7 +255,7 @@ def not_a_folder(location: str) -> str:
     if found := ELSEWHERE.match(location):
         kind, path = (found["kind"] or "sftp").lower(), location[found.end() :].lstrip("/") or "bucket/backups"
         if len(kind) == 1 or not kind.isalnum():
-            return "it is not a path of this host, where backups are written; name a directory, such as /srv/backups"
+            return "it is not a path of this host, which writes the backups; name a directory, such as /srv/backups"
         return (
             f'it names another host: give its settings in `remote`, as {{"type": "{kind}", …}}, and as location '
             f"the path there, as {path}"
@@ -273,7 +273,7 @@ def check_repository_location(location: str, before: dict[str, Any]) -> None:
     if before["remote"] and "://" in location:
         raise ValueError(f"{location!r} is a URL; name the host in `remote`, and here a path, such as bucket/backups")
     if not before["remote"] and not Path(location).is_absolute():
-        raise ValueError(f"{location!r} is not an absolute path, as /srv/backups")
+        raise ValueError(f"{location!r} is not an absolute path, such as /srv/backups")
     if before["remote"] and ".." in location.split("/"):
         raise ValueError(f"{location!r} must not hold '..'")
 

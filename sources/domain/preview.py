@@ -47,7 +47,7 @@ def coming_periods(
             go_on()
             left -= 1
             if left < 0:
-                raise ValueError(f"{count} periods have more than {MOST_OPENINGS:,} openings: ask for fewer of them")
+                raise ValueError(f"{count} periods have more than {MOST_OPENINGS:,} openings: ask for fewer periods")
             openings.append(Opening(max(opening.opens_at, begins_at), min(opening.closes_at, ends_at)))
         warning = "" if openings else _why_none(window, begins_at, ends_at)
         found.append(PreviewedPeriod(begins_at, ends_at, tuple(openings), warning))
@@ -70,8 +70,8 @@ def check_period_meets_window(period: Period, window: Window, now: datetime) -> 
     example = "the one that begins" if len(closed) == 1 else "as the one that begins"
     return [
         *window.doubts,
-        f"{len(closed)} of the next {len(coming)} periods {verb} no opening, {example} {begins}: "
-        "backups will be rarer than the cron says",
+        f"{len(closed)} of the next {len(coming)} periods {verb} no opening, {example} {begins}: backups will "
+        "be rarer than its cron expression",
     ]
 
 

@@ -227,7 +227,7 @@ def _parse_time(text: Any, where: str) -> time:
         hour, minute = (int(part) for part in str(text).split(":"))
         return time(hour, minute)
     except ValueError:
-        raise ValueError(f"{where}: {text!r} is not a time of day, as 22:00") from None
+        raise ValueError(f"{where}: {text!r} is not a time of day, such as 22:00") from None
 
 
 def _parse_days(text: Any, where: str) -> frozenset[int]:
@@ -236,7 +236,7 @@ def _parse_days(text: Any, where: str) -> frozenset[int]:
         first, dash, last = part.partition("-")
         last = last if dash else first
         if first not in DAYS or last not in DAYS:
-            raise ValueError(f"{where}, days: {text!r} is not a list of weekdays, as mon-fri or sat,sun")
+            raise ValueError(f"{where}, days: {text!r} is not a list of weekdays, such as mon-fri or sat,sun")
         start, end = DAYS.index(first), DAYS.index(last)
         days |= {(start + step) % 7 for step in range((end - start) % 7 + 1)}
     return frozenset(days)

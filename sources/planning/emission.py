@@ -163,7 +163,7 @@ def catch_up(now: datetime | None = None, seconds: float = CATCH_UP_SECONDS) -> 
             break
         chosen = Policy.objects.filter(pk__in=ids[start : start + AT_ONCE], schedule__enabled=True)
         readable = [policy for policy in chosen.select_related("schedule") if can_emit(policy.schedule)]
-        isolate(readable, emit, lambda policy: f"cannot emit what is due of {policy}")
+        isolate(readable, emit, lambda policy: f"cannot emit the due backups of {policy}")
     return emitted
 
 

@@ -60,7 +60,7 @@ def why_untold() -> str:
     release = os.uname().release
     version = re.match(r"(\d+)\.(\d+)", release)
     tells = version is None or (int(version[1]), int(version[2])) >= TELLS_SINCE
-    return "" if tells else f"Linux says so since 5.8, and this is {release}"
+    return "" if tells else f"Linux reports it since 5.8, and this is {release}"
 
 
 def _flush(folder: Path, since: Collection[int]) -> None:

@@ -12,8 +12,8 @@ from storage import layout
 from storage.places.location import RCLONE
 
 DAMAGED = (
-    "is it damaged? Where it was ours, the next backup or copy of a source whose newest recorded point is there "
-    "writes it again: start one. For a new repository, name another place"
+    "is it damaged? If it was a repository of this installation, the next backup or copy of a source whose "
+    "newest recorded point is there writes it again: start one. For a new repository, name another place"
 )
 
 
@@ -89,10 +89,14 @@ def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
             "place, or if that one is gone, take it over: `repositories add … --take-over`"
         )
     if found.format != ours.format:
-        raise RepositoryRefused(f"the repository there is of the format {found.format}: say so, or name another place")
+        raise RepositoryRefused(
+            f"the repository there is of the format {found.format}: choose that, or name another place"
+        )
     if found.encrypted != ours.encrypted:
         what = "encrypted" if found.encrypted else "not encrypted"
-        raise RepositoryRefused(f"what lies there is {what}, and that cannot be changed: say so, or name another place")
+        raise RepositoryRefused(
+            f"the repository there is {what}, and that cannot be changed: choose that, or name another place"
+        )
     if found.key_digest != ours.key_digest:
         raise RepositoryRefused(
             f"the key is not the one that it was made with ({found.name}): its backups cannot be read without that. "

@@ -70,7 +70,9 @@ def check_remote(remote: Mapping[str, Any]) -> None:
         if name == PLAINTEXT:
             raise ValueError(f"{PLAINTEXT} takes {ALLOWED} only")
         if known(name, options, remote).is_secret:
-            raise ValueError(f'{name} is a secret: say in `secrets` where it is found, as {{"{name}": "file:/path"}}')
+            raise ValueError(
+                f'{name} is a secret: name in `secrets` where it is found, such as {{"{name}": "file:/path"}}'
+            )
         if RUNS_A_PROGRAM.fullmatch(name):
             raise ValueError(f"{name} would run a program; leave it out")
         if name in SET_FROM_HOST_KEYS:
@@ -106,9 +108,9 @@ def options_of(remote: Mapping[str, Any]) -> dict[str, Option]:
     """The options of a remote of this type, by name. Raises: ValueError for a type that no repository may be."""
     kind = remote.get("type")
     if not isinstance(kind, str) or not kind:
-        raise ValueError('type is missing, as {"type": "s3"}: `rclone config providers` lists them all')
+        raise ValueError('type is missing, such as {"type": "s3"}: `rclone config providers` lists them all')
     if kind == "local":
-        raise ValueError("type local is a directory of this host: name it as one, not as a remote")
+        raise ValueError("type local is a directory of this host: add it as a directory, not as a remote")
     if (options := providers().get(kind)) is None:
         raise ValueError(f"rclone has no remote of type {kind!r:.60}{_near(kind, providers())}")
     if kind == "memory" or not OTHERS.isdisjoint(options):
@@ -152,7 +154,7 @@ def _asked() -> dict[str, tuple[str, dict[str, Option]]]:
         )
         return {each["Name"]: (each["Description"], _options(each["Options"])) for each in json.loads(ended.stdout)}
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        raise ValueError(f"rclone does not say what it takes ({type(error).__name__}); is it 1.75 or later?") from None
+        raise ValueError(f"rclone does not list its settings ({type(error).__name__}); is it 1.75 or later?") from None
 
 
 def _options(rows: list[dict[str, Any]]) -> dict[str, Option]:

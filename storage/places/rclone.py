@@ -177,7 +177,7 @@ def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
         if line.startswith(ROW):
             row = row_of(line.rstrip(","))
             if row is None or not isinstance(row.get("Path"), str):
-                raise StorageFailed(f"rclone lists what is not an entry: {line:.200}")
+                raise StorageFailed(f"rclone's listing has a line that is not an entry: {line:.200}")
             take(row)
 
     return on_line
@@ -227,7 +227,9 @@ def _judge(ended: ProgramEnd, verb: str, errors: list[str], missing_ok: bool, mo
     if ended.exit_code == TOO_MUCH:
         raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
     if ended.exit_code == BROKE_DOWN and not errors:
-        raise StorageFailed(f"rclone {verb} broke down, as when more is listed than fits in BACKUPSCHED_ENGINE_MEMORY")
+        raise StorageFailed(
+            f"rclone {verb} broke down, for example because the listing does not fit in BACKUPSCHED_ENGINE_MEMORY"
+        )
     if ended.exit_code != 0:
         raise StorageFailed(errors[-1] if errors else f"rclone {verb} ended with code {ended.exit_code}")
     return True

@@ -47,7 +47,7 @@ NOT_AGAIN = (
     "{} that a check found damaged in the copy did not come again: {} (its credentials have to allow that a file is "
     "overwritten)"
 )
-NOT_AS_WRITTEN = "{!r:.200} is not as its manifest says in the repository that is copied"
+NOT_AS_WRITTEN = "{!r:.200} differs from its manifest in the repository that is copied"
 
 OnProgress = Callable[[int, int], None]
 Found = tuple[Entry, bool]

@@ -120,7 +120,7 @@ def is_time_of(entry: Entry, found: int) -> bool:
 def nanoseconds(written: str) -> int:
     """A time of a manifest in nanoseconds since 1970. Raises: ValueError."""
     if not (found := TIME.fullmatch(written)):
-        raise ValueError(f"{written!r} is no time")
+        raise ValueError(f"{written!r} is not a time")
     whole, fraction, zone = found.groups()
     seconds = int(datetime.fromisoformat(whole + (zone or "+00:00").replace("Z", "+00:00")).timestamp())
     return seconds * 10**9 + int(((fraction or "") + "0" * 9)[:9])

@@ -28,7 +28,7 @@ AHEAD = timedelta(hours=1)
 """The lead that a run's name may have over the clock: an unknown later name was not given by a clock of
 the scheduler.
 """
-FOREIGN = "its manifest is not one that a backup or copy of ours has written there"
+FOREIGN = "its manifest was not written there by a backup or copy of this installation"
 
 
 class Foreign(ManifestDamaged):

@@ -241,7 +241,7 @@ def _parsed(line: bytes, file: Path) -> dict[str, Any]:
 
 def _entry(row: dict[str, Any], file: Path) -> Entry:
     if (entry := entry_of(row)) is None:
-        raise ManifestDamaged(f"manifest {file.name} holds an entry that is none: {row!r:.200}")
+        raise ManifestDamaged(f"manifest {file.name} has a line that is not an entry: {row!r:.200}")
     return entry
 
 

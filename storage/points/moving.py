@@ -97,7 +97,7 @@ def check_room(folder: Path, written: float) -> None:
     with theirs.
     """
     if written > LITTLE and serving.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
-        raise TargetFailed(f"it was ended because what comes from the repository fills the disk: {lack}")
+        raise TargetFailed(f"it was ended because data from the repository fills the disk: {lack}")
 
 
 def fetch_here(found: Path, file: Path, most: int) -> bool:

@@ -36,8 +36,8 @@ from storage.restoring.base import Wish
 from storage.stores import store_of
 
 ABOUT = (
-    "Restore from a repository when the scheduler is gone: no database, no settings. It never writes over what is "
-    "there unless that is asked for, and continues when it is repeated. Exit codes: 0; 1 when something could not be "
+    "Restore from a repository when the scheduler is lost: no database, no settings. It never overwrites files "
+    "without --overwrite, and continues when it is repeated. Exit codes: 0; 1 when something could not be "
     "restored; 2 for bad usage, with nothing written."
 )
 
@@ -84,7 +84,7 @@ def add_repository(made: argparse.ArgumentParser) -> None:
     made.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
     made.add_argument(
         "--remote", action="append", default=[], metavar="OPTION=VALUE",
-        help="of the remote that holds it, as rclone calls it: type=s3, endpoint=… and so on; OPTION=@FILE for a "
+        help="setting of the remote that holds it, by rclone's name: type=s3, endpoint=… and so on; OPTION=@FILE for a "
         "secret that a file holds. Or set what RECOVER.txt names, and call the repository base:PATH",
     )  # fmt: skip
 
@@ -115,7 +115,7 @@ def location_of(options: dict[str, Any], format: str = RCLONE) -> Location:
     for written in options["remote"]:
         name, equals, value = written.partition("=")
         if not equals:
-            raise ValueError(f"--remote {name!r:.60} is not OPTION=VALUE, as type=s3")
+            raise ValueError(f"--remote {name!r:.60} is not OPTION=VALUE, such as type=s3")
         if value.startswith("@"):
             secrets[name] = Path(value[1:]).read_text().strip("\r\n")
         else:
@@ -143,8 +143,8 @@ def check_key(found: Identity, location: Location, options: dict[str, Any]) -> N
     """Raises: ValueError for an encrypted repository without its key, or with a wrong one."""
     if found.encrypted and not location.is_encrypted:
         raise ValueError(
-            f"the repository {found.name} is encrypted: name the file that holds its key with --key-file. Without the "
-            "key nothing of it can be read"
+            f"the repository {found.name} is encrypted: name the file that holds its key with --key-file. "
+            "Without the key nothing in it can be read"
         )
     if location.is_encrypted and not found.encrypted:
         raise ValueError(f"the repository {found.name} is not encrypted: leave out --key-file")

@@ -50,7 +50,7 @@ def add_target(parser: ArgumentParser) -> _MutuallyExclusiveGroup:
     where.add_argument("--to", type=_folder, metavar="FOLDER", help="where to: paths below it are those of the source")
     parser.add_argument(
         "--overwrite", action="store_true",
-        help="also into a folder that is not empty: what differs is replaced, other files stay",
+        help="also into a folder that is not empty: files that differ are replaced, other files stay",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="count, name what would be replaced, write nothing")
     return where
@@ -141,7 +141,7 @@ def describe(report: Report, *, dry_run: bool) -> list[str]:
     verb = "would be restored" if dry_run else "restored"
     lines = [f"{counted(report.files)}, {report.size:,} bytes, {verb} to {report.target}"]
     if not (report.complete or report.old or report.missing):
-        lines.append("the backup was incomplete: what it could not read is not in this point")
+        lines.append("the backup was incomplete: files that it could not read are not in this point")
     lines += report.old + [f"not in this point: {each}" for each in report.missing]
     if (more := report.missing_files - len(report.missing)) > 0:
         lines.append(f"not in this point: {more:,} more")

@@ -106,7 +106,7 @@ def _entry(row: dict[str, Any] | None, point: str, *, is_of_host: bool) -> Entry
             entry = entry._replace(uid=row.get("uid"), gid=row.get("gid"))
         if is_sound(entry):
             return entry
-    raise ResticFailed(ResticTrouble.OTHER, f"its list of a snapshot holds what is not an entry: {row!r:.200}")
+    raise ResticFailed(ResticTrouble.OTHER, f"its list of a snapshot has a line that is not an entry: {row!r:.200}")
 
 
 def _targets(restic: Restic, snapshot: Snapshot, links: set[str]) -> Iterator[tuple[str, str]]:

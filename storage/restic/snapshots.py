@@ -24,8 +24,8 @@ from storage.restic.verdicts import ResticTrouble
 INCOMPLETE = "incomplete"
 _IDS = re.compile("[0-9a-f]{64}")
 TOO_LONG = (
-    f"its list of snapshots cannot be read: no more than {program.LONGEST_LINE >> 20} MiB of it are, of some 100,000. "
-    "Let retention keep fewer, or let some sources go to another repository"
+    f"its list of snapshots cannot be read: it is read up to {program.LONGEST_LINE >> 20} MiB, which is some "
+    "100,000 snapshots. Let retention keep fewer, or back some sources up to another repository"
 )
 
 
@@ -133,7 +133,7 @@ def _rows(restic: Restic, *only: str) -> list[dict[str, object]]:
         raise ResticFailed(ResticTrouble.OTHER, TOO_LONG) from None
     if not all(isinstance(row, dict) and _IDS.fullmatch(text(row, "id")) and text(row, "time") for row in rows):
         raise ResticFailed(
-            ResticTrouble.OTHER, "its list of snapshots holds what is not one: is the repository damaged?"
+            ResticTrouble.OTHER, "its list of snapshots has an entry that is not a snapshot: is the repository damaged?"
         )
     return list(rows)
 

@@ -24,7 +24,7 @@ class ResticTrouble(Enum):
     WRONG_KEY = "the key is not that of the repository"
     NOT_WRITABLE = "the repository cannot be written"
     NO_SPACE = "no space is left in the repository"
-    NO_SOURCE = "what is to be backed up is not there"
+    NO_SOURCE = "the path to back up is not there"
     NO_SNAPSHOT = "there is no such snapshot"
     EXISTS = "there is a repository already"
     UNREACHABLE = "the repository does not answer"
@@ -94,4 +94,4 @@ def problem_of(line: str) -> str | None:
         why = why.get("message", why)
     if isinstance(why, int):
         why = os.strerror(why) if 0 < why < 2**31 else ""
-    return f"{row.get('item', '')}: {why or 'restic does not say why'}"
+    return f"{row.get('item', '')}: {why or 'restic gives no reason'}"

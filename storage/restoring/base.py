@@ -29,7 +29,7 @@ KEPT_TEXTS = 100
 
 IDLE_TRIES = 2
 """The number of tries without any file, before a copy that failed is given up."""
-NOT_AS_IT_SHOULD_BE = "the repository holds no file that is as the manifest of this point says"
+NOT_AS_IT_SHOULD_BE = "the repository has no file that matches the manifest of this point"
 Fetch = Callable[[list[Entry]], object]
 """Copies files out of the repository."""
 Take = Callable[[list[Entry]], list[Entry]]

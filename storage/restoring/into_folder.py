@@ -70,7 +70,9 @@ def restore_to_stay(
             flush(Path(report.target), store.stop)
         except OSError as error:
             report.failed_files += 1
-            report.failed.insert(0, f"{report.target}: its disk did not take all of it ({error.strerror}): {ELSEWHERE}")
+            report.failed.insert(
+                0, f"{report.target}: its disk could not hold everything ({error.strerror}): {ELSEWHERE}"
+            )
     return report
 
 
@@ -161,8 +163,8 @@ class _Restore(RunningRestore):
             )
         if not self.wish.among and (foreign := targets.foreign(target, expected, self.ask)):
             raise RestoreRefused(
-                f"{self.path} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
-                "it all the same: files that are not of this point stay"
+                f"{self.path} is not empty: it holds {foreign}; name an empty folder, or restore into it all "
+                "the same by --overwrite: files that are not in this point stay"
             )
 
     def _note_otherwise(self, entry: Entry, target: Beneath | None) -> None:

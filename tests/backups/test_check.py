@@ -126,7 +126,7 @@ def test_a_person_checks_now_all_that_is_left_whatever_the_window(
     assert "Check now: 1 assignment." in answer.content.decode()
     run_checks, _ = command("sources check")
     again = command("repositories check")[1]("office", code=1)
-    assert "a check of it is on the backlog already" in again
+    assert "its check is on the backlog already" in again
     program = Program(make_user("change_backlogrecord", "view_assignment"), scopes=("operate",))
     assert program.post(f"assignments/{assignment.pk}/check").status_code == 409
     assert isinstance(run(at_work(now := database_clock()), now), Succeeded)

@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_decrypted_in_the_first_one_is_named_and_all_else_
         [lost] = [each for each in (tmp_path / "s3").rglob("*") if each.is_file() and each.stat().st_size == 548]
         lost.write_bytes(lost.read_bytes()[:-1] + b"?")
         row = copied(made)
-        assert "1 file or points of it are damaged or lacking: 'lost' is not as its manifest says" in row.error
+        assert "1 file or points of it are damaged or missing: 'lost' differs from its manifest" in row.error
         assert {each.name for each in (tmp_path / "dav").rglob("*")} >= {"kept", "letter.txt"}
         lost.write_bytes(b"shorter, and no encrypted file")
         assert isinstance(copied_again(), Succeeded)

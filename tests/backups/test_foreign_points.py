@@ -178,7 +178,7 @@ def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
     manifest = manifest_in(assignment.policy.repository, assignment, FUTURE[0])
     manifest.rename(manifest.with_name(f"{(past := '20200101T000000Z')}{layout.MANIFEST_ENDING}"))
     assert known_points.are_chained(assignment, assignment.policy.repository)
-    assert "ours from now on" in accept("--source", "anna", "--at", past)
+    assert "accepted" in accept("--source", "anna", "--at", past)
     assert [each["name"] for each in json.loads(run("--source", "anna", "--json"))] == FUTURE[1:]
     assert set(Backup.objects.values_list("snapshot", flat=True)) == {past, ours}
     assert not known_points.are_chained(assignment, assignment.policy.repository), "it may have come between"
@@ -198,7 +198,7 @@ def test_all_are_accepted_after_one_question_that_names_count_repository_and_spa
     run, _ = command("repositories foreign")
     accept, refused = command("repositories accept")
     first, last = (moment(layout.instant_of(name)) for name in names)
-    question = f"Accept 2 foreign points of anna in repository office, {first} to {last} UTC, as ours, as they are?"
+    question = f"Accept 2 foreign points of anna in repository office, {first} to {last} UTC, as they are?"
     for wanted in (("--source", "anna", "--all"), ("office", "--all")):
         assert question in refused(*wanted, code=2), "there is no terminal to ask at"
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -211,12 +211,12 @@ def test_all_are_accepted_after_one_question_that_names_count_repository_and_spa
     answer = accept("office", "--all", "--yes")
     assert "2 foreign points of anna in repository office, 9999" in answer
     assert "of the future, and left as they are" in answer
-    assert "2 points: ours from now on" in answer
+    assert "2 points: accepted" in answer
     assert [each["name"] for each in json.loads(run("--source", "anna", "--json"))] == FUTURE
     assert sorted(Backup.objects.values_list("snapshot", flat=True)) == names
     assert "No point is foreign" in accept("--source", "anna", "--all", "--yes")
-    assert "say of which" in refused("--all")
-    assert "say of which source" in refused("office", "--at", "x")
+    assert "name the repository, or the source" in refused("--all")
+    assert "name the source by --source" in refused("office", "--at", "x")
 
 
 def test_a_point_whose_result_was_lost_is_known_by_its_digest(assignment: Assignment) -> None:

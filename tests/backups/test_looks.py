@@ -112,7 +112,7 @@ class TestALook:
             assert doubtful() == 3
             root.mkdir(exist_ok=True)
         assert not CheckRound.objects.exclude(damage=[]).exists(), "no point is lost by that"
-        assert finding("places").what.startswith("not where they are said to be: office since")
+        assert finding("places").what.startswith("not in their place: office since")
         assert looks.plan(NOW + timedelta(minutes=12)) == 0
         root.rmdir()
         shutil.move(root.with_name("away"), root)

@@ -140,7 +140,7 @@ def test_it_goes_only_where_a_superuser_has_pointed_a_repository(tmp_path: Path,
         settings.SELF_BACKUP_TO = named
         outcome = self_backup(run)
         assert isinstance(outcome, Failed)
-        assert "no superuser" in outcome.error
+        assert "not a superuser" in outcome.error
     assert not (tmp_path / "of an editor" / archive.FOLDER).exists()
 
     settings.SELF_BACKUP_TO = ""

@@ -67,7 +67,7 @@ def test_a_command_reports_it_and_shows_no_traceback():
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert ended.returncode == 2
-    assert ended.stderr.startswith("Error: BACKUPSCHED_BREAKER_AFTER must be a number, as 3, not 'three'")
+    assert ended.stderr.startswith("Error: BACKUPSCHED_BREAKER_AFTER must be a number, such as 3, not 'three'")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_messages_name_the_command_line_as_the_installation_has_it():
 
 def test_an_empty_key_is_said_with_its_place_and_no_other_is_made(tmp_path: Path) -> None:
     (tmp_path / "secret_key").touch()
-    with pytest.raises(ImproperlyConfigured, match=r"secret_key is empty.* bring it back from a copy"):
+    with pytest.raises(ImproperlyConfigured, match=r"secret_key is empty.* restore it from a copy"):
         secret_key(tmp_path)
     (tmp_path / "secret_key").unlink()
     assert secret_key(tmp_path) == secret_key(tmp_path) != ""

@@ -107,13 +107,13 @@ def test_a_person_is_asked_and_another_database_is_remembered(home: Path) -> Non
         right = f"postgresql://admin:p%27w%20%5C%20%22x@/backups?{usual}"
         answers = [
             ("Database", wrong), ("Database", right), ("Which folder", "nothing"), ("Which folder", "papers"),
-            ("Where shall", "papers/in"), ("Where shall", "backups"), ("time zone", "Nowhere"),
+            ("Where should", "papers/in"), ("Where should", "backups"), ("time zone", "Nowhere"),
             ("time zone", "Europe/Berlin"), ("Name of", ""), ("Password", "1"), ("Password", ""),
         ]  # fmt: skip
         output = conversation(home, answers)
         assert "may not create tables there" in output
         assert "nothing is not a folder of this host" in output
-        assert "each backup would copy the backups" in output
+        assert "each backup would copy the earlier ones" in output
         assert "'Nowhere' is not a time zone" in output
         assert "This password is too short" in output
         assert "has the password" in output

@@ -61,7 +61,7 @@ def test_it_is_listed_shown_and_renamed(noun: str) -> None:
     assert first not in listed(noun)
     assert "NEW: there is" in refused("rename", "another name", second)
     assert f"did you mean '{second}'" in refused("show", f"{second}x").replace('"', "'")
-    assert "say what to change" in refused("set", second)
+    assert "name a field to change" in refused("set", second)
 
 
 @pytest.mark.parametrize("noun", ["policies", "schedules"])  # shown as usual, and in its own way

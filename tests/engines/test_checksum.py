@@ -91,9 +91,7 @@ def test_what_was_another_content_only_while_it_was_copied_is_brought_again(
         again = backed_up(1, checksum=True)
         assert (first.verdict, again.verdict) == (Verdict.WARNINGS, Verdict.SUCCEEDED), (first, again)
         assert 5 <= again.read < 60, "one of both"
-        assert first.warnings == (
-            "note: not what its source said when it was listed, and brought again by the next run",
-        )
+        assert first.warnings == ("note: not as its source listed it; the next run brings it again",)
         assert backed_up(2, checksum=True).read == 0
 
 

@@ -88,7 +88,7 @@ def test_a_folder_or_destination_that_cannot_be_is_named(tmp_path: Path) -> None
     assert (result.verdict, result.error) == (Verdict.SOURCE_FAILED, f"there is no directory {tmp_path}/nowhere here")
     result = run(task_for(local_folder(files), files / "backups/one"))
     assert result.verdict is Verdict.SOURCE_FAILED
-    assert "one in the other" in result.error
+    assert "one inside the other" in result.error
     other = local_folder(write_files(tmp_path / "other", b="b"))
     assert run(task_for(other, files / "a/copy")).verdict is Verdict.REPOSITORY_FAILED
     with locked(of_directory(tmp_path), "held"):

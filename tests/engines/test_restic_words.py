@@ -50,7 +50,7 @@ def test_lines_about_files_are_read_in_old_and_new_forms_and_progress_twice_a_se
     new = '{"message_type":"error","error":{"message":"denied"},"during":"archival","item":"/s/x"}'
     assert (problem_of(old), problem_of(new)) == ("/s/x: Permission denied", "/s/x: denied")
     lost = '{"message_type":"error","error":{},"during":"archival","item":"/s/x"}'
-    assert problem_of(lost) == "/s/x: restic does not say why"
+    assert problem_of(lost) == "/s/x: restic gives no reason"
     seen: list[EngineProgress] = []
     progress = ResticProgress(seen.append)
     now = 1.0

@@ -100,7 +100,7 @@ class TestRevoking:
     ) -> None:
         other = make_source()
         token, others, code = tokens.issue(source), tokens.issue(other), tokens.make_code(source)
-        assert "Every agent of the source is refused" in admin_client.get(page_of(source, "revoke")).content.decode()
+        assert "All agents of the source are refused" in admin_client.get(page_of(source, "revoke")).content.decode()
         assert tokens.authenticate(token)
         assert facts(admin_client, page_of(source, "revoke")) == (
             "laptop-1: 1 token revoked, and any open enrolment code."

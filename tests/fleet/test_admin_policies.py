@@ -124,7 +124,7 @@ class TestFields:
         assert "at most 200" in answer.context["adminform"].errors["window"][0]
 
     def test_each_field_says_what_holds_if_it_is_left_alone(self) -> None:
-        said = ("Empty: ", "Left alone: ")
+        said = (" if empty", "Default: ")
         for name, field in PolicyForm().fields.items():
             is_plain = field.required or isinstance(field, BooleanField | PartsField) or name in ("name", "repository")
             assert is_plain or any(text in field.help_text for text in said), (name, field.help_text)
@@ -210,7 +210,7 @@ def test_periods_without_an_opening_are_warned_of_and_it_is_saved(admin_client: 
     messages = save(admin_client, daily, window=NEVER_MEETS)
     [warning] = [text for text in messages if "no opening" in text]
     assert warning.startswith("daily: ")
-    assert warning.endswith("backups will be rarer than the cron says.")
+    assert warning.endswith("backups will be rarer than its cron expression.")
     daily.refresh_from_db()
     assert daily.window == NEVER_MEETS
 

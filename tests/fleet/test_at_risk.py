@@ -164,7 +164,7 @@ class TestKept:
         status, _ = command("status")
         with pytest.raises(SystemExit):
             status("--json")
-        units = "by the same runs 5 units in place of 2 would be enough for 99 % of what is there"
+        units = "by the same runs, 5 units in place of 2 would be enough for 99 % of the sources that are there"
         named = "1 of 3 due assignments will probably miss this period"
         assert at_risk.latest(now).text == f"{named}: gone; {units}"
         assert f"{named}; {units}." in on_the_page(admin_client)

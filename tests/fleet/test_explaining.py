@@ -258,7 +258,7 @@ class TestTheSurfaces:
         assert "is kept from" in refused("explain", "laptop", "--at", "40d")
         assert "is not an instant" in refused("explain", "laptop", "--at", "noon")
         assert "is not an instant" in refused("explain", "laptop", "--at", "")
-        assert "name a source, or say --all" in refused("explain")
+        assert "name a source, or use --all" in refused("explain")
         assert "--all is of all sources" in refused("explain", "laptop", "--all")
 
     def test_the_api_answers_the_same(self, program: Program) -> None:

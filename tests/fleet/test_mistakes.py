@@ -66,9 +66,9 @@ def test_two_sources_of_one_place_are_asked_about() -> None:
     place = {"kind": "local", "path": "/srv/letters"}
     rows: list[dict[str, Any]] = [{"name": "a", **place}, {"name": "b", "kind": "local", "path": "/srv/other"}]
     assert not import_fleet({"sources": rows}, "fleet.yaml").warnings
-    text = "has the same place: its files are backed up twice. If it was renamed, say so: `renamed_from`"
+    text = "has the same place: its files are backed up twice. If it was renamed, use `renamed_from`"
     [warning] = import_fleet({"sources": [{"name": "c", **place}]}, "fleet.yaml").warnings
-    assert warning == f"source c: source a {text} in a fleet file, or a new name for the old one"
+    assert warning == f"source c: source a {text} in a fleet file, or rename the old one"
 
 
 def test_of_a_fleet_whose_sources_have_one_path_only_those_at_its_address_are_read() -> None:

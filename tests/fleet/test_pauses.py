@@ -168,7 +168,7 @@ class TestOfEvents:
         throttle.refresh_from_db()
         assert (throttle.max_in_flight, throttle.paused_until, throttle.paused_why) == (7, None, "")
         other = Throttle.objects.create(name="from the beginning", max_in_flight=0)
-        assert "say how many" in refused("resume", other.name)
+        assert "give the number of its records" in refused("resume", other.name)
         assert "cannot resume by itself" in refused("pause", other.name, "--until", "2h")
         assert Throttle.objects.get(pk=other.pk).paused_until is None
         assert "is not paused" in refused("resume", throttle.name)

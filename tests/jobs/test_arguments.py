@@ -38,8 +38,8 @@ def test_each_command_and_verb_reads_whole_names() -> None:
     [
         ("sources pause a --for 7d", "there is no option --for here; there are --json, --reason, --until"),
         ("backlog list --stat failed", "there is no option --stat; did you mean --status?"),
-        ("backlog list --status done", "--status: 'done' is none of what it takes; there are "),
-        ("repositories lst", "VERB: 'lst' is none of what it takes; did you mean list or set?"),
+        ("backlog list --status done", "--status: 'done' is not a value that it takes; there are "),
+        ("repositories lst", "VERB: 'lst' is not a value that it takes; did you mean list or set?"),
         ("worker --concurrency x", "--concurrency: 'x' is not a whole number"),
         ("worker --concurrency", "--concurrency needs a value behind it"),
         ("repositories add", "these are missing: NAME, LOCATION"),

@@ -59,7 +59,7 @@ def test_a_hold_stops_what_runs_without_a_failure_and_a_release_starts_it_again(
     eventually(lambda: status_of(stopped) == Status.READY)
     assert outcomes_of(stopped) == [AttemptOutcome.RELEASED]
     assert BacklogRecord.objects.get(pk=stopped.pk).failures == 0
-    assert "everything is on hold: stopping what runs here (1)" in workers.log()
+    assert "everything is on hold: stopping the records that run here (1)" in workers.log()
     assert status_of(sent) == Status.RUNNING  # what it sent cannot be taken back
     workers.let_go("hang")
     backlog.release(by="kim")

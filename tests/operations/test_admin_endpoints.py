@@ -115,7 +115,7 @@ def test_a_test_tells_code_and_seconds_or_what_failed_without_markup(
 ) -> None:
     page = page_of(make_endpoint(), "test")
     a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
-    assert "It is not signed: there is no signing secret in use." in text_of(editor, page)
+    assert "Its callbacks are not signed: there is no signing secret in use." in text_of(editor, page)
     answer = editor.post(page, {"confirmed": "yes"}, follow=True).content.decode()
     assert "delivered: it answered 204 after 0.250 s" in answer
     assert f"/admin/jobs/backlogrecord/{BacklogRecord.objects.get().pk}/change/" in answer

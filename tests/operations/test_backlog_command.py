@@ -148,8 +148,8 @@ class TestChanging:
             (["list", "--error", "\0"], 2, "--error is empty, or no text"),
             (["--watch", 1, "list"], 2, "leave out 'list'"),
             (["cancel", "seven"], 1, "'seven' is no id of a record"),
-            (["list", "--status", "done"], 1, "--status: 'done' is none of what it takes"),
-            (["destroy"], 1, "VERB: 'destroy' is none of what it takes"),
+            (["list", "--status", "done"], 1, "--status: 'done' is not a value that it takes"),
+            (["destroy"], 1, "VERB: 'destroy' is not a value that it takes"),
         ):
             assert message in refused(*arguments, code=code)
 

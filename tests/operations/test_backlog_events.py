@@ -79,7 +79,10 @@ class TestList:
         make_event_schedule(name="nightly")
         Endpoint.objects.create(name="hook", url="https://example.com/")
         for arguments, message in (
-            (["--schedule", "nothing"], "no schedule 'nothing', nor such an event of one that was; there is nightly"),
+            (
+                ["--schedule", "nothing"],
+                "no schedule 'nothing', nor an event of a deleted one with that name; there is nightly",
+            ),
             (["--endpoint", "nothing"], "there is no endpoint 'nothing'; there is hook"),
             (["--since", "yesterday"], "is not an instant; write 24h, 7d, 2026-03-02"),
             (["--limit", "0"], "is no number: from 1 to 10,000"),

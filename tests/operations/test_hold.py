@@ -57,7 +57,7 @@ def test_the_api_holds_tells_and_releases() -> None:
 
     for blank in ("", " "):
         assert fields_of(program.post("hold", {"reason": blank})) == {
-            "reason": "is missing: say why, for those who look next"
+            "reason": "is missing: give a reason, for the next operator"
         }
     found = program.post("hold", {"reason": "a bad day"}).json()
     assert (found["held"], found["reason"], found["by"]) == (True, "a bad day", str(program.user))

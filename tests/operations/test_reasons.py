@@ -159,7 +159,7 @@ class TestReady:
         facts = explain(make_record(), NOON).reasons[-1].facts
         assert (facts["position"], facts["held_ahead"], facts["of"]) == (3, 4, 7)
         last = make_record(lane=make_lane(roomy))
-        assert why(last)[0] == f"its throttle {roomy} has room for 2 more records, and 3 records of it come before"
+        assert why(last)[0] == f"its throttle {roomy} has room for 2 more records, and 3 records come before it"
         assert explain(last, NOON).runnable is False
         held = explain(make_record(lane=make_lane(full)), NOON).reasons
         assert held[0].text.endswith("full: 1 of its records run (the holder)")

@@ -110,6 +110,6 @@ def test_what_has_no_bound_of_its_own_has_that_of_its_process(relay: Relay, monk
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         relay.be_silent()
-        with pytest.raises(Exception, match=r"the server has said nothing for 0\.2 s"):
+        with pytest.raises(Exception, match=r"the server has not answered for 0\.2 s"):
             cursor.execute("SELECT 1")
     assert connection.connection.closed

@@ -155,7 +155,9 @@ class TestTheVerdict:
         # 11,000 come in the first hour and 1,000 in each, 3,600 go
         assert {trigger.hour for trigger, _ in capacity.late} == {3, 4, 5}
         [text] = [text for text, level in texts_of(capacity).items() if level == "bad"]
-        assert "but 21 of 167 batches in these 7 days end after their window behind what shares its throttle" in text
+        assert (
+            "but 21 of 167 batches in these 7 days end after their window behind others that share its throttle"
+        ) in text
         assert text.endswith("first that of Sat 2026-11-21 04:00.")
         assert "It shares the throttle slow with flood." in texts_of(capacity)
 
@@ -191,7 +193,7 @@ class TestTheVerdict:
     def test_more_than_gets_through_is_warned_of(self) -> None:
         texts = texts_of(found(events=9_000, window_for=0, limits=slow()))
         assert [text for text, level in texts.items() if level == "bad"] == [
-            "The throttle slow is asked for 2.5 times what it lets through in these 7 days: more and more is left over."
+            "The throttle slow is asked for 2.5 times what it can take in these 7 days: more and more is left over."
         ]
 
     def test_a_window_longer_than_the_time_between_triggers_is_warned_of(self) -> None:

@@ -162,7 +162,7 @@ class TestWhatMayNotBeMeant:
         [
             (
                 "*/90 * * * *",
-                "it would only be 0. Write 0 for that, or a smaller step; what comes more rarely is said by",
+                "it would only be 0. Write 0 for that, or a smaller step; for rarer triggers use",
             ),
             ("0 */24 * * *", "'*/24' has a step of 24 among the 24 values of the hour"),
             ("10-20/30 * * * *", "'10-20/30' has a step of 30 among the 11 values of the minute: it would only be 10"),
@@ -177,9 +177,9 @@ class TestWhatMayNotBeMeant:
     @pytest.mark.parametrize(
         ("expression", "text"),
         [
-            ("0 9 1 * 1", "not on those alone that are both: `0 9 * * 1#1` is the first such weekday of a month"),
+            ("0 9 1 * 1", "not only on days that match both: `0 9 * * 1#1` is the first such weekday of a month"),
             ("0 9 8-14 * mon", "`0 9 * * mon#2` is the second such weekday"),
-            ("0 9 13 * 5", "write the weekday with its number in the month, as `* * * 1#1`"),
+            ("0 9 13 * 5", "write the weekday with its number in the month, such as `* * * 1#1`"),
             ("*/7 * * * *", "*/7 of the minute is not even: it begins again after 56, 4 later and not 7; */6 is even"),
             ("0 */5 * * *", "begins again after 20, 4 later and not 5; */4 is even"),
             ("0 0 */2 * *", "*/2 begins again with each month"),

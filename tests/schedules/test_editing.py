@@ -146,7 +146,7 @@ class TestEditingAndDeleting:
         found = make_events()
         trigger = Trigger.objects.create(schedule=found, trigger_at=NOON, events=events)
         assert obstacle_to_deleting(found) == (
-            "nightly cannot be deleted now: a batch of it is being emitted or queued. Cancel that batch first"
+            "nightly cannot be deleted now: one of its batches is being emitted or queued. Cancel that batch first"
         )
         cancel_batch(trigger, NOON)
         assert obstacle_to_deleting(found) == ""

@@ -82,7 +82,7 @@ class TestOfARepository:
         Source.objects.create(**LAPTOP | {"secret": "stored:key"})
         program = Program()
         refusal = fields_of(program.patch(f"stored-secrets/{rows['key'].pk}", {"value": "another"}))
-        assert refusal["value"].startswith("stays: what is in the repository vault opens with it alone")
+        assert refusal["value"].startswith("stays: only it opens the content of the repository vault")
         assert program.patch(f"stored-secrets/{rows['password'].pk}", {"value": "another"}).status_code == 200
         listed = program.get("stored-secrets").json()["items"]
         assert {each["name"]: each["used_by"] for each in listed} == {

@@ -49,7 +49,7 @@ class TestByReference:
         assert store_secret("nas", SECRET) == "stored:nas"
         assert SECRET not in StoredSecret.objects.get().sealed
         assert read_secret("stored:nas") == SECRET
-        with pytest.raises(ValueError, match=r"name: there is a stored secret of this name already"):
+        with pytest.raises(ValueError, match=r"name: there is a stored secret with this name already"):
             store_secret("nas", "another")
         assert read_secret("stored:nas") == SECRET
         with pytest.raises(SecretNotFound, match=r"^there is no stored secret none: store it by `manage.py secrets"):

@@ -63,5 +63,5 @@ def test_who_names_a_repository_reads_once_what_is_not_told(
     monkeypatch.setattr("os.uname", lambda: os.uname_result(("Linux", "here", release, "#1", "x86_64")))
     ours = vars(Identity("1", "here", encrypted=False, key_digest=""))
     found = questions.probe(location.of_directory(tmp_path).as_json(), ours, take_over=False)
-    said = f"{questions.UNTOLD} (Linux says so since 5.8, and this is {release})"
+    said = f"{questions.UNTOLD} (Linux reports it since 5.8, and this is {release})"
     assert found["notices"] == ([] if tells else [said])

@@ -165,13 +165,13 @@ def deep(number: int, parts: int = 255) -> str:
     [
         ("line", "a line of more than 65,536 bytes"),
         pytest.param("bomb", "unpacks to more than 100 times", marks=pytest.mark.slow),
-        ("path", "an entry that is none"),
-        ("parts", "an entry that is none"),
-        ("target", "an entry that is none"),
+        ("path", "a line that is not an entry"),
+        ("parts", "a line that is not an entry"),
+        ("target", "a line that is not an entry"),
         ("behind", "does not match its own digest"),
         ("sum", "more bytes than any disk holds"),
-        ("debt", "an entry that is none"),
-        ("half", "an entry that is none"),
+        ("debt", "a line that is not an entry"),
+        ("half", "a line that is not an entry"),
     ],
 )
 def test_a_manifest_has_its_bounds(tmp_path: Path, what: str, named: str) -> None:

@@ -70,7 +70,7 @@ def test_what_is_restored_to_stay_is_on_the_disk_or_said_to_have_failed(
     assert seen == []
     report = into_folder.restore_to_stay(replace(wish, dry_run=False), built.store, built.folder / "cache")
     assert (seen, report.files) == ([True], 1)
-    why = f"{target}: its disk did not take all of it (Input/output error): {into_folder.ELSEWHERE}"
+    why = f"{target}: its disk could not hold everything (Input/output error): {into_folder.ELSEWHERE}"
     assert (report.failed, report.failed_files) == (([], 0) if takes else ([why], 1))
 
 

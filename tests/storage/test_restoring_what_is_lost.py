@@ -92,7 +92,7 @@ def test_a_flipped_bit_is_named_and_the_file_left_out(built: Built, tmp_path: Pa
 
     report = restore(built, point, tmp_path / "to")
 
-    assert report.failed == ["bad: the repository holds no file that is as the manifest of this point says"]
+    assert report.failed == ["bad: the repository has no file that matches the manifest of this point"]
     assert (tmp_path / "to/good").exists()
     assert not (tmp_path / "to/bad").exists()
 

@@ -18,8 +18,9 @@ ALERTS = columns("alert", "about", "since (UTC)", "why")
 
 class Command(DeclaredCommand):
     help = (
-        "What needs an operator now, and the routes by which operators hear of it. Alone, or with list: the open "
-        "alerts. Exit codes: 0; 1 when a test was not delivered; 2 for bad usage, or when the database does not answer."
+        "Problems that need an operator now, and the routes by which operators are notified. Alone, or with "
+        "list: the open alerts. Exit codes: 0; 1 when a test was not delivered; 2 for bad usage, or when the "
+        "database does not answer."
     )
     service, positional = Routes, ("name",)
     columns = columns("route", "enabled", "alerts", "policies", "digest", "not delivered")

@@ -18,9 +18,9 @@ VERBS = {
 
 class Command(NounCommand):
     help = (
-        "The scheduler's own database: the embedded PostgreSQL, which starts by itself when something needs it and "
-        "runs until it is stopped (with DATABASE_URL set there is none); and the scheduler's own backups. Exit codes: "
-        "0; 2 for bad usage, or when it cannot be done."
+        "The database of the scheduler: the embedded PostgreSQL, which starts when something needs it and runs "
+        "until it is stopped (there is none if DATABASE_URL is set); and the backups of the scheduler itself. "
+        "Exit codes: 0; 2 for bad usage, or when it cannot be done."
     )
     requires_system_checks = []
     needs_tables = False
@@ -38,7 +38,7 @@ class Command(NounCommand):
         )
         upgrade.add_argument(
             "--old-programs", type=Path, metavar="FOLDER",
-            help="with the programs of the version that made the data; default: those of this host",
+            help="the programs of the version that made the data (default: those of this host)",
         )  # fmt: skip
 
     def _list(self, options: dict[str, Any]) -> None:

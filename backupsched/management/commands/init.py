@@ -42,9 +42,9 @@ PAGE = "http://127.0.0.1:8000/"
 
 class Command(TerminalCommand):
     help = (
-        "Set up a new installation: a database, a repository, an administrator and a first source, each tried at once, "
-        "and a first backup. It asks for what is not given; without a terminal it asks nothing. Exit codes: 0; 1 where "
-        "the first backup failed; 2 for an answer that does not do."
+        "Set up a new installation: a database, a repository, an administrator and a first source, each tried "
+        "at once, and a first backup. It asks for the options that are not given; without a terminal it asks "
+        "nothing. Exit codes: 0; 1 where the first backup failed; 2 for an answer that cannot be used."
     )
 
     needs_tables = False  # it migrates
@@ -71,9 +71,9 @@ class Command(TerminalCommand):
             return
         self._remember_the_database(is_another)
         home = str(Path.home()) if self.asks else ""
-        source = self._ask("source", "Which folder shall be backed up first?", home, options, first_run.source)
+        source = self._ask("source", "Which folder should be backed up first?", home, options, first_run.source)
         repository = self._ask(
-            "repository", "Where shall backups go (a folder, on another disk at best)?", "", options,
+            "repository", "Where should backups go (a folder, best on another disk)?", "", options,
             lambda text: first_run.repository(text, source),
         )  # fmt: skip
         zone = self._ask("zone", "In which time zone are you?", first_run.zone_of_host(), options, first_run.zone)
@@ -293,6 +293,6 @@ class Command(TerminalCommand):
             f"Its pages:         {PAGE}",
             f"Bring a file back: {PROGRAM} restores points {facts['source']}, then `restores run`",
             f"More sources:      {PROGRAM} sources add --help, or the pages",
-            f"By itself:         each day at 20:00, or when this host is back (policy {POLICY})",
+            f"Automatically:     each day at 20:00, or when this host is back (policy {POLICY})",
         ]
         return "\n".join(lines)

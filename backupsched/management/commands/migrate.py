@@ -39,9 +39,9 @@ SELECT pid, application_name, EXTRACT(EPOCH FROM clock_timestamp() - xact_start)
 
 class Command(MigrateCommand):
     help = (
-        f"{MigrateCommand.help} It may be run again at any time, and beside workers and pages. Exit codes: 0; 1 where "
-        "it waited for a lock in vain: run it again; 2 where the database is of a newer version that this one cannot "
-        "work with."
+        f"{MigrateCommand.help} It may be run again at any time, and while workers and pages run. Exit codes: "
+        "0; 1 where it waited for a lock in vain: run it again; 2 where the database is of a newer version "
+        "that this one cannot work with."
     )
     _at = ""
 
@@ -49,7 +49,7 @@ class Command(MigrateCommand):
         super().add_arguments(parser)
         parser.add_argument(
             "--lock-timeout", type=duration(0.1, 3600), default=LOCK_SECONDS, metavar="DURATION",
-            help="for each lock, after which it gives up, and what waits behind it continues (5 s)",
+            help="to wait for each lock before it gives up, so that statements behind it continue (5 s)",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -31,7 +31,7 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
         parser.add_argument("--concurrency", type=int, default=None, metavar="N", help="execution units of each worker")
         parser.add_argument(
-            "--grace", type=duration(), default=30.0, metavar="DURATION", help="for what runs at the end (30 s)"
+            "--grace", type=duration(), default=30.0, metavar="DURATION", help="for running records at the end (30 s)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

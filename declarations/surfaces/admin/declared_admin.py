@@ -84,11 +84,10 @@ def help_of(shape: Shape, parts: HasParts | None, field: forms.Field) -> str:
     text = (parts.means if parts else "") or shape.description
     if not text:
         return ""
-    text = text.replace("None: ", "Empty: ")
-    if "Empty: " in text or shape.default in (None, "") or isinstance(shape.default, bool | list | dict):
+    if " if empty" in text or shape.default in (None, "") or isinstance(shape.default, bool | list | dict):
         return f"{text}."  # a switch shows what is usual
     usual = durations.write(shape.default) if shape.is_duration else shape.default
-    return f"{text}. Left alone: {dict(getattr(field, 'choices', ())).get(usual, usual)}."
+    return f"{text}. Default: {dict(getattr(field, 'choices', ())).get(usual, usual)}."
 
 
 class DeclaredPages(ModelAdmin):

@@ -9,7 +9,7 @@ from django.urls import path, reverse
 
 from declarations.surfaces.admin.row_history import ModelAdmin
 
-ONCE_RIGHT = "What comes of it is shown here once the fields are right."
+ONCE_RIGHT = "A preview is shown here once the fields are valid."
 
 
 def problems_of(form: Any, names: Iterable[str]) -> list[str]:

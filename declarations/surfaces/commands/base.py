@@ -167,7 +167,7 @@ def as_json(facts: object) -> str:
 
 def unanswered(error: Error, before: str = "") -> CommandError:
     """The error to raise if the database does not answer, or lacks what is asked of it. `before`: what was not done."""
-    otherwise = f"{str(error).strip()}\nTry again; `{PROGRAM} doctor` looks what is wrong with the database."
+    otherwise = f"{str(error).strip()}\nTry again; `{PROGRAM} doctor` reports what is wrong with the database."
     return CommandError(f"{before}{database_errors.describe(error) or otherwise}", returncode=2)
 
 

@@ -64,7 +64,7 @@ class DeclaredCommand(NounCommand):
         self.add_verb(verbs, "list", "list them all, as without a verb", later=self.list_arguments)
         self.add_each(verbs, "show", f"show one {title}, or several")
         self.add_verb(verbs, "add", f"add {article(title)}", later=self._adding)
-        what = f"change {article(title)}, or several, all or none: what is not named stays"
+        what = f"change {article(title)}, or several, all or none; fields that are not named stay as they are"
         self.add_named(verbs, "set", what, several=True, later=self._setting)
         self.add_named(verbs, "rename", f"give {article(title)} another name", later=self._renaming)
         what = f"delete {article(title)} that nothing uses"
@@ -167,7 +167,7 @@ class DeclaredCommand(NounCommand):
 
     def _set(self, options: dict[str, Any]) -> None:
         if not (sent := self.sent(options)):
-            raise ValueError("say what to change; `--help` lists what there is")
+            raise ValueError("name a field to change; `--help` lists them")
         rows, edits = self.all_found(options), []
         with transaction.atomic() if len(rows) > 1 else nullcontext():
             for row in rows:

@@ -49,10 +49,10 @@ def note(report: Report, loaded: LoadResult, parent: Path, name: str, run: str) 
     report.not_set += loaded.notes
     report.failed_files = len(loaded.failures) + len(loaded.lacking)
     if loaded.failures:
-        file = write(parent, name, loaded.failures, f"What is not in the database of {name}, and why")
+        file = write(parent, name, loaded.failures, f"Statements that failed in the database of {name}, and why")
         report.elsewhere = (
-            f"All else is there. {file} on the worker's host has the statements that failed, with their errors: make "
-            f"what they lack, and run them in that database{run}"
+            f"Everything else is there. {file} on the worker's host has the statements that failed, with their "
+            f"errors: create what they need, and run them in that database{run}"
         )
 
 

@@ -50,8 +50,9 @@ SELECT r.rolname FROM pg_roles r WHERE EXISTS (
      AND pg_has_role(r.oid, p.oid, 'MEMBER'))
 """
 KEPT = (
-    "owners: {number} objects belong to {role}, as which nobody can log in, since what belongs to {owners} runs with "
-    "rights over the server. If you trust the dump, `REASSIGN OWNED BY {role} TO {first}` in that database changes that"
+    "owners: {number} objects belong to {role}, which cannot log in, since objects of {owners} run with rights "
+    "over the server. If you trust the dump, `REASSIGN OWNED BY {role} TO {first}` in that database changes "
+    "that"
 )
 
 

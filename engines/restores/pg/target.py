@@ -86,12 +86,12 @@ class PostgresqlTarget:
     def _objects(self, needs: dict[str, Any], terms: Terms) -> Iterator[str]:
         for name in texts(needs, "extensions"):
             if (by_superuser := self.has["extensions"].get(name)) is None:
-                yield f"EXTENSION {name}: the server has none of this name: install it there"
+                yield f"EXTENSION {name}: the server does not have it: install it there"
             elif by_superuser and not self.is_superuser:
                 yield f"EXTENSION {name}: only a superuser may make it there"
         for name in texts(needs, "tablespaces"):
             if name not in self.has["tablespaces"]:
-                yield f"TABLESPACE {name}: the server has none of this name: its tables go into the usual one"
+                yield f"TABLESPACE {name}: the server does not have it: its tables go into the default one"
         for each in rows_in(needs, "collations"):
             schema, name = str(each.get("schema")), str(each.get("name"))
             is_usual = schema == "pg_catalog"

@@ -47,8 +47,8 @@ class LogQuery:
 
 
 HELP = (
-    "Print the log of decisions, oldest first: when (UTC), what, and a sentence. Of a source: its lines, and those of "
-    "its assignments and policies. Exit codes: 0, 1 when there is no line, 2 for bad usage."
+    "Print the log of decisions, oldest first: when (UTC), what, and a sentence. For a source: its lines, and "
+    "those of its assignments and policies. Exit codes: 0, 1 when there is no line, 2 for bad usage."
 )
 
 
@@ -63,7 +63,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--considering", action="store_true", help="also the claims that looked at it: its rank, and what decided"
     )
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="the latest N lines (%(default)s)")
-    parser.add_argument("--follow", action="store_true", help="continue with what is written from now on; end: Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="continue with new lines until Ctrl-C")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:

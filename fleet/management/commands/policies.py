@@ -11,9 +11,9 @@ from sources.models import Policy
 
 class Command(DeclaredCommand):
     help = (
-        "Policies: how often sources are backed up, in which window, to where, and how. Alone, or with list: all of "
-        "them. Exit codes: 0; 1 when one is in use, or was so before; 2 for bad usage, with nothing saved, or when the "
-        "database does not answer."
+        "Policies: how often sources are backed up, in which window, to where, and how. Alone, or with list: "
+        "all of them. Exit codes: 0; 1 when one is in use, or already was in that state; 2 for bad usage, with "
+        "nothing saved, or when the database does not answer."
     )
     title = "policy"
     columns = columns("policy", "cron", "zone", "repository", "sources>", "next trigger (UTC)")

@@ -27,14 +27,15 @@ The repository: {where}. To restore without the scheduler, write the key into a 
     backupsched recover REPOSITORY --key-file FILE --to DIRECTORY
 
 {alone}"""
-STEP_BY_STEP = "\nRECOVER.txt in the repository says it step by step."
+STEP_BY_STEP = "\nRECOVER.txt in the repository has the steps."
 
 
 class Command(DeclaredCommand):
     help = (
-        "Repositories: where backups go, directories of this host and remotes of rclone. Alone, or with list: all of "
-        "them. What is added or changed is tried first: written, read, changed and deleted. Exit codes: 0; 1 when one "
-        "cannot be used, or is in use; 2 for bad usage, with nothing saved, or when the database does not answer."
+        "Repositories: where backups go, directories of this host and remotes of rclone. Alone, or with list: "
+        "all of them. A repository is tried before it is added or changed: a file is written, read, changed "
+        "and deleted there. Exit codes: 0; 1 when one cannot be used, or is in use; 2 for bad usage, with "
+        "nothing saved, or when the database does not answer."
     )
     service, positional = Repositories, ("name", "location")
     columns = columns("name", "format", "kind", "location", "encrypted", "breaker")

@@ -15,9 +15,9 @@ RELATED = ("assignment__source", "assignment__policy__schedule", "repository")
 
 class Command(NounCommand):
     help = (
-        "Restores: bring back what was backed up, and prove that it can be. Alone, or with list: the restores that "
-        "were asked for in the web or over the API, the latest first. Exit codes: 0; 1 when something could not be "
-        "restored; 2 for bad usage."
+        "Restores: bring backups back, and prove that it works. Alone, or with list: the restores that were "
+        "requested on the web pages or over the API, the latest first. Exit codes: 0; 1 when something could "
+        "not be restored; 2 for bad usage."
     )
     examples = {
         "points": "laptop-7 --at yesterday --path Documents",

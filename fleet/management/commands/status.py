@@ -64,4 +64,4 @@ class Command(VerbCommand):
             more = found.in_need - len(rows)
             self.stdout.write(f"and {more:,} more: `{PROGRAM} sources --status STATUS` lists them")
         if found.dead_letters:
-            self.stdout.write(f"`{PROGRAM} backlog errors` says why records gave up.")
+            self.stdout.write(f"`{PROGRAM} backlog errors` shows why records gave up.")

@@ -21,7 +21,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     rows = SelfBackup.objects.select_related("repository")[: backing_up.KEEP]
     names = ("day", "ended_at", "file", "size")
     facts = [{name: getattr(row, name) for name in names} | {"repository": str(row.repository or "")} for row in rows]
-    empty = "The scheduler itself has not been backed up yet: `doctor` says why."
+    empty = "The scheduler itself has not been backed up yet: `doctor` has the reason."
     command.list_out(facts, COLUMNS, _row, empty)
 
 

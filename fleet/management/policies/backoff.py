@@ -40,7 +40,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--jobs", type=int, default=JOBS, metavar="N", help=f"that fail together ({JOBS})")
     add("--retries", type=int, default=RETRIES, metavar="N", help=f"of each job at most ({RETRIES})")
     add("--seed", type=int, default=0, metavar="N", help="of chance: the same one, the same picture")
-    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the algorithm, as unit=15m")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the algorithm, such as unit=15m",
+    )
     add("--max-delay", type=duration(), metavar="DURATION", help="no wait is longer (any)")
     add("--max-failures", type=int, metavar="N", help="give up at this many failures")
     add("--give-up-after", type=duration(), metavar="DURATION", help="give up this long after the first one")
@@ -149,7 +155,7 @@ def _parameter(written: str) -> tuple[str, Any]:
     """A number if the text is one; jitter is a word."""
     name, separator, value = written.partition("=")
     if not name or not separator:
-        raise ValueError(f"--set {written!r} is not NAME=VALUE, as unit=15")
+        raise ValueError(f"--set {written!r} is not NAME=VALUE, such as unit=15")
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):

@@ -9,7 +9,7 @@ from fleet.policy_edits import Policies
 from sources.models import Policy
 
 HELP = (
-    "Back up under paused policies again, at once what is due. Exit codes: 0; 1 where one was not paused; 2 for bad "
+    "Back up under paused policies again; due sources at once. Exit codes: 0; 1 where one was not paused; 2 for bad "
     "usage."
 )
 

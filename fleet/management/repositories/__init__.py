@@ -2,7 +2,7 @@
 
 VERBS = {
     "check": "read now all that the rounds under way have left in them, and compare it with the manifests",
-    "copy": "copy now what they lack of the sources that are copied to them",
-    "foreign": "show the points that no backup of ours has written as they are",
+    "copy": "copy now the points that are missing in them",
+    "foreign": "show foreign points: those that were not written as they are by this installation",
     "accept": "accept foreign points as ours",
 }

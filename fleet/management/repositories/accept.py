@@ -12,10 +12,10 @@ from fleet.management.repositories import foreign
 from jobs.clock import database_clock
 
 HELP = (
-    "Accept foreign points as ours, as they are; drills, copies and retention treat them so from then on: those that "
-    "--at names, or --all of a source, or of all sources in a repository, but for points of the future, after one "
-    "question with their number and age. Exit codes: 0; 1 when a repository does not answer, or there is no such "
-    "foreign point; 2 for bad usage."
+    "Accept foreign points as they are; from then on drills, copies and retention treat them as points of this "
+    "installation: those that --at names, or --all of a source, or of all sources in a repository, except "
+    "points of the future, after one question with their number and age. Exit codes: 0; 1 when a repository "
+    "does not answer, or there is no such foreign point; 2 for bad usage."
 )
 
 
@@ -23,13 +23,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     foreign.add_arguments(parser)
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--at", action="append", default=[], metavar="POINT", help="its name; several: once more")
-    which.add_argument("--all", action="store_true", help="accept all of them")
+    which.add_argument("--all", action="store_true", help="accept all foreign points")
     parser.add_argument("--yes", action="store_true", help="accept without asking")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     if options["at"] and options["source"] is None:
-        raise ValueError("say of which source, by --source")
+        raise ValueError("name the source by --source")
     found, failed = foreign.asked_for(options)
     if options["all"]:
         _accept_all(command, found, options)
@@ -45,11 +45,11 @@ def _accept_all(command: TerminalCommand, found: list[ForeignPoint], options: di
     if not found:
         command.stdout.write(foreign.NONE)
         return
-    question = one_line(f"Accept {foreign_points.described(found)}, as ours, as they are?")
+    question = one_line(f"Accept {foreign_points.described(found)}, as they are?")
     if command.is_agreed(options, question, "add --yes to accept them"):
         for each in found:
             foreign_points.accept(each, by=person())
-        command.stdout.write(f"{several(len(found), 'point')}: ours from now on")
+        command.stdout.write(f"{several(len(found), 'point')}: accepted")
 
 
 def _accept_some(command: TerminalCommand, chosen: list[ForeignPoint], asked: list[str]) -> None:
@@ -58,4 +58,4 @@ def _accept_some(command: TerminalCommand, chosen: list[ForeignPoint], asked: li
         raise CommandError(text, returncode=1)
     for each in chosen:
         foreign_points.accept(each, by=person())
-        command.stdout.write(f"{one_line(each.repository)}: point {each.name} is ours from now on")
+        command.stdout.write(f"{one_line(each.repository)}: point {each.name} is accepted")

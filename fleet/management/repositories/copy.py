@@ -11,7 +11,7 @@ HELP = (
     "Copy now, whatever the windows, what repositories lack of the sources whose policies copy to them. A worker does "
     "it. Exit codes: 0; 1 when there is nothing to copy, or it is copied already; 2 for bad usage."
 )
-IDLE = "no policy copies to it (copy_to), nothing is backed up there yet, or all of it is copied already"
+IDLE = "no policy copies to it (copy_to), nothing is backed up there yet, or everything is copied already"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -12,9 +12,9 @@ from declarations.unknown import named
 from sources.models import Repository, Source
 
 HELP = (
-    "Show the foreign points of a source, or of all sources in a repository: those that no backup or copy of ours has "
-    "written as they are, as their manifests describe themselves. Exit codes: 0; 1 when a repository does not answer; "
-    "2 for bad usage."
+    "Show the foreign points of a source, or of all sources in a repository: those that were not written as "
+    "they are by a backup or copy of this installation, as their manifests describe them. Exit codes: 0; 1 "
+    "when a repository does not answer; 2 for bad usage."
 )
 NONE = "No point is foreign."
 COLUMNS = columns("policy", "repository", "point", "files", "bytes", "SHA-256 of its manifest")
@@ -43,7 +43,7 @@ def asked_for(options: dict[str, Any]) -> tuple[list[ForeignPoint], list[str]]:
         assignment = requests.assignment_of(named(Source.objects, source), options["policy"])
         return foreign_points.of(assignment, repository)
     if repository is None:
-        raise ValueError("say of which repository, by its name, or of which source, by --source")
+        raise ValueError("name the repository, or the source by --source")
     return foreign_points.in_repository(named(Repository.objects, repository))
 
 

@@ -3,5 +3,5 @@
 VERBS = {
     "points": "show the points of a source, or what a folder held in one",
     "run": "restore into a folder of this host, back to the source, or into a new database, without a worker",
-    "drill": "show what was last proved restorable, or prove it of some sources now",
+    "drill": "show the points that were last proved restorable, or drill some sources now",
 }

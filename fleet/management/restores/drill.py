@@ -8,12 +8,12 @@ from external.formatting import moment
 from fleet.management.base import add_names_to_ask_for, list_assignments, of_sources, report_enqueued
 
 HELP = (
-    "Show what was last proved restorable by a drill, and when; with a NAME: drill that source now, whatever its "
-    "window. A drill restores the newest point, or a sample of it, into scratch space, and compares it; a database "
-    "into a scratch server. A worker does it. Exit codes: 0; 1 when there is nothing to drill, or it is drilled "
-    "already; 2 for bad usage."
+    "Show the points that a drill last proved restorable, and when; with a NAME: drill that source now, "
+    "whatever its window. A drill restores the newest point, or a sample of it, into scratch space, and "
+    "compares it; a database into a scratch server. A worker does it. Exit codes: 0; 1 when there is nothing "
+    "to drill, or it is drilled already; 2 for bad usage."
 )
-IDLE = "it has no backup, is paused, or a drill of it is on the backlog already"
+IDLE = "it has no backup, is paused, or its drill is on the backlog already"
 COLUMNS = columns("source", "policy", "last success (UTC)", "last proved (UTC)", "point", "why the last drill failed")
 FACTS = {
     "source": "source__name",

@@ -30,10 +30,10 @@ from storage.restoring.base import Report, Wish
 TERMS = ("trusted", "roles_with_rights")
 """Permissions that a user may grant for a dump, as they are declared."""
 HELP = (
-    "Restore a source, or paths of it, as it was at a time: into a folder of this host, back to the source, or a "
-    "database as a new one at its server. No worker is needed. Nothing is replaced unless that is asked for, and an "
-    "interrupted restore continues when it is repeated. Exit codes: 0; 1 when something could not be restored; 2 for "
-    "bad usage, with nothing written."
+    "Restore a source, or paths of it, as it was at a time: into a folder of this host, back to the source, or "
+    "a database as a new one at its server. No worker is needed. Nothing is replaced without --overwrite, and "
+    "an interrupted restore continues when it is repeated. Exit codes: 0; 1 when something could not be "
+    "restored; 2 for bad usage, with nothing written."
 )
 
 
@@ -42,7 +42,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     showing.add_point(parser, "the policy")
     parser.add_argument(
         "--foreign", action="store_true",
-        help="also the foreign point that --at names: no backup of ours has written it so; it may hold anything",
+        help=(
+            "also a foreign point that --at names: it was not written as it is by a backup of this "
+            "installation, and may hold anything"
+        ),
     )  # fmt: skip
     where = showing.add_target(parser)
     where.add_argument(
@@ -51,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     where.add_argument(
         "--database", metavar="NAME",
-        help="of a database: as a new one at its server, of this name; it is never one that is there",
+        help="for a database: restore it as a new one with this name at its server; an existing one is never touched",
     )  # fmt: skip
     parser.add_argument(
         "--check", action="store_true", dest="dry_run",

@@ -1,17 +1,17 @@
 """Verbs of `sources`, a module each."""
 
 VERBS = {
-    "explain": "say every reason for which its backups do not run, now or at a time; --all",
+    "explain": "show every reason why backups do not run, now or at a time; --all",
     "backup-now": "back them up now, whatever their period and window",
-    "when": "say when their backups are expected to start, or why there is no estimate",
-    "pause": "make no more backups of them, until a time or until they are resumed",
+    "when": "show when their backups are expected to start, or why there is no estimate",
+    "pause": "make no more backups, until a time or until they are resumed",
     "resume": "back them up again",
     "retire": "take them out of use, and keep their backups as long as their policies say; --undo",
     "preview": "show their next periods and windows",
     "enrol": "make a code with which the agent of a source gets its token",
     "held-back": "list those whose last backup looked wrong, of which nothing is removed",
-    "accept": "accept what is held back: their points are removed again as their policies say",
-    "check": "show what was read last and compared with the manifests, or read all of some sources now",
+    "accept": "accept backups that are held back: their points are removed again as their policies say",
+    "check": "show what was last read and compared with the manifests, or read some sources completely now",
     "copy": "show the copies in other repositories, or copy some sources now",
     "prune": "remove the points that their policies do not keep",
     "export": "write everything that is declared as a fleet file, which `apply` reads",

@@ -8,8 +8,9 @@ from sources.models import Source
 from sources.planning import held_back
 
 HELP = (
-    f"Accept what is held back of sources, as `{PROGRAM} sources held-back` lists: their backups are meant so, and "
-    "what is kept is removed again as their policies say. Exit codes: 0; 1 where nothing is held back; 2 for bad usage."
+    f"Accept backups that are held back, as `{PROGRAM} sources held-back` lists them: they are right as they "
+    "are, and points are removed again as their policies say. Exit codes: 0; 1 where nothing is held back; 2 "
+    "for bad usage."
 )
 
 
@@ -24,4 +25,4 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 def _accept(source: Source) -> str:
     if not held_back.accept(list(source.assignments.values_list("pk", flat=True)), by=person()):
         raise ValueError("nothing is held back")
-    return "accepted; what is kept is removed again as its policies say"
+    return "accepted; its points are removed again as its policies say"

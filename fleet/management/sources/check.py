@@ -8,11 +8,12 @@ from external.formatting import moment
 from fleet.management.base import add_names_to_ask_for, list_assignments, of_sources, report_enqueued
 
 HELP = (
-    "Show what was read last in repositories and compared with the manifests, and what is damaged; with a NAME: read "
-    "now all that the round under way has left, whatever the window, in all repositories of the source. A worker does "
-    "it. Exit codes: 0; 1 when there is nothing to check, or it is checked already; 2 for bad usage."
+    "Show what was last read in repositories and compared with the manifests, and what is damaged; with a "
+    "NAME: read the rest of the present round now, whatever the window, in all repositories of the source. A "
+    "worker does it. Exit codes: 0; 1 when there is nothing to check, or it is checked already; 2 for bad "
+    "usage."
 )
-IDLE = "it has no backup, is paused, or a check of it is on the backlog already"
+IDLE = "it has no backup, is paused, or its check is on the backlog already"
 COLUMNS = columns("source", "policy", "last read (UTC)", "all of it (UTC)", "damaged", "the first of them")
 FACTS = {
     "source": "source__name",

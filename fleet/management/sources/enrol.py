@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=duration(1, LONGEST_VALID_SECONDS),
         default=tokens.VALID_FOR_SECONDS,
         metavar="DURATION",
-        help=f"how long the code can be used, as 15m or 7d (default: {span(tokens.VALID_FOR_SECONDS)})",
+        help=f"how long the code can be used, such as 15m or 7d (default: {span(tokens.VALID_FOR_SECONDS)})",
     )
     parser.add_argument(
         "--url", type=_url, default=_own_url(), help="where agents reach this server (default: %(default)s)"

@@ -33,7 +33,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
         command.list_out(facts, GROUPS, group_row, "There are no sources.")
         return
     if not options["names"]:
-        raise ValueError("name a source, or say --all")
+        raise ValueError("name a source, or use --all")
     at = durations.instant(options["at"], now) if options["at"] is not None else None
 
     def explain(source: Source) -> None:

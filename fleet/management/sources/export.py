@@ -15,7 +15,7 @@ from fleet.files.schema import Fleet, exported
 from jobs.conf import PROGRAM
 
 HELP = (
-    "Write everything that is declared, and which source is under which policy, as a fleet file that "
+    "Write all declarations, and which source is under which policy, as a fleet file that "
     f"`{PROGRAM} apply` reads. References to secrets are written, never a secret."
 )
 TOO_LARGE = (

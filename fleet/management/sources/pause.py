@@ -10,9 +10,10 @@ from sources import planning
 from sources.models import Source
 
 HELP = (
-    f"Pause sources: no more backups of them until `{PROGRAM} sources resume NAME`, or by itself at --until. What runs "
-    f"continues. Exit codes: 0; 1 where one was so before; 2 for bad usage. For all sources under a policy: "
-    f"`{PROGRAM} policies pause`; for a queue: `{PROGRAM} backlog pause`; for everything: `{PROGRAM} backlog hold`."
+    f"Pause sources: no more backups until `{PROGRAM} sources resume NAME`, or until --until. Running backups "
+    "continue. Exit codes: 0; 1 when one was paused before; 2 for bad usage. For all sources under a policy: "
+    f"`{PROGRAM} policies pause`; for a queue: `{PROGRAM} backlog pause`; for everything: `{PROGRAM} backlog "
+    "hold`."
 )
 
 
@@ -35,4 +36,4 @@ def paused(changed: int, asked: pausing.PauseArguments) -> str:
     if not changed:
         raise ValueError("it was paused before")
     end = f"{moment(asked['until'])} UTC" if asked["until"] else "it is resumed"
-    return f"no more backups until {end}; what runs continues"
+    return f"no more backups until {end}; a running one continues"

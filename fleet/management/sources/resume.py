@@ -6,7 +6,7 @@ from fleet.management.base import add_names, do_each, sources_named
 from sources import planning
 from sources.models import Source
 
-HELP = "Back up paused sources again, at once what is due. Exit codes: 0; 1 where one was not paused; 2 for bad usage."
+HELP = "Back up paused sources again; due ones at once. Exit codes: 0; 1 where one was not paused; 2 for bad usage."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,4 +24,4 @@ def resumed(changed: int) -> str:
     """The effect of resuming as text. Raises: ValueError when nothing was changed."""
     if not changed:
         raise ValueError("it was not paused")
-    return "it is backed up again; what is due is on the backlog"
+    return "it is backed up again, at once if it is due"

@@ -10,8 +10,8 @@ from jobs.clock import database_clock
 from sources.models import Source
 
 HELP = (
-    "Say when the backups of sources are expected to start, by running the claims of the present forward; or why there "
-    "is no estimate. Exit codes: 0; 2 for bad usage."
+    "Show when the backups of sources are expected to start, by running the claims of the present forward; or "
+    "why there is no estimate. Exit codes: 0; 2 for bad usage."
 )
 
 

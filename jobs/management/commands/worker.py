@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 class Command(BaseCommand):
     help = (
         "Run a worker: claim backlog records in claim order, run them, settle them. Start as many as you like, "
-        "on as many hosts as you like. SIGTERM or Ctrl-C stops it cleanly (what runs may end within --grace, "
-        "then it is released); a second one stops it at once."
+        "on as many hosts as you like. SIGTERM or Ctrl-C stops it cleanly (running records may end within "
+        "--grace, then they are released); a second one stops it at once."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -36,14 +36,14 @@ class Command(BaseCommand):
             "--queues",
             default="",
             metavar="NAME[:N],…",
-            help="serve only these queues, each with N records at once, as default:16",
+            help="serve only these queues, each with N records at once, such as default:16",
         )
         parser.add_argument(
             "--grace",
             type=duration(),
             default=30.0,
             metavar="DURATION",
-            help="for what runs at a shutdown, as 90s or 15m (30 s)",
+            help="for running records at a shutdown, such as 90s or 15m (30 s)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

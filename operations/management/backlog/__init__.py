@@ -1,10 +1,10 @@
 """Verbs of `backlog`, a module each."""
 
 VERBS = {
-    "explain": "say every reason for which a record does not run now",
+    "explain": "show every reason why a record does not run now",
     "hold": "hold everything at once, in every queue",
     "release": "end the hold of everything",
-    "sweep": "make ready what waits for a sweep of the progressive schedule",
+    "sweep": "make records ready that wait for a sweep of the progressive schedule",
     "breakers": "list the circuit breakers, open ones first",
     "close-breaker": "let everything that waits for a breaker continue",
     "probe-breaker": "let one record through an open breaker as a trial",

@@ -16,4 +16,4 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
-    change_each(command, options, verbs.close, "it is closed: what waits for it continues at the next tick")
+    change_each(command, options, verbs.close, "it is closed: records that wait for it continue at the next tick")

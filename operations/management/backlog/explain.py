@@ -14,7 +14,7 @@ from operations.backlog.reasons import explain
 from operations.backlog.rendering import reasons_view
 
 HELP = (
-    "Say every reason for which a record does not run now, in the order in which they would have to end; "
+    "Show every reason why a record does not run now, in the order in which they would have to end; "
     "docs/reasons.md has the codes. Exit codes: 0; 1 when there is no such record; 2 for bad usage."
 )
 

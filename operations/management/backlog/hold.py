@@ -9,11 +9,11 @@ from jobs.conf import PROGRAM
 from operations.hold import held, sentence
 
 HELP = (
-    "Hold everything at once, in every queue: no backup, retention, check, drill, restore or delivery starts, and "
-    "what runs is stopped and given back, which counts as no failure. A callback that was sent may still be "
-    f"answered. `{PROGRAM} backlog release` ends it, or --until; queues that were paused stay so. To let what runs "
-    f"end, pause its queue instead: `{PROGRAM} backlog pause backups`. Exit codes: 0; 2 for bad usage, or when the "
-    "database does not answer."
+    "Hold everything at once, in every queue: no backup, retention, check, drill, restore or delivery starts, "
+    "and running records are stopped and given back, without counting a failure. A callback that was sent may "
+    f"still be answered. `{PROGRAM} backlog release` ends it, or --until; queues that were paused stay so. To "
+    f"let running records end, pause their queue instead: `{PROGRAM} backlog pause backups`. Exit codes: 0; 2 "
+    "for bad usage, or when the database does not answer."
 )
 
 

@@ -5,8 +5,9 @@ from declarations.surfaces.commands.base import TerminalCommand, person, without
 from jobs import backlog
 
 HELP = (
-    "End the hold of everything: all that waits continues, what was stopped starts again. Queues that were paused by "
-    "themselves stay so. Exit codes: 0, also when nothing was on hold; 2 when the database does not answer."
+    "End the hold of everything: waiting records continue, stopped ones start again. Queues that were paused "
+    "separately stay paused. Exit codes: 0, also when nothing was on hold; 2 when the database does not "
+    "answer."
 )
 
 

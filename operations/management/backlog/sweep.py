@@ -15,10 +15,10 @@ OLDEST = tiers.OLDEST // tiers.DAY
 
 
 HELP = (
-    "Sweep now: make ready what waits for a sweep of the progressive schedule and is at most DAYS old, the newest "
-    "first, also what has just failed. Records of other retry policies wait for an instant of their own: for those "
-    f"see `{conf.PROGRAM} backlog retry`. The sweeps by the clock continue as they would have. Exit codes: 0, also if "
-    "nothing waited; 2 for bad usage, or when the database does not answer."
+    "Sweep now: make records ready that wait for a sweep of the progressive schedule and are at most DAYS old, "
+    "the newest first, also those that have just failed. Records of other retry policies wait for a separate "
+    f"instant: for those see `{conf.PROGRAM} backlog retry`. The scheduled sweeps are not affected. Exit codes: "
+    "0, also if nothing waited; 2 for bad usage, or when the database does not answer."
 )
 
 

@@ -47,9 +47,9 @@ VERBS: dict[str, Verb] = {"cancel": cancel, "retry": retry}
 
 class Command(NounCommand):
     help = (
-        "Look at the backlog and put it right. Alone: what is in each queue, who serves it, and what needs attention "
-        "with what to do about it; a + behind a number means that there are more. Exit codes: 0, 1 when no record "
-        "matched, 2 for bad usage."
+        "Look at the backlog and repair it. Alone: the records in each queue, the workers that serve it, and "
+        "problems with their remedies; a + behind a number means that there are more. Exit codes: 0, 1 when no "
+        "record matched, 2 for bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -96,7 +96,9 @@ class Command(NounCommand):
             records = with_answers(filtered(BacklogRecord.objects.select_related("origin"), asked))
             if options["order"] == "claim":
                 if named - {"ready"}:
-                    raise ValueError("--order claim is the order of ready records; leave out --status, or say ready")
+                    raise ValueError(
+                        "--order claim is the order of ready records; leave out --status, or use --status ready"
+                    )
                 records = records.filter(status=Status.READY).order_by(*CLAIM_ORDER)
             else:
                 records = records.order_by(*(["-finished_at"] if named and named <= ENDED else []), "-pk")

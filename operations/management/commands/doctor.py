@@ -24,10 +24,10 @@ COLOURS = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.OK
 
 class Command(BaseCommand):
     help = (
-        "Look at the running system and say what is wrong and what to do: the settings, the database and its health, "
-        "the workers, the queues. It changes nothing and takes a second or two. Exit code 0: no problem (warnings do "
-        "not fail); 1: at least one problem; 2: the database is away, or bad usage. docs/trouble.md explains each "
-        "finding."
+        "Examine the running system, and report what is wrong and what to do: the settings, the database and "
+        "its health, the workers, the queues. It changes nothing and takes a second or two. Exit code 0: no "
+        "problem (warnings do not fail); 1: at least one problem; 2: the database is away, or bad usage. "
+        "docs/trouble.md explains each finding."
     )
     # the doctor says itself what the system checks would end it with
     requires_system_checks = []
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             action="append",
             default=[],
             metavar="NAME",
-            help="leave this finding out, as one that you accept; may be given more than once",
+            help="leave this finding out, since you accept it; may be given more than once",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -48,7 +48,10 @@ class Command(DeclaredCommand):
         rotates = self.add_named(verbs, "rotate", "make a new signing secret, and print it: it is not shown again")
         rotates.add_argument(
             "--keep-for", type=duration(0, LONGEST_KEEP_FOR), default=KEEP_FOR, metavar="DURATION",
-            help=f"the secrets before it sign for so long, as 12h or 7d ({span(KEEP_FOR)}); 0: no more",
+            help=(
+                f"time for which the earlier secrets still sign, such as 12h or 7d ({span(KEEP_FOR)}); not at "
+                "all if 0"
+            ),
         )  # fmt: skip
         tests = self.add_each(verbs, "test", "let a worker deliver a test event, and report its answer")
         tests.add_argument("--wait", type=duration(0, 3600), metavar="DURATION", help="(its timeouts, and 10 s)")

@@ -71,7 +71,7 @@ class Command(ClusterCommand):  # type: ignore[misc]
         try:
             super().handle(*args, **options)
         except RuntimeError as error:
-            raise CommandError(f"{error}; its log above says why", returncode=1) from error
+            raise CommandError(f"{error}; its log above has the reason", returncode=1) from error
         _run_until_outdated(watch)
 
     def _install(self, options: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def _run_until_outdated(watch: upgrades.UpgradeWatch) -> None:
         while guard.is_alive():
             guard.join(upgrades.LOOK_EVERY_SECONDS)
             if guard.is_alive() and (found := watch.look()):
-                log.warning("%s after this qcluster started: it ends once what runs has ended", found)
+                log.warning("%s after this qcluster started: it ends once its running tasks have ended", found)
                 signal.raise_signal(signal.SIGTERM)  # the cluster's handler returns once it has stopped
                 raise CommandError(upgrades.OUTDATED, returncode=2)
 

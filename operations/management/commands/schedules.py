@@ -44,10 +44,10 @@ PAST = columns("trigger (UTC)", "state", "events>", *(f"{name}>" for name in STA
 
 OF_SEVERAL = {
     "trigger": "put a batch on the backlog now",
-    "pause": "trigger nothing until it is resumed; what is on the backlog continues",
-    "resume": "trigger again; what was due while it was paused is not caught up",
+    "pause": "trigger nothing until it is resumed; records on the backlog continue",
+    "resume": "trigger again; triggers that were missed while it was paused are not caught up",
 }
-LOST = " Its triggers are deleted with it, and with them launch and lag of what it delivered; records stay."
+LOST = " Its triggers are deleted with it, and with them launch and lag of its deliveries; records stay."
 
 
 class Command(DeclaredCommand):
@@ -70,7 +70,7 @@ class Command(DeclaredCommand):
         pausing.add_options(added["pause"])
         cancels = self.add_each(verbs, "cancel", "cancel its batches under way; it continues to trigger")
         cancels.add_argument("--yes", action="store_true", help="do it without asking")
-        triggers = self.add_named(verbs, "triggers", "list what it has triggered, the latest first")
+        triggers = self.add_named(verbs, "triggers", "list its triggers, the latest first")
         triggers.add_argument(
             "--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)"
         )
@@ -82,7 +82,7 @@ class Command(DeclaredCommand):
     def _list(self, options: dict[str, Any]) -> None:
         limit = options.get("limit") or (sys.maxsize - 1 if self.json else SHOWN)
         found = list(islice(self.rows(), limit + 1))
-        empty = f"There is no schedule yet; `{PROGRAM} schedules add --help` shows how to add one."
+        empty = f"There are no schedules yet; `{PROGRAM} schedules add --help` shows how to add one."
         shown = found[:limit]
         facts = list(map(schedule_facts, shown)) if self.json else ()
         self.answer(facts, lambda: table(LIST, map(_row, shown)) if shown else empty)

@@ -2,5 +2,5 @@
 
 VERBS = {
     "preview": "show its next triggers, and when the events of each start",
-    "explain": "say why it did not fire at a time, or when it fires next",
+    "explain": "show why it did not fire at a time, or when it fires next",
 }

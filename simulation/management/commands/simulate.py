@@ -46,7 +46,7 @@ class Command(VerbCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", nargs="?", type=Path, metavar="FLEET.json", help="the fleet")
         parser.add_argument("--from-history", type=int, metavar="DAYS", help="the fleet as it was in the last so many")
-        parser.add_argument("--days", type=int, metavar="N", help="of its time (14; of a history: all of it)")
+        parser.add_argument("--days", type=int, metavar="N", help="of its time (14; all of a history)")
         parser.add_argument(
             "--seed", type=int, metavar="N", help="of chance (the file's): the same one, the same result"
         )
@@ -56,12 +56,12 @@ class Command(VerbCommand):
             "be turned on and off, as lookahead-resume+share",
         )  # fmt: skip
         parser.add_argument(
-            "--parts", action="store_true", help="say what each part of the order that is off would bring to this fleet"
+            "--parts", action="store_true", help="show the effect on this fleet of each part of the order that is off"
         )
         parser.add_argument(
             "--accuracy", action="store_true", help="measure how accurate the forecast is on this fleet, from day 8 on"
         )
-        parser.add_argument("--no-bound", action="store_true", help="do not work out what was possible at all")
+        parser.add_argument("--no-bound", action="store_true", help="do not compute the bound of what was possible")
         tried = parser.add_argument_group("what if")
         tried.add_argument("--units", type=int, metavar="N", help="with so many execution units")
         tried.add_argument(
@@ -152,9 +152,7 @@ class Command(VerbCommand):
 
 
 def _off() -> list[str]:
-    return [
-        f"a part of the order that is off: {each} (--parts says what it would bring)" for each in gains.off_in_words()
-    ]
+    return [f"a part of the order that is off: {each} (--parts shows its effect)" for each in gains.off_in_words()]
 
 
 def _noted(lacks: list[str]) -> list[str]:

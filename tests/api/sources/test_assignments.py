@@ -70,8 +70,9 @@ class TestAssignments:
         add_backup(assignment)
         facts = problem_of(program.delete(f"assignments/{assignment.pk}"), 409)
         assert facts["detail"] == (
-            "the assignment is in use: 2 backups of it are recorded: delete it on its page in the admin, which says "
-            f"what stays in its repository, or its source: DELETE /api/sources/{assignment.source_id} with `backups`."
+            "the assignment is in use: 2 backups are recorded: delete it on its page in the admin, which "
+            f"names what stays in its repository, or its source: DELETE /api/sources/{assignment.source_id} "
+            "with `backups`."
         )
         assert program.delete(f"sources/{assignment.source_id}?backups=keep").status_code == 202
         assert program.delete(f"assignments/{make_assignment().pk}").status_code == 204

@@ -73,7 +73,7 @@ class TestDeleting:
         add_backup(backed_up)
         assert program.delete(f"sources/{assignment.source_id}").status_code == 204
         answer = program.delete(f"sources/{backed_up.source_id}")
-        assert problem_of(answer, 409)["detail"].startswith("the source is in use: 1 backup of it is recorded: ")
+        assert problem_of(answer, 409)["detail"].startswith("the source is in use: 1 backup is recorded: ")
         assert list(Assignment.objects.all()) == [backed_up]
         assert list(Source.objects.all()) == [backed_up.source]
 

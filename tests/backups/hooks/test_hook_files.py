@@ -55,15 +55,15 @@ def test_what_others_could_have_written_is_refused(write: Write, tmp_path: Path,
 
 WRONG = [
     ("[other]\nbefore = ['/bin/true']", "has no hook it, it has other: add [it] to it"),
-    ("[it]", "it is a table with before, after, on_failure"),
+    ("[it]", "it must be a table with before, after, on_failure"),
     ("[it]\nbefore = 'rm -rf /'", "before is a list of words"),
     ("[it]\nbefore = []", "before is a list of words"),
     ("[it]\nafter = ['lvremove']", "absolute path of a program, as [\"/usr/bin/true\"], not 'lvremove'"),
     ("[it]\nbefore = ['/bin/true']\nshell = true", "shell is unknown; it may have before, after"),
     ("[it]\nbefore = ['/bin/true']\ntimeout = 'soon'", "timeout: 'soon' is not a duration"),
-    ("[it]\nbefore = ['/bin/true']\nenvironment = ['A=B']", "environment is a list of names"),
-    ("[it]\nbefore = ['/bin/true']\nexit_codes = {3 = 'fine'}", "exit_codes says of codes from 1 to 255"),
-    ("[it]\nbefore = ['/bin/true']\nexit_codes = {0 = 'failed'}", "exit_codes says of codes from 1 to 255"),
+    ("[it]\nbefore = ['/bin/true']\nenvironment = ['A=B']", "environment must be a list of names"),
+    ("[it]\nbefore = ['/bin/true']\nexit_codes = {3 = 'fine'}", "exit_codes maps codes from 1 to 255"),
+    ("[it]\nbefore = ['/bin/true']\nexit_codes = {0 = 'failed'}", "exit_codes maps codes from 1 to 255"),
     ("it", "is refused: "),
 ]
 

@@ -196,7 +196,7 @@ def test_a_flipped_byte_is_named_with_its_point(built: Built, var: Path, admin_c
     assert isinstance(drilled(), Succeeded)
     row.refresh_from_db()
     assert row.proved_at is None
-    assert f"point {point}: 1 of 2 files did not come back as its manifest says: docs/b: " in row.drill_error
+    assert f"point {point}: 1 of 2 files did not come back as listed in its manifest: docs/b: " in row.drill_error
     assert row.drill_error in Decision.objects.get(what="not restorable").text
     assert "docs/b" in admin_client.get(f"/admin/sources/source/{row.source_id}/change/").content.decode()
     out = StringIO()

@@ -96,7 +96,7 @@ def test_what_a_dump_runs_reaches_nothing_while_it_is_loaded_and_after_it(
     assert report.failed == []
     assert (bystander(old), Path("/tmp/of_a_hostile_pg_dump").exists()) == ((False, False), False)
     [role] = ours(old)
-    assert f"objects belong to {role}, as which nobody can log in" in "".join(report.not_set)
+    assert f"objects belong to {role}, which cannot log in" in "".join(report.not_set)
     owned = "SELECT relname, pg_get_userbyid(relowner) FROM pg_class WHERE relkind IN ('r', 'm') AND oid > 16383"
     assert {*old.ask(owned, "mine")} == {
         *((name, role) for name in ("orders", "acted", "checked", "plain")),

@@ -119,7 +119,7 @@ def test_it_is_created_changed_and_removed_and_what_is_not_named_stays(
 
     same = Written(resource)
     again = way.create(whole if example.secret != "value" else given | secret)
-    assert "nothing changed" in again.text or "of this name already" in again.problems["name"], again
+    assert "nothing changed" in again.text or "with this name already" in again.problems["name"], again
     unchanged = {} if surface == "admin" else {name: stored[name] for name in whole}
     assert example.secret == "value" or way.change(row, unchanged).is_done
     assert same.is_nothing

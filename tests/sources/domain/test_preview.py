@@ -50,8 +50,8 @@ class TestComingPeriods:
 class TestPeriodsThatMeetTheWindow:
     def test_a_warning_counts_the_coming_periods_without_an_opening_and_names_the_first(self):
         assert check_period_meets_window(Period("0 0 * * *", "UTC"), OFFICE, MONDAY) == [
-            "2 of the next 10 periods have no opening, as the one that begins 2026-03-07 00:00 UTC: "
-            "backups will be rarer than the cron says"
+            "2 of the next 10 periods have no opening, as the one that begins 2026-03-07 00:00 UTC: backups "
+            "will be rarer than its cron expression"
         ]
         [none] = check_period_meets_window(Period("*/5 * * * *", "UTC"), OFFICE, MONDAY)
         assert none.startswith("10 of the next 10 periods have no opening"), "it opens later"
