@@ -26,7 +26,7 @@ def read_secret_files(environment: MutableMapping[str, str]) -> bool:
     for name in FROM_FILES:
         path = environment.get(name + SUFFIX, "")
         if path and environment.get(name):
-            raise ImproperlyConfigured(f"{name} and {name}{SUFFIX} are both set: leave one of them out")
+            raise ImproperlyConfigured(f"{name} and {name}{SUFFIX} are both set: remove one")
         if path:
             environment[name] = _content(name + SUFFIX, Path(path))
         # only now: settings that could not be read are read once more, and would go on without

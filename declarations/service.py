@@ -57,7 +57,7 @@ class Service(Generic[Row]):
     named_by: ClassVar[str] = "name"
     """The path from the model to the name of a row."""
 
-    def __init__(self, account: Any = None, by: str = "a person at the command line") -> None:
+    def __init__(self, account: Any = None, by: str = "a user at the command line") -> None:
         self.account, self.by = account, account.get_username() if account else by
         self._known: dict[Any, Any] = {}
         self.free: set[str] = set()

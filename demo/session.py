@@ -186,7 +186,7 @@ class Session:
     def _take_lock(self) -> None:
         """One demo at a time in a var directory: a second would delete what the first one uses."""
         if self.home.name != "demo":
-            raise DemoError("the demo needs a directory of its own: start it by its command")
+            raise DemoError("the demo needs a separate directory: start it by its command")
         folder = os.open(self.home.parent, os.O_RDONLY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)

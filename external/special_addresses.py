@@ -36,8 +36,8 @@ NAMES = frozenset(
 """Names that mean such a service wherever they are known."""
 
 WHY = (
-    "no name may lead to a link-local address, the metadata service of a cloud or, where BACKUPSCHED_LOOPBACK says so, "
-    "loopback: if that is right, an administrator names the address"
+    "no name may lead to a link-local address, the metadata service of a cloud or, depending on "
+    "BACKUPSCHED_LOOPBACK, loopback: if that is right, an administrator names the address"
 )
 
 loopback_is_open = True

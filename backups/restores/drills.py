@@ -56,7 +56,7 @@ def plan(now: datetime | None = None) -> int:
 
 
 @transaction.atomic
-def drill_now(assignment_ids: Iterable[int], *, by: str = "a person", now: datetime | None = None) -> int:
+def drill_now(assignment_ids: Iterable[int], *, by: str = "a user", now: datetime | None = None) -> int:
     """Drill these now, whatever their window. Returns how many have something to drill, and are not at work yet."""
     instant = now or database_clock()
     found = records.asked_for(KIND, assignment_ids, "drill_planned_at", by, instant)

@@ -52,7 +52,7 @@ def plan(now: datetime | None = None) -> int:
 def check_now(
     assignment_ids: Iterable[int],
     *,
-    by: str = "a person",
+    by: str = "a user",
     repository: Repository | None = None,
     now: datetime | None = None,
 ) -> int:

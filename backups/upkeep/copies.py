@@ -65,7 +65,7 @@ def plan(now: datetime | None = None) -> int:
 
 
 @transaction.atomic
-def copy_now(assignment_ids: Iterable[int], *, by: str = "a person", now: datetime | None = None) -> int:
+def copy_now(assignment_ids: Iterable[int], *, by: str = "a user", now: datetime | None = None) -> int:
     """Copy these now, whatever their window. Returns how many have something to copy, and are not at work yet."""
     instant = now or database_clock()
     ids = Assignment.objects.filter(pk__in=assignment_ids, policy__copy_to__isnull=False).values_list("pk", flat=True)

@@ -47,13 +47,13 @@ MOVE = "Move or copy its files to the new place first"
 HOLDS = "it holds {}: name an empty folder, or one that is still to be made, such as {}. " + FORCE
 HOLDS_RESTIC = "a restic repository that this scheduler has not made"
 UNLIKE = (
-    "it cuts files into pieces in a way of its own, since {first} did not say how it does: {reason}. What is backed up "
-    "to both, and copied from one to the other, lies there twice. To have it there once, before the first backup: "
-    "`{program} repositories remove {name}`, delete what lies in {location}, and add it again when {first} answers"
+    "it cuts files into pieces differently from {first}, which did not say how it does: {reason}. Data that is backed "
+    "up to both, or copied from one to the other, is stored there twice. To store it once, before the first backup: "
+    "`{program} repositories remove {name}`, delete the files in {location}, and add it again when {first} answers"
 )
 MADE_LATER = (
-    "its first backup would make it, and it would cut files in a way of its own, so that what {0} has, too, would lie "
-    "there twice: to have it once, remove it, and add it again when it can be made"
+    "its first backup would make it, and it would cut files differently from {0}, so that data of both would be stored "
+    "there twice: to store it once, remove the repository, and add it again when it can be made"
 )
 WORKS = "it was written, read and deleted there"
 

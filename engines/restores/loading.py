@@ -32,8 +32,8 @@ def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:
     for entry in found:
         if entry.kind != "file":
             raise RestoreRefused(
-                f"the point names {entry.path} as a {entry.kind}, and a dump is a file: no backup writes that, so do "
-                "not trust what is in that repository"
+                f"the point names {entry.path} as a {entry.kind}, and a dump is a file: no backup writes that, "
+                "so do not trust the contents of that repository"
             )
         if not entry.is_kept:
             raise RestoreRefused(f"the point has no {entry.path}: {entry.why}")

@@ -14,7 +14,7 @@ from jobs.states import Status, WaitingFor
 
 
 @transaction.atomic
-def close(breaker_ids: Sequence[int], *, now: datetime | None = None, by: str = "a person") -> int:
+def close(breaker_ids: Sequence[int], *, now: datetime | None = None, by: str = "a user") -> int:
     """Close open breakers: all that waits for them goes through at the next tick. Returns how many were open."""
     instant = now or database_clock()
     found = _locked(breaker_ids)
@@ -25,7 +25,7 @@ def close(breaker_ids: Sequence[int], *, now: datetime | None = None, by: str = 
 
 
 @transaction.atomic
-def probe_now(breaker_ids: Sequence[int], *, now: datetime | None = None, by: str = "a person") -> int:
+def probe_now(breaker_ids: Sequence[int], *, now: datetime | None = None, by: str = "a user") -> int:
     """Let the next trial of open breakers through at the next tick. Returns how many are open."""
     instant = now or database_clock()
     found = _locked(breaker_ids)

@@ -8,7 +8,7 @@ from typing import Any
 
 from declarations.surfaces import pausing
 from declarations.surfaces.commands.nouns import Examples
-from declarations.unknown import names_of, no_such, similar
+from declarations.unknown import article, names_of, no_such, similar
 from delivery.models import Endpoint, EndpointKind
 from external import durations
 from external.durations import duration
@@ -113,7 +113,7 @@ def _examples(*commands: str) -> str:
 def number(what: str, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) <= most):
-            raise ArgumentTypeError(f"{text!r} is no {what}: from 1 to {most:,}")
+            raise ArgumentTypeError(f"{text!r} is not {article(what)}: from 1 to {most:,}")
         return int(text)
 
     return read

@@ -224,7 +224,7 @@ SELECT id, name, clock_skew
 
 
 @condition(
-    "the clocks of this machine and of the living workers agree with the database's",
+    "the clocks of this machine and of the running workers agree with the database's",
     "{}: logs and the times of copied files mislead",
     "synchronise the clocks of these machines and of the database's (NTP: chrony, systemd-timesyncd)",
 )

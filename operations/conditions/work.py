@@ -188,7 +188,7 @@ def periodic_tasks(look: Look) -> Iterator[Finding]:
             )
             yield replace(warning(text, install), subject=f"{'stands' if stands else 'changed'}:{name}")
         if task.next_run and (late := look.now - task.next_run) > OVERDUE:
-            do = f"is `{conf.PROGRAM} qcluster` running? Start it again: a killed process of it may hold its queue"
+            do = f"is `{conf.PROGRAM} qcluster` running? Start it again: one of its killed processes may hold its queue"
             text = f"{name} is overdue by {span(late.total_seconds())}"
             yield replace(warning(text, do), subject=f"late:{name}", since=task.next_run)
     if queued := OrmQ.objects.filter(lock__lt=look.now - OVERDUE).count():

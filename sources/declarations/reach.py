@@ -89,7 +89,10 @@ def _check_socket(stored: Source | None, row: Source) -> None:
     secret the server goes by the account that asks, which may read any of its databases."""
     goes_by_account = row.address.startswith("/") and not row.secret
     if goes_by_account and not _is_same(stored, row, (*POINTS_AT, "path", "secret")):
-        text = "your account may not let workers use their own accounts, as a server at a socket does without a secret"
+        text = (
+            "your account may not let workers use their own accounts, as a server at a socket does when there "
+            "is no secret"
+        )
         raise ValidationError({"address": f"{text}; name its host and a secret, or ask an administrator"})
 
 

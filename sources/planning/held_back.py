@@ -12,7 +12,7 @@ from sources.planning import KIND, subject_of
 
 
 @transaction.atomic
-def accept(assignment_ids: Sequence[int], *, now: datetime | None = None, by: str = "a person") -> int:
+def accept(assignment_ids: Sequence[int], *, now: datetime | None = None, by: str = "a user") -> int:
     """Accept backups that an operator has looked at and found as meant: retention resumes. Returns how many were held
     back.
     """

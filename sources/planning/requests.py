@@ -31,7 +31,7 @@ from sources.planning.names import (
 
 
 @transaction.atomic
-def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, *, asked_by: str = "a person") -> int:
+def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, *, asked_by: str = "a user") -> int:
     """Put assignments at the head of the backlog, out of their period and window. Returns how many were moved.
 
     Copies under way are left alone, and so are paused sources and disabled policies; a record that is being asked comes
@@ -121,7 +121,7 @@ def pause(
     stop: bool = False,
     reason: str = "",
     until: datetime | None = None,
-    by: str = "a person",
+    by: str = "a user",
     by_user: bool = False,
 ) -> int:
     """Stop planning backups of these sources until `resume`, or until the instant `until`. Running ones continue,
@@ -161,9 +161,7 @@ def pause(
 
 
 @transaction.atomic
-def resume(
-    sources: Iterable[Source], now: datetime | None = None, *, by: str = "a person", by_user: bool = False
-) -> int:
+def resume(sources: Iterable[Source], now: datetime | None = None, *, by: str = "a user", by_user: bool = False) -> int:
     """Back up these sources again, at once if they are due; `by_user`: those that their users paused. Returns how many
     were resumed."""
     instant = now or database_clock()

@@ -24,7 +24,7 @@ ENDED = (planning.KIND, planning.CHECK, planning.COPY, planning.DRILL)
 
 
 @transaction.atomic
-def retire(sources: Iterable[Source], *, by: str = "a person", now: datetime | None = None) -> int:
+def retire(sources: Iterable[Source], *, by: str = "a user", now: datetime | None = None) -> int:
     """Stop all backups, checks and drills of these sources; running ones are stopped. Returns how many were not
     retired.
     """
@@ -41,7 +41,7 @@ def retire(sources: Iterable[Source], *, by: str = "a person", now: datetime | N
 
 
 @transaction.atomic
-def unretire(sources: Iterable[Source], *, by: str = "a person", now: datetime | None = None) -> int:
+def unretire(sources: Iterable[Source], *, by: str = "a user", now: datetime | None = None) -> int:
     """Back these sources up again, at once if they are due, except those that are being deleted. Returns how many."""
     instant = now or database_clock()
     found = Source.objects.filter(pk__in=[each.pk for each in sources], retired_at__isnull=False)

@@ -38,7 +38,7 @@ COMMANDS = (("sources",), ("backlog",), ("schedules",), ("sources", "export"))
 
 WRITTEN: dict[str, tuple[Any, dict[str, Any], str]] = {
     "laptop": (Schedule, {"zone": "Europe"}, "unknown time zone 'Europe'"),
-    "share": (Schedule, {"cron": "99 * * * *"}, "'99' is no minute"),
+    "share": (Schedule, {"cron": "99 * * * *"}, "'99' is not a valid minute"),
     "bucket": (Policy, {"window": [{"days": "never"}]}, "range 1: 'end' is missing"),
 }
 """Source → what stands in its policy, and the reason that is given."""

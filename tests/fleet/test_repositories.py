@@ -157,8 +157,8 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
         return {"name": "second", "location": str(tmp_path / "second"), "format": "restic"}
 
     def check(self, text: str, second: dict[str, Any]) -> None:
-        assert "since first did not say how it does: " in text
-        assert f"`{PROGRAM} repositories remove second`, delete what lies in {second['location']}, and" in text
+        assert "differently from first, which did not say how it does: " in text
+        assert f"`{PROGRAM} repositories remove second`, delete the files in {second['location']}, and" in text
 
     def test_says_so_by_the_command_and_not_where_it_is_there(self, second: dict[str, Any], tmp_path: Path) -> None:
         loud, _ = command("repositories", with_errors=True)
@@ -166,7 +166,9 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
         row = Repository.objects.get(name="second")
         assert not any(Repositories().finish(row))
         Repository.objects.filter(name="first").delete()
-        assert "its own" not in loud("add", "third", tmp_path / "third", "--format", "restic"), "it is like the second"
+        assert "differently" not in loud("add", "third", tmp_path / "third", "--format", "restic"), (
+            "it is like the second"
+        )
 
     def test_says_so_over_the_api_at_first_and_after_a_move(self, second: dict[str, Any], tmp_path: Path) -> None:
         program = Program()
@@ -190,7 +192,7 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
         row = Repository.objects.create(**second, encrypted=True, key="stored:first")
         [text] = Repositories().finish(row).failed
         assert "cannot be made" in text
-        assert "what first has, too, would lie there twice" in text
+        assert "data of both would be stored there twice" in text
 
     def test_is_no_repository_of_copies_of_what_does_not_answer(self, first: Repository, tmp_path: Path) -> None:
         """It would be like nothing for ever, and the copy cannot be made now anyway."""

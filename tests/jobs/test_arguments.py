@@ -46,7 +46,7 @@ def test_each_command_and_verb_reads_whole_names() -> None:
         ("restores run a --back --to /x", "--to and --back exclude each other: leave one out"),
         ("status --json=1", "--json takes no value"),
         ("status now", "'now' is one argument too many"),
-        ("backlog list --limit x", "--limit: 'x' is no number: from 1 to 10,000"),
+        ("backlog list --limit x", "--limit: 'x' is not a number: from 1 to 10,000"),
     ],
 )
 def test_what_is_refused_says_what_to_type(typed: str, text: str) -> None:

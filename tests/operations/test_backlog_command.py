@@ -147,7 +147,7 @@ class TestChanging:
             (["cancel", "--queue", "bakcups"], 2, "no queue 'bakcups'; there are arrivals, availability, backups"),
             (["list", "--error", "\0"], 2, "--error is empty, or no text"),
             (["--watch", 1, "list"], 2, "leave out 'list'"),
-            (["cancel", "seven"], 1, "'seven' is no id of a record"),
+            (["cancel", "seven"], 1, "'seven' is not an id of a record"),
             (["list", "--status", "done"], 1, "--status: 'done' is not a value that it takes"),
             (["destroy"], 1, "VERB: 'destroy' is not a value that it takes"),
         ):

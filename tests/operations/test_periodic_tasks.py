@@ -191,7 +191,7 @@ class TestASweepByHand:
         }  # fmt: skip
 
     def test_bad_usage_is_named(self):
-        with pytest.raises(CommandError, match="DAYS: '0' is no number of days: from 1 to 360"):
+        with pytest.raises(CommandError, match="DAYS: '0' is not a number of days: from 1 to 360"):
             sweep("0")
 
 

@@ -76,13 +76,13 @@ class TestLooking:
         Trigger.objects.create(schedule=schedule, trigger_at=NOON - timedelta(hours=1))
         BacklogRecord.objects.update(status=Status.SUCCEEDED, waiting_for=None, finished_at=NOON)
         message = run("triggers", "nightly")
-        assert "asked for by a person at the command line" in message
+        assert "asked for by a user at the command line" in message
         assert "overlap" in message
         found = shown("triggers", "nightly")
         assert [each["state"] for each in found] == ["under way", "skipped", "queued"]
         assert (found[0]["events"], found[0]["succeeded"], found[0]["waiting"]) == (100, 100, 0)
         assert len(shown("triggers", "nightly", "--limit", "1")) == 1
-        with pytest.raises(CommandError, match="'-1' is no number: from 1 to 10,000"):
+        with pytest.raises(CommandError, match="'-1' is not a number: from 1 to 10,000"):
             run("triggers", "nightly", "--limit", "-1")
 
 
@@ -131,7 +131,7 @@ class TestChanging:
     def test_trigger_puts_a_batch_on_the_backlog(self) -> None:
         make_events(pk=1, event_count=3, enabled=False)  # none of its events starts at once
         facts = shown("trigger", "nightly")
-        assert (facts["events"], facts["asked_by"], facts["waiting"]) == (3, "a person at the command line", 3)
+        assert (facts["events"], facts["asked_by"], facts["waiting"]) == (3, "a user at the command line", 3)
         assert BacklogRecord.objects.count() == 3
 
     def test_a_policys_is_changed_with_it(self) -> None:

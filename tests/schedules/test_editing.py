@@ -57,7 +57,7 @@ def test_a_good_one_is_of_the_kind_of_its_endpoint() -> None:
         ({"cron": "0 0 30 2 *"}, "cron", "never fires"),
         ({"cron": "soon"}, "cron", "has 1 field, not 5"),
         ({"cron": ""}, "cron", "at least 1 character"),
-        ({"cron": {"hour": "25"}}, "cron", "'25' is no hour"),
+        ({"cron": {"hour": "25"}}, "cron", "'25' is not a valid hour"),
         ({"zone": "Europe/Berlinn"}, "zone", "did you mean Europe/Berlin?"),
         ({"payload_template": {"a": "$unknown"}}, "payload_template", "unknown"),
         ({"payload_template": ["$"]}, "payload_template", "$"),

@@ -186,7 +186,7 @@ class TestAtTheCommandLine:
         refused("remove", "nas")  # there is no terminal to ask at
         run("remove", "nas", "--yes")
         assert "There are no stored secrets" in run()
-        assert lines_of_the_log()[-1] == "a person at the command line deleted the secret nas"
+        assert lines_of_the_log()[-1] == "a user at the command line deleted the secret nas"
 
     def test_what_is_wrong_ends_with_2_and_stores_nothing(self, pipe: Callable[[str], None]) -> None:
         pipe("")

@@ -185,7 +185,7 @@ def patiently(ask_for_less: str) -> Iterator[None]:
 
 def person() -> str:
     """The user who gives a command, as far as this can be known."""
-    return f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'a person'} at the command line"
+    return f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'a user'} at the command line"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from declarations.shapes import Shape, shapes_of
+from declarations.unknown import article
 from external import durations
 from external.formatting import reason_of
 
@@ -72,7 +73,7 @@ def _option(shape: Shape) -> dict[str, Any]:
         try:
             return read(text)
         except ValueError as error:
-            what = str(error) if shape.is_duration else f"{text!r:.60} is no {shape.type}"
+            what = str(error) if shape.is_duration else f"{text!r:.60} is not {article(shape.type)}"
             raise ArgumentTypeError(what) from None
 
     return {"type": value, "metavar": metavar}

@@ -3,5 +3,5 @@
 VERBS = {
     "backups": "list the scheduler's own backups: its database, keys and settings",
     "passphrase": "print the passphrase of the scheduler's own backups, for paper",
-    "restore": "bring the scheduler back on an empty machine, from its own backup",
+    "restore": "restore the scheduler on an empty machine from its backup",
 }

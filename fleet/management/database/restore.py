@@ -18,7 +18,7 @@ from storage.points.store import StorageFailed
 from storage.recover import program
 
 HELP = (
-    "Bring the scheduler back on an empty machine, from its own backup in REPOSITORY: database, keys and settings. "
+    "Restore the scheduler on an empty machine from its backup in REPOSITORY: database, keys and settings. "
     f"Asks for the passphrase that `{PROGRAM} database passphrase` printed. Never touches an installation that has a "
     "database."
 )
@@ -69,5 +69,5 @@ def _in_words(restored: restoring.RestoredArchive) -> str:
             f"{settings.VAR_DIR / restoring.ENVIRONMENT_FILE}; set them, then delete that file."
         )
     return "\n".join(
-        [*lines, "Next: start workers, clock and web process as before; `doctor` reports what is left to do."]
+        [*lines, "Next: start workers, qcluster and web process as before; `doctor` reports what is left to do."]
     )

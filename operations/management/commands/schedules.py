@@ -32,7 +32,7 @@ from schedules.facts import STATES, describe_trigger, paused_words, schedule_fac
 from schedules.models import Schedule, Trigger
 from schedules.time_limits import LONGEST_LOOK_SECONDS
 
-WHO = "a person at the command line"
+WHO = "a user at the command line"
 OF_SECONDS = ("window_for", "catch_up_for")
 """The durations among the facts of a schedule."""
 

@@ -17,9 +17,9 @@ EMPTY = f"There are no throttles: `{PROGRAM} throttles add NAME --max-in-flight 
 
 class Command(DeclaredCommand):
     help = (
-        "Show the throttles with what runs, is ready and waits under each, and change them while they are at work: "
-        "the next claim follows them, running records continue. Alone: all of them. Exit codes: 0; 1 when a throttle "
-        "that is in use is not removed; 2 for bad usage, or when the database does not answer."
+        "Show the throttles with their running, ready and waiting records, and change them while they are in "
+        "use: the next claim follows them, running records continue. Alone: all of them. Exit codes: 0; 1 when "
+        "a throttle that is in use is not removed; 2 for bad usage, or when the database does not answer."
     )
     service = Throttles
     examples = {

@@ -31,15 +31,16 @@ SHOWN = 20
 
 class Command(VerbCommand):
     help = (
-        "Simulate a fleet: how many of its sources each scheduler protects in each period, what it misses and what it "
-        "costs, next to what was possible at all. The file says who is there when and how long backups take; its JSON "
-        "Schema is fixtures/simulated_fleet.schema.json, and fixtures/fleet_700_laptops.json is one. With "
-        "--from-history it is the fleet of this installation, as its last days were recorded. lookahead decides "
-        "as this product does; fifo is a plain queue, proactive the published algorithm. With --parts lookahead is "
-        "simulated with each part of the order that is off, too, to see what it would bring; with --accuracy instead "
-        "the forecast of starts and of what is at risk is compared with what comes. With a change (--units, "
-        "--policy, --add) lookahead alone is simulated, with it and without, and the difference is printed. Nothing is "
-        "written. Exit code 2 for bad usage, and for a history that is too short."
+        "Simulate a fleet: how many of its sources each scheduler protects in each period, what it misses and "
+        "what it costs, next to the bound of what was possible. The file says who is there when and how long "
+        "backups take; its JSON Schema is fixtures/simulated_fleet.schema.json, and "
+        "fixtures/fleet_700_laptops.json is one. With --from-history it is the fleet of this installation, as "
+        "its last days were recorded. lookahead decides as this product does; fifo is a plain queue, proactive "
+        "the published algorithm. With --parts lookahead is simulated with each part of the order that is off, "
+        "too, to see what it would bring; with --accuracy instead the forecast of starts and of what is at "
+        "risk is compared with what comes. With a change (--units, --policy, --add) lookahead alone is "
+        "simulated, with it and without, and the difference is printed. Nothing is written. Exit code 2 for "
+        "bad usage, and for a history that is too short."
     )
     needs_tables = False  # a fleet of a file
 
