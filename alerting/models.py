@@ -69,11 +69,11 @@ class Alert(models.Model):
     """
 
     kind = models.CharField(max_length=20, choices=AlertKind.choices)
-    subject = models.CharField(max_length=200, help_text="What it is about, as `assignment:7`.")
+    subject = models.CharField(max_length=200, help_text="Its subject, such as `assignment:7`.")
     policy = models.ForeignKey(Policy, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
-    name = models.CharField(max_length=300, help_text="Of what it is about, for people.")
-    text = models.TextField(blank=True, default="", help_text="Why, as it was when it was raised.")
-    since = models.DateTimeField(help_text="Since when it is so, as far as that is known.")
+    name = models.CharField(max_length=300, help_text="Name of its subject, as users know it.")
+    text = models.TextField(blank=True, default="", help_text="The reason, as of when it was raised.")
+    since = models.DateTimeField(help_text="Beginning of the problem, as far as it is known.")
     raised_at = models.DateTimeField(db_default=Now())
     calm_since = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -99,8 +99,8 @@ class Alert(models.Model):
 class MessageType(models.TextChoices):
     """The type of a message that Apprise has: services colour and page by it."""
 
-    FAILURE = "failure", "something needs a person"
-    SUCCESS = "success", "all in it is over"
+    FAILURE = "failure", "something needs an operator"
+    SUCCESS = "success", "everything in it is over"
     INFO = "info", "a digest, or a test"
 
 
@@ -118,9 +118,9 @@ class AlertMessage(models.Model):
     raises = ArrayField(models.BigIntegerField(), default=list, db_default=[], help_text="Ids of its open alerts.")
     made_at = models.DateTimeField(db_default=Now())
     attempts = models.IntegerField(default=0)
-    next_at = models.DateTimeField(null=True, help_text="When it is tried next. Empty: no more.")
+    next_at = models.DateTimeField(null=True, help_text="Instant of the next try; empty if there is none.")
     delivered_at = models.DateTimeField(null=True)
-    error = models.TextField(blank=True, default="", help_text="Of its last attempt.")
+    error = models.TextField(blank=True, default="", help_text="Error of its last attempt.")
 
     class Meta:
         ordering = ["-made_at", "-pk"]

@@ -15,12 +15,12 @@ class Scope(models.TextChoices):
 class ApiToken(models.Model):
     """A program's proof of identity at the API. It acts as `user`, within `scopes`. Only its digest is stored."""
 
-    name = models.CharField(max_length=100, help_text="What uses it.")
+    name = models.CharField(max_length=100, help_text="Program that uses it.")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     scopes = ArrayField(models.CharField(max_length=20, choices=Scope.choices))
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(db_default=Now())
-    expires_at = models.DateTimeField(null=True, blank=True, help_text="Empty: it does not expire.")
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="It does not expire if empty.")
     revoked_at = models.DateTimeField(null=True, blank=True)
     used_at = models.DateTimeField(null=True, help_text="When it was last used, to the minute.")
 
@@ -35,9 +35,9 @@ class ApiToken(models.Model):
 class IdempotencyKey(models.Model):
     """A request that created something and named a key: repeated with that key, it gets the first one's answer."""
 
-    owner = models.CharField(max_length=100, help_text="Whose key it is: of a user or a token.")
+    owner = models.CharField(max_length=100, help_text="Owner of the key: a user or a token.")
     key = models.CharField(max_length=255)
-    request_digest = models.CharField(max_length=64, help_text="Of method, path and body.")
+    request_digest = models.CharField(max_length=64, help_text="Digest of method, path and body.")
     status = models.PositiveSmallIntegerField(null=True)
     headers = models.JSONField(default=dict)
     body = models.TextField(default="")

@@ -23,9 +23,11 @@ class AuditEntry(models.Model):
     at = models.DateTimeField(db_default=Now())
     who = models.CharField(max_length=200, help_text="An account, a system user and its host, or a database role.")
     via = models.CharField(max_length=200, help_text="Web, API, a command, or SQL.")
-    about = models.CharField(max_length=100, help_text="The table, as `sources.policy`.")
-    row_id = models.CharField(max_length=200, blank=True, default="", help_text="Its id; empty: none, or many.")
-    name = models.CharField(max_length=200, blank=True, default="", help_text="Of the row, as it was then.")
+    about = models.CharField(max_length=100, help_text="The table, such as `sources.policy`.")
+    row_id = models.CharField(
+        max_length=200, blank=True, default="", help_text="Id of the row; empty if there is none, or many."
+    )
+    name = models.CharField(max_length=200, blank=True, default="", help_text="Name of the row, as it was then.")
     verb = models.CharField(max_length=10, choices=Verb.choices)
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)

@@ -53,11 +53,13 @@ class AttemptTotal(models.Model):
 
     kind = models.CharField(max_length=50)
     queue = models.CharField(max_length=50)
-    sort = models.CharField(max_length=50, blank=True, help_text="As the kind of the source. Empty: there are none.")
+    sort = models.CharField(
+        max_length=50, blank=True, help_text="Such as the kind of the source; empty if there is none."
+    )
     outcome = models.SmallIntegerField(choices=AttemptOutcome.choices)
-    up_to = models.FloatField(help_text="Seconds that they took at most, and more than the next lower step.")
+    up_to = models.FloatField(help_text="Greatest duration in seconds; each took longer than the next lower step.")
     number = models.BigIntegerField()
-    seconds = models.FloatField(help_text="That they took together.")
+    seconds = models.FloatField(help_text="Seconds that they took together.")
 
     class Meta:
         constraints = [

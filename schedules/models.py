@@ -25,7 +25,7 @@ class Late(models.TextChoices):
 class Overlap(models.TextChoices):
     """The behaviour of a trigger while an earlier batch of its schedule is unfinished."""
 
-    ALLOW = "allow", "begin beside it"
+    ALLOW = "allow", "begin next to it"
     QUEUE = "queue", "wait until it is finished"
     SKIP = "skip", "emit nothing"
 
@@ -54,7 +54,9 @@ class Schedule(Origin):
     throttle = models.ForeignKey(Throttle, null=True, blank=True, on_delete=models.PROTECT)
     next_trigger_at = models.DateTimeField(null=True, blank=True, editable=False)
     paused_until = models.DateTimeField(
-        null=True, editable=False, help_text="While it is not enabled: when it is again by itself; empty: by a person."
+        null=True,
+        editable=False,
+        help_text="While it is disabled: instant at which it is enabled automatically; empty if a user enables it.",
     )
     paused_why = models.TextField(blank=True, default="", db_default="", editable=False)
 
@@ -87,9 +89,10 @@ class Trigger(models.Model):
     trigger_at = models.DateTimeField(help_text="Its launch time.")
     seen_at = models.DateTimeField(db_default=Now(), help_text="When an emitter saw that it was due.")
     emitted_at = models.DateTimeField(null=True, help_text="When its batch was put on the backlog.")
-    events = models.PositiveIntegerField(default=0, help_text="How many records its batch has.")
+    events = models.PositiveIntegerField(default=0, help_text="Number of records in its batch.")
     begins_at = models.DateTimeField(
-        null=True, help_text="From when on its events start: its launch time, or when it was seen, if that was late."
+        null=True,
+        help_text="Instant from which its events start: its launch time, or when it was seen, if that was late.",
     )
     stagger = models.CharField(
         max_length=10,
@@ -97,7 +100,7 @@ class Trigger(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="What its batch was begun with.",
+        help_text="Configuration with which its batch was begun.",
     )
     late = models.CharField(
         max_length=10,
@@ -105,17 +108,17 @@ class Trigger(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="What its batch was begun with.",
+        help_text="Values with which its batch was begun.",
     )
     frozen_config = models.JSONField(
-        null=True, help_text="What the rest of its batch is made of, while only a part of it is on the backlog."
+        null=True, help_text="Configuration for the rest of its batch, while only a part is on the backlog."
     )
-    closes_at = models.DateTimeField(null=True, help_text="When its window closes. Empty: never.")
-    skipped_for = models.CharField(max_length=200, blank=True, default="", help_text="Why it emitted nothing.")
+    closes_at = models.DateTimeField(null=True, help_text="End of its window; empty if it has none.")
+    skipped_for = models.CharField(max_length=200, blank=True, default="", help_text="Reason why it emitted nothing.")
     finished_at = models.DateTimeField(
-        null=True, help_text="When it was seen that its whole batch had ended, or that it emits nothing."
+        null=True, help_text="Instant at which it was seen that its whole batch had ended, or that it emits nothing."
     )
-    asked_by = models.CharField(max_length=150, blank=True, default="", help_text="Who triggered it by hand.")
+    asked_by = models.CharField(max_length=150, blank=True, default="", help_text="User who triggered it.")
 
     class Meta:
         ordering = ["-trigger_at", "-pk"]

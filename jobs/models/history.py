@@ -29,7 +29,7 @@ class Attempt(models.Model):
     ended_at = models.DateTimeField()
     outcome = models.SmallIntegerField(choices=AttemptOutcome.choices)
     error = models.TextField(blank=True, default="")
-    facts = models.JSONField(null=True, help_text="What its handler found, as the status of the answer.")
+    facts = models.JSONField(null=True, help_text="Facts that its handler found, such as the status of the answer.")
 
     class Meta:
         indexes = [
@@ -58,8 +58,8 @@ class Decision(models.Model):
 
     at = models.DateTimeField(db_default=Now())
     level = models.SmallIntegerField(choices=Level.choices, default=Level.DOING)
-    what = models.CharField(max_length=30, help_text="As `answered` or `silent`.")
-    text = models.TextField(help_text="One sentence for people.")
+    what = models.CharField(max_length=30, help_text="Such as `answered` or `silent`.")
+    text = models.TextField(help_text="One sentence for operators.")
     facts = models.JSONField(default=dict)
     kind = models.CharField(max_length=50, blank=True, default="")
     queue = models.CharField(max_length=50, blank=True, default="")

@@ -68,10 +68,10 @@ class Origin(models.Model):
 class Sweep(models.Model):
     """When the records of one tier were last swept (`jobs/sweeps.py`): a row a tier."""
 
-    max_age_days = models.PositiveIntegerField(unique=True, help_text="It takes records up to this old.")
+    max_age_days = models.PositiveIntegerField(unique=True, help_text="Largest age of the records that it takes.")
     swept_at = models.DateTimeField()
-    swept = models.PositiveIntegerField(default=0, help_text="How many records it made ready.")
-    left_some = models.BooleanField(default=False, help_text="Whether it reached its greatest number and left others.")
+    swept = models.PositiveIntegerField(default=0, help_text="Number of records that it made ready.")
+    left_some = models.BooleanField(default=False, help_text="True if it reached its greatest number and left others.")
 
     class Meta:
         ordering = ["max_age_days"]
@@ -97,11 +97,11 @@ class Throttle(models.Model):
     paused_until = models.DateTimeField(
         null=True,
         editable=False,
-        help_text="While it is paused: when it is resumed by itself; empty: by a person.",
+        help_text="While it is paused: instant at which it is resumed automatically; empty if a user resumes it.",
     )
     paused_why = models.CharField(max_length=200, blank=True, default="", db_default="", editable=False)
     in_flight_before = models.PositiveIntegerField(
-        null=True, editable=False, help_text="While it is paused: how many were let in flight before."
+        null=True, editable=False, help_text="While it is paused: the number of records that may run otherwise."
     )
 
     class Meta:
@@ -157,16 +157,19 @@ class Breaker(models.Model):
     Closed: `opened_at` is empty, records go through. Open: they wait, but for a trial every now and then.
     """
 
-    key = models.CharField(max_length=200, unique=True, help_text="As `repository:3`.")
-    title = models.CharField(max_length=200, help_text="What it guards, for people.")
-    failures = models.IntegerField(default=0, help_text="Failures in a row that were its own.")
+    key = models.CharField(max_length=200, unique=True, help_text="Such as `repository:3`.")
+    title = models.CharField(max_length=200, help_text="Name of what it guards, as users know it.")
+    failures = models.IntegerField(default=0, help_text="Consecutive failures of what it guards.")
     last_failure_at = models.DateTimeField(null=True)
     last_error = models.TextField(blank=True, default="")
-    opened_at = models.DateTimeField(null=True, help_text="Since when nothing goes through but trials. Empty: closed.")
+    opened_at = models.DateTimeField(
+        null=True, help_text="Instant since which only trials go through; empty if it is closed."
+    )
     trials = models.IntegerField(default=0, help_text="Failed trials since it opened.")
     trial_id = models.BigIntegerField(null=True, help_text="The record that was let through as a trial.")
     probe_at = models.DateTimeField(
-        null=True, help_text="When the next record is let through; of a closed one, when those that wait are."
+        null=True,
+        help_text="Instant at which the next record is let through, or, once it is closed, the records that wait.",
     )
 
     class Meta:

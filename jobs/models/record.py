@@ -62,24 +62,24 @@ class BacklogRecord(models.Model):
 
     kind = models.CharField(max_length=50)
     queue = models.CharField(max_length=50)
-    subject = models.CharField(
-        max_length=200, help_text="What it is about; one unfinished record per kind and subject."
-    )
+    subject = models.CharField(max_length=200, help_text="Its subject; one unfinished record per kind and subject.")
     exclusive_key = models.CharField(  # noqa: DJ001 - unique where there is one
         max_length=200, null=True, help_text="At most one running record per key. Set by the handoff."
     )
-    payload = models.JSONField(default=dict, db_default={}, help_text="What its handler needs; `title` names it.")
+    payload = models.JSONField(default=dict, db_default={}, help_text="Input of its handler; `title` names it.")
     status = models.SmallIntegerField(choices=Status.choices, default=Status.READY, db_default=Status.READY)
     waiting_for = models.SmallIntegerField(choices=WaitingFor.choices, null=True)
 
     inserted_at = models.DateTimeField(db_default=Now())
-    run_after = models.DateTimeField(db_default=Now(), help_text="Not looked at before.")
-    closes_at = models.DateTimeField(null=True, help_text="When its window closes; not claimed from then on.")
+    run_after = models.DateTimeField(db_default=Now(), help_text="Earliest instant at which it is considered.")
+    closes_at = models.DateTimeField(null=True, help_text="End of its window, from which on it is not claimed.")
     finished_at = models.DateTimeField(null=True)
 
     priority = models.IntegerField(default=0, db_default=0)
-    due_day = models.DateField(null=True, help_text="Day on which it is due, in its zone; empty: it never succeeded.")
-    rank_day = models.DateField(null=True, help_text="The day it ranks under; starts as due_day; empty: first.")
+    due_day = models.DateField(null=True, help_text="Day on which it is due, in its zone; empty if it never succeeded.")
+    rank_day = models.DateField(
+        null=True, help_text="Day by which it is ranked, at first its due_day; empty ranks first."
+    )
     tried_at = models.DateTimeField(null=True, help_text="Last contact without an answer, or last failure.")
     expected_seconds = models.FloatField(null=True, help_text="Duration of its last success.")
 
@@ -88,7 +88,7 @@ class BacklogRecord(models.Model):
     last_failure_at = models.DateTimeField(null=True)
     last_error = models.TextField(blank=True, default="", db_default="")
 
-    attempt = models.IntegerField(default=0, db_default=0, help_text="The fencing token: one more at each claim.")
+    attempt = models.IntegerField(default=0, db_default=0, help_text="The fencing token: incremented by each claim.")
     started_at = models.DateTimeField(null=True, help_text="When its running attempt was claimed.")
     leased_by = models.ForeignKey(
         Worker, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
@@ -96,11 +96,12 @@ class BacklogRecord(models.Model):
     lease_token = models.UUIDField(null=True)
     lease_expires_at = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(
-        null=True, help_text="When a person cancelled it while it ran; it ends as cancelled unless it succeeds."
+        null=True,
+        help_text="Instant at which a user cancelled it while it ran; it ends as cancelled unless it succeeds.",
     )
 
     origin = models.ForeignKey(Origin, null=True, on_delete=models.SET_NULL, db_index=False, related_name="records")
-    trigger_at = models.DateTimeField(null=True, help_text="The trigger that emitted it; empty: asked for by hand.")
+    trigger_at = models.DateTimeField(null=True, help_text="The trigger that emitted it; empty if a user asked for it.")
     retry_policy = models.ForeignKey(
         RetryPolicy,
         null=True,
@@ -117,7 +118,7 @@ class BacklogRecord(models.Model):
         db_constraint=False,
         db_index=False,
         related_name="+",
-        help_text="What it waits for when it waits for a breaker.",
+        help_text="The breaker that it waits for, if it waits for one.",
     )
 
     objects = BacklogRecordQuerySet.as_manager()

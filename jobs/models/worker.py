@@ -13,7 +13,7 @@ class Worker(models.Model):
     name = models.CharField(max_length=200, help_text="host:pid")
     hostname = models.CharField(max_length=200)
     pid = models.IntegerField()
-    queues = models.JSONField(default=dict, help_text="Queue → how many of its records this worker runs at once.")
+    queues = models.JSONField(default=dict, help_text="Queue → number of its records that this worker runs at once.")
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
     stopped_at = models.DateTimeField(null=True)
@@ -21,10 +21,11 @@ class Worker(models.Model):
         null=True, help_text="Seconds by which its machine's clock was ahead of the database's at the last heartbeat."
     )
     sockets = models.IntegerField(
-        null=True, help_text="How many sockets its questions may hold open, as its limit of file descriptors allows."
+        null=True,
+        help_text="Number of sockets that its questions may hold open, as its limit of file descriptors allows.",
     )
     out_of_sockets_at = models.DateTimeField(
-        null=True, help_text="When it last asked no other source because all of them were open."
+        null=True, help_text="Instant at which it last asked no other source because all of them were open."
     )
 
     class Meta:
@@ -58,7 +59,9 @@ class PausedQueue(models.Model):
 
     name = models.CharField(primary_key=True, max_length=50)
     paused_at = models.DateTimeField(db_default=Now())
-    paused_until = models.DateTimeField(null=True, help_text="When it is resumed by itself; empty: by a person.")
+    paused_until = models.DateTimeField(
+        null=True, help_text="Instant at which it is resumed automatically; empty if a user resumes it."
+    )
     reason = models.CharField(max_length=200, blank=True, default="")
 
     class Meta:
@@ -79,7 +82,9 @@ class Hold(models.Model):
     since = models.DateTimeField(db_default=Now())
     reason = models.CharField(max_length=200)
     by = models.CharField(max_length=200)
-    until = models.DateTimeField(null=True, help_text="When it is released by itself; empty: by a person.")
+    until = models.DateTimeField(
+        null=True, help_text="Instant at which it is released automatically; empty if a user releases it."
+    )
 
     class Meta:
         constraints = [

@@ -43,52 +43,62 @@ class Assignment(models.Model):
         null=True, blank=True, editable=False, help_text="When the source last answered."
     )
     directory = models.CharField(
-        max_length=300, blank=True, editable=False, help_text="Where in the repository its backups lie."
+        max_length=300, blank=True, editable=False, help_text="Folder of its backups in the repository."
     )
     failures = models.IntegerField(default=0, editable=False, help_text="Consecutive, since the last success.")
-    first_failure_at = models.DateTimeField(null=True, blank=True, editable=False, help_text="Of those failures.")
+    first_failure_at = models.DateTimeField(null=True, blank=True, editable=False, help_text="Last of those failures.")
     room_lacked = models.BigIntegerField(
         null=True, blank=True, editable=False,
-        help_text="Bytes that were free where a backup needed more, and was ended; empty: none since its last success.",
+        help_text="Bytes that were free when a backup was ended because it needed more; empty if none was "
+        "since its last success.",
     )  # fmt: skip
 
     skips = models.IntegerField(
-        default=0, editable=False, help_text="Openings running that it was left out of since it would not have fitted."
+        default=0,
+        editable=False,
+        help_text="Consecutive openings that it was left out of because it would not have fitted.",
     )
     losses = models.IntegerField(
-        default=0, editable=False, help_text="In mid-backup, in a row: since the last success."
+        default=0, editable=False, help_text="Consecutive losses in mid-backup, since the last success."
     )
     vanished_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When its source was last lost so, since the last success."
+        null=True, blank=True, editable=False, help_text="Instant of the last such loss since the last success."
     )
     seen_hours = models.PositiveIntegerField(
         default=0, db_default=0, editable=False,
         help_text="Hours of the day in which its source answered or was copied: bit n for n o'clock UTC.",
     )  # fmt: skip
     asked_for_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When a person wanted a backup now, while it was being asked."
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Instant at which a user asked for a backup now, while it was being asked.",
     )
     overdue_since = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="Since when it has not been backed up for too long."
+        null=True, blank=True, editable=False, help_text="Instant since which it has not been backed up for too long."
     )
     held_back_since = models.DateTimeField(
         null=True, blank=True, editable=False,
-        help_text="Since when nothing of it is removed: its last backup looked wrong, and no person has looked yet.",
+        help_text="Instant since which none of its points is removed: its last backup looked wrong, and no "
+        "user has accepted it yet.",
     )  # fmt: skip
     held_back_why = models.TextField(blank=True, default="", editable=False)
     to_copy_since = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="Since when a point of it is not in its copy."
+        null=True, blank=True, editable=False, help_text="Instant since which one of its points is missing in its copy."
     )
     proved_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When a drill last restored from it what its manifest says."
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Instant at which a drill last restored from it as its manifest says.",
     )
     proved_point = models.CharField(max_length=30, blank=True, default="", editable=False)
     drill_planned_at = models.DateTimeField(null=True, blank=True, editable=False)
     drill_error = models.TextField(
-        blank=True, default="", editable=False, help_text="Why the last drill proved nothing; empty: it did."
+        blank=True, default="", editable=False, help_text="Reason why the last drill proved nothing; empty if it did."
     )
     drill_facts = models.JSONField(
-        blank=True, default=dict, editable=False, help_text="What the last drill restored: files, bytes, rows by table."
+        blank=True, default=dict, editable=False, help_text="Result of the last drill: files, bytes, rows by table."
     )
     inserted_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -155,7 +165,7 @@ class Pause(models.Model):
     source = models.ForeignKey(Source, null=True, on_delete=models.CASCADE, related_name="pauses")
     policy = models.ForeignKey(Policy, null=True, on_delete=models.CASCADE, related_name="pauses")
     since = models.DateTimeField()
-    until = models.DateTimeField(null=True, help_text="Empty: until a person resumes it.")
+    until = models.DateTimeField(null=True, help_text="Until a user resumes it if empty.")
 
     class Meta:
         constraints = [

@@ -17,8 +17,10 @@ class Backup(models.Model):
     repository = models.ForeignKey(Repository, on_delete=models.PROTECT, related_name="backups")
     record_id = models.BigIntegerField(
         null=True,
-        help_text="The backlog record it ran as; that may have been pruned since. None: its result was lost, and its "
-        "point was found in the repository.",
+        help_text=(
+            "The backlog record that it ran as, which may have been pruned since. None if its result "
+            "was lost, and its point was found in the repository."
+        ),
     )
     attempt = models.IntegerField()
     engine = models.CharField(max_length=20)
@@ -28,19 +30,19 @@ class Backup(models.Model):
     files = models.BigIntegerField(help_text="Files that the backup protects.")
     new = models.BigIntegerField(null=True, help_text="Files that the last backup did not have.")
     changed = models.BigIntegerField(null=True, help_text="Files that differ from those of the last backup.")
-    unchanged = models.BigIntegerField(null=True, help_text="Files that are as in the last backup.")
+    unchanged = models.BigIntegerField(null=True, help_text="Files that are the same as in the last backup.")
     removed = models.BigIntegerField(null=True, help_text="Files of the last backup that are gone.")
     read = models.BigIntegerField(null=True, help_text="Bytes read from the source.")
     added = models.BigIntegerField(null=True, help_text="Bytes added to the repository.")
-    tables = models.BigIntegerField(null=True, help_text="Of a database.")
-    rows = models.BigIntegerField(null=True, help_text="Of all tables of a database.")
+    tables = models.BigIntegerField(null=True, help_text="Tables of a database.")
+    rows = models.BigIntegerField(null=True, help_text="Rows in all tables of a database.")
     snapshot = models.CharField(max_length=500, help_text="The name of the point that it made, in the repository.")
-    warnings = models.JSONField(blank=True, default=list, help_text="The first 20.")
+    warnings = models.JSONField(blank=True, default=list, help_text="The first 20 warnings.")
     not_kept = models.JSONField(
         blank=True,
         default=list,
         db_default=models.Value([], models.JSONField()),
-        help_text="What the source had and no backup of its kind keeps, as sockets.",
+        help_text="What the source had and no backup of its kind keeps, such as sockets.",
     )
 
     class Meta:
@@ -69,7 +71,7 @@ class ManifestDigest(models.Model):
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="+")
     point = models.CharField(max_length=30)
     sha256 = models.CharField(max_length=64)
-    accepted = models.BooleanField(default=False, help_text="A person has taken it for ours.")
+    accepted = models.BooleanField(default=False, help_text="A user has accepted it.")
 
     class Meta:
         constraints = [
@@ -106,17 +108,21 @@ class Copy(models.Model):
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="copies")
     repository = models.ForeignKey(Repository, on_delete=models.PROTECT, related_name="copies")
     planned_at = models.DateTimeField(help_text="When its last record was put on the backlog.")
-    copied_at = models.DateTimeField(null=True, help_text="When it last had all points; empty: it never did.")
+    copied_at = models.DateTimeField(
+        null=True, help_text="Instant at which it last had all points; empty if it never did."
+    )
     as_of = models.DateTimeField(null=True, help_text="The start of the last backup at that time.")
-    points = models.JSONField(default=list, help_text="The names of the points that lie there.")
+    points = models.JSONField(default=list, help_text="Names of the points in it.")
     came = models.IntegerField(
-        default=0, help_text="Points that came since some were removed last: no more are then removed."
+        default=0, help_text="Points that came since some were last removed: no more are then removed."
     )
     thinned_by = models.JSONField(
-        null=True, help_text="The rules by which they were removed; under others there is no such limit."
+        null=True, help_text="Rules by which they were removed; under others there is no such limit."
     )
     size = models.BigIntegerField(default=0, help_text="Bytes that the last run copied.")
-    error = models.TextField(blank=True, default="", help_text="Why the last run failed, or what is wrong with it.")
+    error = models.TextField(
+        blank=True, default="", help_text="Reason why the last run failed, or what is wrong with it."
+    )
 
     class Meta:
         verbose_name_plural = "copies"
@@ -141,17 +147,17 @@ class CheckRound(models.Model):
         Assignment, on_delete=models.CASCADE, related_name="check_round", primary_key=True
     )
     planned_at = models.DateTimeField(help_text="When its last record was put on the backlog.")
-    began_at = models.DateTimeField(null=True, help_text="When this round began; empty: none is under way.")
+    began_at = models.DateTimeField(null=True, help_text="Beginning of this round; empty if none is under way.")
     repository = models.ForeignKey(
-        Repository, on_delete=models.SET_NULL, null=True, related_name="+", help_text="Where the next run reads on."
+        Repository, on_delete=models.SET_NULL, null=True, related_name="+", help_text="Where the next run continues."
     )
     part = models.CharField(max_length=40, blank=True, default="")
     after = models.TextField(blank=True, default="")
     total = models.BigIntegerField(default=0, help_text="Bytes of the round.")
-    read = models.BigIntegerField(default=0, help_text="Bytes read of it so far.")
+    read = models.BigIntegerField(default=0, help_text="Bytes read so far.")
     checked_at = models.DateTimeField(null=True, help_text="When anything was last read.")
     ended_at = models.DateTimeField(null=True, help_text="When everything had been read for the last time.")
-    damage = models.JSONField(default=list, help_text="Files of points that are not what their manifests say.")
+    damage = models.JSONField(default=list, help_text="Files of points that differ from their manifests.")
 
     class Meta:
         constraints = [
@@ -183,49 +189,51 @@ class Restore(models.Model):
     """A restore that a user or operator asked for, and its result. It runs as a record of the kind `restore`."""
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="restores")
-    point = models.CharField(max_length=30, help_text="As of when: the name of the point.")
+    point = models.CharField(max_length=30, help_text="Name of the point.")
     repository = models.ForeignKey(
         Repository,
         on_delete=models.SET_NULL,
         null=True,
         related_name="+",
-        help_text="In which the point lies; none: it was deleted.",
+        help_text="Repository of the point; none if it was deleted.",
     )
-    paths = models.JSONField(default=list, help_text="Files and folders of the source; none: all.")
-    to = models.CharField(max_length=10, choices=To.choices, help_text="Where to.")
+    paths = models.JSONField(default=list, help_text="Files and folders of the source; all if there are none.")
+    to = models.CharField(max_length=10, choices=To.choices, help_text="Target of the restore.")
     target = models.CharField(
         max_length=500, blank=True, help_text="The folder, in the source or on the worker's host; the new database."
     )
-    overwrite = models.BooleanField(default=False, help_text="Whether files that differ are replaced.")
-    foreign = models.BooleanField(default=False, help_text="Whether the point may be foreign.")
-    dry_run = models.BooleanField(default=False, help_text="Whether its target was asked alone, and nothing written.")
+    overwrite = models.BooleanField(default=False, help_text="True if files that differ are replaced.")
+    foreign = models.BooleanField(default=False, help_text="True if the point may be foreign.")
+    dry_run = models.BooleanField(default=False, help_text="True if only the target was examined, and nothing written.")
     user = models.CharField(
         max_length=100,
         blank=True,
         default="",
-        help_text="The server's account that restores; empty: the source's.",
+        help_text="The account of the server that restores; the source's if empty.",
     )
     secret = models.CharField(
         max_length=500, blank=True, default="", help_text="Where its password is found, until the restore has ended."
     )
     trusted = models.BooleanField(
-        default=False, help_text="Whether the dump was allowed to run with all rights of the account that restored it."
+        default=False, help_text="True if the dump was allowed to run with all rights of the account that restored it."
     )
     roles_with_rights = models.BooleanField(
-        default=False, help_text="Whether roles got their rights over others' data, too."
+        default=False, help_text="True if roles got their rights over the data of others, too."
     )
     asked_by = models.CharField(max_length=150)
     asked_at = models.DateTimeField()
-    record_id = models.BigIntegerField(null=True, help_text="The backlog record it runs as; it may have been pruned.")
+    record_id = models.BigIntegerField(
+        null=True, help_text="The backlog record that it runs as; it may have been pruned."
+    )
     ended_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=12, blank=True, choices=RestoreOutcome.choices)
     error = models.TextField(blank=True, default="")
-    files = models.BigIntegerField(null=True, help_text="That were restored.")
-    size = models.BigIntegerField(null=True, help_text="In bytes.")
-    present = models.BigIntegerField(null=True, help_text="Files that were there already, as in the backup.")
+    files = models.BigIntegerField(null=True, help_text="Files that were restored.")
+    size = models.BigIntegerField(null=True, help_text="Bytes that were restored.")
+    present = models.BigIntegerField(null=True, help_text="Files that were there already, the same as in the backup.")
     not_set = models.JSONField(default=list, help_text="Owners, modes, times and attributes that could not be set.")
-    old = models.JSONField(default=list, help_text="What the point has as of an earlier one.")
-    missing = models.JSONField(default=list, help_text="What is not in the point, and why: the first 100.")
+    old = models.JSONField(default=list, help_text="Paths that the point has as of an earlier one.")
+    missing = models.JSONField(default=list, help_text="Paths that are not in the point, and why: the first 100.")
     failed = models.JSONField(default=list, help_text="Files that were not restored, and why: the first 100.")
 
     class Meta:
@@ -244,11 +252,11 @@ class Restore(models.Model):
 class SelfBackup(models.Model):
     """A day's backup of the scheduler itself. `ended_at` is empty as long as it has not succeeded."""
 
-    day = models.DateField(unique=True, help_text="In UTC.")
+    day = models.DateField(unique=True, help_text="Day in UTC.")
     repository = models.ForeignKey(Repository, null=True, on_delete=models.SET_NULL, related_name="+")
     ended_at = models.DateTimeField(null=True)
     file = models.CharField(max_length=500, blank=True, default="", help_text="Its path in the repository.")
-    size = models.BigIntegerField(null=True, help_text="In bytes.")
+    size = models.BigIntegerField(null=True, help_text="Size in bytes.")
 
     class Meta:
         ordering = ["-day"]
@@ -264,9 +272,9 @@ class RecoveryKey(models.Model):
     """The key that opens the scheduler's own backups. There is one at most."""
 
     recipient = models.CharField(max_length=200)
-    age_identity = models.TextField(help_text="Of age, sealed by the passphrase.")
+    age_identity = models.TextField(help_text="Key of age, sealed by the passphrase.")
     sealed_passphrase = SealedField(help_text="Sealed with a key derived from SECRET_KEY.")
-    printed_at = models.DateTimeField(null=True, help_text="When a person last had the passphrase printed.")
+    printed_at = models.DateTimeField(null=True, help_text="Instant at which a user last had the passphrase printed.")
 
     class Meta:
         constraints = [

@@ -25,13 +25,13 @@ class AtClose(models.TextChoices):
     """The treatment of a running backup when its window closes."""
 
     FINISH = "finish", "let it finish"
-    STOP = "stop", "stop it; it goes on in the next opening"
+    STOP = "stop", "stop it; it continues in the next opening"
 
 
 class DrillFrom(models.TextChoices):
     """The repository that drills restore from."""
 
-    REPOSITORY = "repository", "the one of its backups"
+    REPOSITORY = "repository", "the repository of its backups"
     COPY = "copy", "the second one, as far as copies are there"
 
 
@@ -74,11 +74,13 @@ class Policy(models.Model):
     on_metered = models.BooleanField(default=True)
     alert_after = models.FloatField(null=True, blank=True)
     paused_until = models.DateTimeField(
-        null=True, editable=False, help_text="While it is not enabled: when it is again by itself; empty: by a person."
+        null=True,
+        editable=False,
+        help_text="While it is disabled: instant at which it is enabled automatically; empty if a user enables it.",
     )
     paused_why = models.TextField(blank=True, default="", db_default="", editable=False)
     chance_over_at = models.DateTimeField(
-        null=True, editable=False, help_text="When the last period ended in which its window was open."
+        null=True, editable=False, help_text="End of the last period in which its window was open."
     )
     outcomes_endpoint = models.ForeignKey(
         Endpoint, null=True, blank=True, on_delete=models.PROTECT, related_name="policies"

@@ -17,7 +17,7 @@ class TrialKind(models.TextChoices):
     """The way to try a repository that was saved over the web, where no edit waits for a server."""
 
     USUAL = "usual", "as usual"
-    FORCED = "forced", "also where other files lie, or its points do not"
+    FORCED = "forced", "also where other files are, or its points are not"
 
 
 class Repository(models.Model):
@@ -40,39 +40,47 @@ class Repository(models.Model):
         default=True,
         db_default=True,
         editable=False,
-        help_text="Whether a superuser gave it its name and place, so that the scheduler itself may go there.",
+        help_text=(
+            "True if a superuser gave it its name and place, so that the scheduler itself may be backed up there."
+        ),
     )
     made_at = models.DateTimeField(
         null=True,
         editable=False,
-        help_text="When its first backup ended there; since then it says whose it is, or its disk is away.",
+        help_text=(
+            "Instant at which its first backup ended there; since then it names its installation, or its disk is away."
+        ),
     )
     pruned_at = models.DateTimeField(
-        null=True, editable=False, help_text="When restic last deleted what no point holds."
+        null=True, editable=False, help_text="Instant at which restic last deleted data that no point holds."
     )
-    room_free = models.BigIntegerField(null=True, editable=False, help_text="Bytes; empty: not known, as of a remote.")
+    room_free = models.BigIntegerField(
+        null=True, editable=False, help_text="Bytes; empty if not known, such as for a remote."
+    )
     room_total = models.BigIntegerField(null=True, editable=False)
     room_seen_at = models.DateTimeField(null=True, editable=False, help_text="When its last backup or copy ended.")
     looked_at = models.DateTimeField(
         null=True, editable=False, help_text="When the last round of looks for the newest points there began."
     )
     looked_to = models.BigIntegerField(
-        default=0, editable=False, help_text="The assignment that this round has come to; 0: none is under way."
+        default=0, editable=False, help_text="The assignment that this round has reached; 0 if none is under way."
     )
     away_since = models.DateTimeField(
-        null=True, editable=False, help_text="When a look first missed it, or it was moved; empty: it was seen since."
+        null=True,
+        editable=False,
+        help_text="Instant at which a look first missed it, or it was moved; empty if it was seen since.",
     )
     away_why = models.TextField(
         blank=True, default="", db_default="", editable=False,
-        help_text="Why it is not where it was; empty: it is, or that is not known yet.",
+        help_text="Reason why it is not where it was; empty if it is, or if that is not known yet.",
     )  # fmt: skip
     untried = models.CharField(
         max_length=10, choices=TrialKind.choices, blank=True, default="", db_default="", editable=False,
-        help_text="How it is still to be tried since it was saved over the web; empty: it was.",
+        help_text="How it is to be tried after it was saved over the web; empty if it was.",
     )  # fmt: skip
     tried = models.TextField(
         blank=True, default="", db_default="", editable=False,
-        help_text="What the last try found that came after it was saved over the web, for users.",
+        help_text="Findings of the last try that came after it was saved over the web, for users.",
     )  # fmt: skip
 
     new_key: str | None = None

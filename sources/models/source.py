@@ -90,7 +90,9 @@ class Source(models.Model):
         blank=True,
         default="",
         editable=False,
-        help_text="Where its path on the worker's host led when it was saved, links resolved; empty: not looked at.",
+        help_text=(
+            "Where its path on the worker's host led when it was saved, links resolved; empty if that was not examined."
+        ),
     )
     options = models.JSONField(default=dict, blank=True)
     secret = models.CharField(max_length=500, blank=True)
@@ -103,34 +105,43 @@ class Source(models.Model):
     last_woken_at = models.DateTimeField(null=True, blank=True, editable=False)
     wakes = models.PositiveIntegerField(default=0, editable=False, help_text="Magic packets sent to it so far.")
     paused_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="Since when a person wants no backups of it."
+        null=True, blank=True, editable=False, help_text="Instant since which it is paused."
     )
     paused_until = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When it is resumed by itself; empty: by a person."
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Instant at which it is resumed automatically; empty if a user resumes it.",
     )
     paused_why = models.TextField(blank=True, default="", editable=False)
     paused_by_user = models.BooleanField(
-        default=False, db_default=False, editable=False, help_text="Whether its user, by its agent, wants no backups."
+        default=False, db_default=False, editable=False, help_text="True if its user paused it, through its agent."
     )
     retired_at = models.DateTimeField(
         null=True,
         blank=True,
         editable=False,
-        help_text="Since when a person wants no backups of it any more.",
+        help_text="Instant since which it is retired.",
     )
     checked_in_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When its agent last said that it is here."
+        null=True, blank=True, editable=False, help_text="Instant of the last check-in of its agent."
     )
     hostname = models.CharField(
-        max_length=253, blank=True, default="", editable=False, help_text="As its agent calls it."
+        max_length=253, blank=True, default="", editable=False, help_text="Host name that its agent reports."
     )
     addresses = models.JSONField(
-        default=list, blank=True, editable=False, help_text="Where it may be reached, by its last check-in."
+        default=list,
+        blank=True,
+        editable=False,
+        help_text="Addresses by which it may be reached, by its last check-in.",
     )
-    on_battery = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: not said.")
-    metered = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: not said.")
+    on_battery = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty if unknown.")
+    metered = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty if unknown.")
     used_bytes = models.BigIntegerField(
-        null=True, blank=True, editable=False, help_text="On its disks, by a check-in of its agent; empty: not said."
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Bytes on its disks, by a check-in of its agent; empty if unknown.",
     )
     seen_hours = models.PositiveIntegerField(
         default=0, db_default=0, editable=False,
