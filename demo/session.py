@@ -28,7 +28,7 @@ from demo.processes import DemoError
 from demo.restores import DemoRestore
 from demo.summary import Summary, copy_of, differences, refused_attempts, summarise, unprotected
 from external.processes import programs
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from sources.models import Backup
 
 ADMIN = "admin"
@@ -89,7 +89,7 @@ class Session:
         write_secret(secret, self.where.password or "")
         description = fleet.describe(self.hosts, self.where, secret, self.repository)
         (self.home / "fleet.json").write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        import_fleet(description, origin="the demo fleet")
+        apply_fleet(description, origin="the demo fleet")
 
     def start(self) -> None:
         """Bring up the hosts that are there from the start, and the services."""

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand
 from backupsched.overview import GROUPS, overview
 from declarations.surfaces.commands.nouns import Verbs
 from fleet.files import formats
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from jobs import conf
 from sources.models import Assignment
 from storage.recover import program as recovering
@@ -162,11 +162,11 @@ def test_the_policy_in_the_readme_can_be_imported(tmp_path: Path) -> None:
     (fleet,) = blocks(README, "yaml")
     file = tmp_path / "fleet.yaml"
     file.write_text(fleet)
-    report = import_fleet(formats.read(str(file)), "README.md", folder=tmp_path)
+    report = apply_fleet(formats.read(str(file)), "README.md", folder=tmp_path)
 
     assignment = Assignment.objects.select_related("source", "policy__schedule__retry_policy").get()
     assert str(assignment) == "laptop-anna under laptops"
     assert assignment.policy.schedule.retry_policy is not None
     assert report.emitted == 1
-    again = import_fleet(formats.read(str(file)), "README.md", folder=tmp_path)
+    again = apply_fleet(formats.read(str(file)), "README.md", folder=tmp_path)
     assert again.changes == []

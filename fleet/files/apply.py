@@ -28,7 +28,7 @@ from sources.models import Assignment
 OnProgress = Callable[[str, int, int], object]
 
 
-def import_fleet(
+def apply_fleet(
     data: object,
     origin: str,
     *,
@@ -46,7 +46,7 @@ def import_fleet(
 
     Raises: FleetError with every error found; nothing is kept then.
     """
-    work = _Import(origin, folder or Path.cwd(), force, on_progress)
+    work = _Application(origin, folder or Path.cwd(), force, on_progress)
     try:
         with transaction.atomic():
             report = work.run(data, prune=prune, dry_run=dry_run)
@@ -82,7 +82,7 @@ class _Written:
             self.rows += rows
 
 
-class _Import:
+class _Application:
     def __init__(self, origin: str, folder: Path, force: bool, on_progress: OnProgress) -> None:
         self.origin, self.folder, self.force, self.on_progress = origin, folder, force, on_progress
         self.errors: list[str] = []

@@ -11,7 +11,7 @@ import pytest
 
 from backups import locations
 from backups.upkeep import looks, trials
-from fleet.files.apply import FleetError, import_fleet
+from fleet.files.apply import FleetError, apply_fleet
 from fleet.status import reasons_of, summary
 from jobs.clock import database_clock
 from jobs.handlers import Run
@@ -226,8 +226,8 @@ class TestAMove:
     def test_by_a_fleet_file(self, sources: list[Assignment], empty: str) -> None:
         fleet = {"repositories": [{"name": "office", "location": empty}]}
         with pytest.raises(FleetError, match="is not there, as"):
-            import_fleet(fleet, "fleet.yaml")
-        import_fleet(fleet, "fleet.yaml", force=True)
+            apply_fleet(fleet, "fleet.yaml")
+        apply_fleet(fleet, "fleet.yaml", force=True)
         assert doubtful() == 3
 
     def test_with_its_files_is_taken_and_stays_made(self, sources: list[Assignment], tmp_path: Path) -> None:

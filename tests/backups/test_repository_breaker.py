@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from backups.copying.handler import copy_source
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from jobs import breakers, tick
 from jobs.breakers import verbs
 from jobs.clock import database_clock
@@ -247,7 +247,7 @@ class TestRepositoriesComeAndGo:
         repository = policy_into(tmp_path / "lost").repository
         breaker = break_it(repository, database_clock())
         row = {"name": repository.name, "location": str(tmp_path / "found")}
-        import_fleet({"repositories": [row]}, "fleet.json", folder=tmp_path)
+        apply_fleet({"repositories": [row]}, "fleet.json", folder=tmp_path)
         breaker.refresh_from_db()
         assert breaker.probe_at is not None
         assert breaker.probe_at <= database_clock()

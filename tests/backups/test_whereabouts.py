@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 
 from backups.connection_check import try_source
 from backups.copying.handler import copy_source
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from fleet.repository_edits import Repositories
 from fleet.source_edits import Sources
 from jobs.handlers import Run
@@ -82,7 +82,7 @@ def test_a_link_in_the_middle_of_a_path_leads_nowhere(kind: str, name: str, home
     check_refused(row, policy)
     # what is right is saved again, and no other edit says that it is right
     Sources().edit(Source.objects.get(), {"name": "renamed"})
-    import_fleet({"sources": [{"name": "renamed", "kind": kind, "path": row.source.path}]}, "fleet")
+    apply_fleet({"sources": [{"name": "renamed", "kind": kind, "path": row.source.path}]}, "fleet")
     check_refused(row, policy)
     Sources().edit(Source.objects.get(), {})
     assert Source.objects.get().real_path == str(home / "bob/projects" / name)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
 from fleet.admin.sources import SourceAdmin
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from sources.models import Assignment, Backup, Policy, Source
@@ -45,7 +45,7 @@ def fleet(tmp_path: Path, orders_run_here: None) -> None:
     sources = [{"name": n, "kind": "local", "path": f"/srv/{n}", "policies": p} for n, p in names.items()]
     repositories = [{"name": "office", "location": "repository"}]
     data = {"repositories": repositories, "policies": policies, "sources": sources}
-    import_fleet(data, "fleet.json", folder=tmp_path)
+    apply_fleet(data, "fleet.json", folder=tmp_path)
     now = timezone.now()
     tomorrow, yesterday = now + timedelta(days=1), now - timedelta(days=1)
     of = Assignment.objects.filter

@@ -11,7 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from fleet.files import apply
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from fleet.files.schema import FleetError, FleetReport
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status
@@ -46,7 +46,7 @@ def small_fleet(folder: Path) -> dict[str, Any]:
 
 def errors_of(data: object, folder: Path) -> list[str]:
     with pytest.raises(FleetError) as caught:
-        import_fleet(data, "office.json", folder=folder)
+        apply_fleet(data, "office.json", folder=folder)
     return caught.value.errors
 
 
@@ -66,7 +66,7 @@ def rows_in_the_database() -> int:
 
 
 def test_a_fleet_is_imported_and_due_at_once_and_a_second_time_nothing_changes(tmp_path: Path) -> None:
-    report = import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    report = apply_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
     assert counts(report, "create") == {"repositories": 1, "retry_policies": 1, "policies": 2, "sources": 2}
     assert report.emitted == 3 == BacklogRecord.objects.unfinished().count()
     schedule = Policy.objects.get(schedule__name="daily").schedule
@@ -75,7 +75,7 @@ def test_a_fleet_is_imported_and_due_at_once_and_a_second_time_nothing_changes(t
     assert schedule.retry_policy.name == "patient"
     assert (tmp_path / "repository").is_dir()
     before = rows_in_the_database()
-    report = import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    report = apply_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
     assert report.changes == []
     assert report.unchanged == {"repositories": 1, "retry_policies": 1, "policies": 2, "sources": 2}
     assert report.emitted == 0
@@ -83,7 +83,7 @@ def test_a_fleet_is_imported_and_due_at_once_and_a_second_time_nothing_changes(t
 
 
 def test_only_what_the_file_changes_is_changed_and_the_rest_keeps_its_values(tmp_path: Path) -> None:
-    import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    apply_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
     Policy.objects.filter(schedule__name="daily").update(keep={"last": 99})
     woken = timezone.now()
     Source.objects.filter(name="laptop").update(last_woken_at=woken)
@@ -94,7 +94,7 @@ def test_only_what_the_file_changes_is_changed_and_the_rest_keeps_its_values(tmp
     fleet["sources"].append({"name": "another", "kind": "local", "path": "/srv", "policies": []})
     far = timezone.now() + timedelta(days=400)
     Assignment.objects.update(last_backup_at=timezone.now(), next_backup_at=far)
-    report = import_fleet(fleet, "office.json", folder=tmp_path)
+    report = apply_fleet(fleet, "office.json", folder=tmp_path)
     assert [(each.action, each.name, each.fields) for each in report.changes] == [
         ("change", "daily", {"cron": ("0 9 * * *", "*/5 * * * *"), "zone": ("Europe/Berlin", "UTC")}),
         ("change", "laptop", {"path": ("/home", "/home/anna")}),
@@ -111,10 +111,10 @@ def test_only_what_the_file_changes_is_changed_and_the_rest_keeps_its_values(tmp
 
 
 def test_an_assignment_that_the_file_takes_away_goes_only_without_backups(tmp_path: Path) -> None:
-    import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    apply_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
     fleet = small_fleet(tmp_path)
     fleet["sources"][1]["policies"] = ["daily"]
-    [change] = import_fleet(fleet, "office.json", folder=tmp_path).changes
+    [change] = apply_fleet(fleet, "office.json", folder=tmp_path).changes
     assert change.fields == {"policies": (["daily", "weekly"], ["daily"])}
     kept = Assignment.objects.get(source__name="laptop")
     now = timezone.now()
@@ -180,11 +180,11 @@ def test_every_error_of_a_file_is_told_with_its_row_and_field(tmp_path: Path) ->
 def test_a_paused_source_is_imported_but_not_put_on_the_backlog(tmp_path: Path) -> None:
     fleet = small_fleet(tmp_path)
     memberships = [source.pop("policies") for source in fleet["sources"]]
-    import_fleet(fleet, "office.json", folder=tmp_path)
+    apply_fleet(fleet, "office.json", folder=tmp_path)
     Source.objects.update(paused_at=timezone.now())
     for source, policies in zip(fleet["sources"], memberships, strict=True):
         source["policies"] = policies
-    assert import_fleet(fleet, "office.json", folder=tmp_path).emitted == 0
+    assert apply_fleet(fleet, "office.json", folder=tmp_path).emitted == 0
 
 
 def test_seven_hundred_laptops_take_few_statements(
@@ -193,13 +193,13 @@ def test_seven_hundred_laptops_take_few_statements(
     fleet = json.loads((FIXTURES / "laptops-700.json").read_text())
     fleet["repositories"][0]["location"] = "repository"
     with django_assert_max_num_queries(40):
-        report = import_fleet(fleet, "laptops-700.json", folder=tmp_path)
+        report = apply_fleet(fleet, "laptops-700.json", folder=tmp_path)
     assert (report.count("create", "sources"), report.emitted) == (700, 700)
     assert Repository.objects.get().location == str(tmp_path / "repository")
     for source in fleet["sources"]:
         source["wake_allowed"] = True
     with django_assert_max_num_queries(30):
-        assert import_fleet(fleet, "laptops-700.json", folder=tmp_path).count("change", "sources") == 700
+        assert apply_fleet(fleet, "laptops-700.json", folder=tmp_path).count("change", "sources") == 700
     assert BacklogRecord.objects.filter(status__in=[Status.READY, Status.WAITING]).count() == 700
 
 
@@ -209,9 +209,9 @@ def test_thirty_schedules_that_are_as_the_file_says_take_few_statements(
     endpoint = {"name": "shop", "url": "https://shop.example.com/hook"}
     named = [{"name": f"events {number}", "endpoint": "shop", "cron": "0 3 * * *"} for number in range(30)]
     fleet = {"endpoints": [endpoint], "schedules": [each | {"event_count": 1} for each in named]}
-    import_fleet(fleet, "shop.json", folder=tmp_path)
+    apply_fleet(fleet, "shop.json", folder=tmp_path)
     with django_assert_max_num_queries(20):
-        assert import_fleet(fleet, "shop.json", folder=tmp_path).unchanged["schedules"] == 30
+        assert apply_fleet(fleet, "shop.json", folder=tmp_path).unchanged["schedules"] == 30
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 1000])
@@ -224,7 +224,7 @@ def test_a_file_means_the_same_however_many_of_its_rows_are_taken_at_once(
 
     monkeypatch.setattr(apply, "AT_ONCE", at_once)
     rounds: list[int] = []
-    report = import_fleet(
+    report = apply_fleet(
         fleet(("anna", None), ("bert", "anna"), ("cleo", "dora")),
         "office.json", folder=tmp_path, on_progress=lambda section, done, total: rounds.append(done),
     )  # fmt: skip
@@ -239,7 +239,7 @@ def test_a_file_means_the_same_however_many_of_its_rows_are_taken_at_once(
         f"office.json: sources[1] (eva): {beside}",
         "office.json: sources[3] (dora): name: is in the file twice, first in sources[0]",
     ]
-    assert import_fleet(fleet(("dora", "anna"), ("eva", "dora")), "office.json", folder=tmp_path).count("create") == 1
+    assert apply_fleet(fleet(("dora", "anna"), ("eva", "dora")), "office.json", folder=tmp_path).count("create") == 1
     assert set(Source.objects.values_list("name", flat=True)) == {"dora", "bert", "cleo", "eva"}
 
 
@@ -279,7 +279,7 @@ def test_the_office_of_the_fixtures_can_be_imported(tmp_path: Path) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_two_imports_of_one_file_at_once_make_every_row_once(tmp_path: Path) -> None:
     def imported() -> FleetReport:
-        return import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+        return apply_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
 
     reports = at_once(imported, imported)
     assert sorted(report.count("create", "sources") for report in reports) == [0, 2]
@@ -290,7 +290,7 @@ def test_a_seeding_limit_that_changes_is_that_of_its_throttle(tmp_path: Path) ->
     for limit in (4, 2):
         fleet = small_fleet(tmp_path)
         fleet["policies"][0] |= {"seeding_limit": limit}
-        import_fleet(fleet, "office.json", folder=tmp_path)
+        apply_fleet(fleet, "office.json", folder=tmp_path)
         throttle = Policy.objects.get(schedule__name="daily").seeding_throttle
         assert throttle is not None
         assert throttle.max_in_flight == limit

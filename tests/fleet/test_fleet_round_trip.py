@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.files import formats
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from fleet.files.schema import SECTIONS, Fleet, export_fleet
 from jobs.models import RetryPolicy
 from tests.sources.factories import HOST_KEY
@@ -115,9 +115,9 @@ def test_what_is_exported_is_what_is_imported(fleet: dict[str, Any], tmp_path_fa
     def imported(data: Any) -> dict[str, Any]:
         """The export of an empty database after an import."""
         with transaction.atomic():
-            import_fleet(data, "fleet", folder=Path("/"))
+            apply_fleet(data, "fleet", folder=Path("/"))
             found = export_fleet()
-            again = import_fleet(found, "fleet", folder=Path("/"), prune=True)
+            again = apply_fleet(found, "fleet", folder=Path("/"), prune=True)
             assert again.changes == []
             transaction.set_rollback(True)
         return found

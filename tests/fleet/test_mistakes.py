@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from fleet import duplicates
-from fleet.files.apply import FleetError, import_fleet
+from fleet.files.apply import FleetError, apply_fleet
 from sources.models import Policy, Repository, Source
 from tests.commands import command
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -35,7 +35,7 @@ def no_presets() -> None:
 def test_a_location_that_is_no_folder_is_refused_also_in_a_fleet_file(location: str, text: str, tmp_path: Path) -> None:
     fleet = {"repositories": [{"name": "x", "location": location}]}
     with pytest.raises(FleetError) as refused:
-        import_fleet(fleet, "fleet.yaml", folder=tmp_path)
+        apply_fleet(fleet, "fleet.yaml", folder=tmp_path)
     assert text in str(refused.value)
     assert not list(tmp_path.iterdir()), "none was made below the folder of the file"
     assert text in command("repositories")[1]("add", "x", location)
@@ -43,31 +43,31 @@ def test_a_location_that_is_no_folder_is_refused_also_in_a_fleet_file(location: 
 
 def test_a_path_of_a_source_is_not_read_by_a_shell() -> None:
     with pytest.raises(FleetError, match="only a shell reads ~ and variables"):
-        import_fleet({"sources": [{"name": "x", "kind": "local", "path": "~/letters"}]}, "fleet.yaml")
+        apply_fleet({"sources": [{"name": "x", "kind": "local", "path": "~/letters"}]}, "fleet.yaml")
 
 
 def test_a_url_is_no_path_in_a_remote() -> None:
     remote = {"type": "s3", "provider": "Other", "endpoint": "https://s3.example.org", "access_key_id": "me"}
     with pytest.raises(FleetError, match="is a URL; name the host in `remote`"):
-        import_fleet({"repositories": [{"name": "x", "location": "s3://b/c", "remote": remote}]}, "fleet.yaml")
+        apply_fleet({"repositories": [{"name": "x", "location": "s3://b/c", "remote": remote}]}, "fleet.yaml")
 
 
 @pytest.mark.parametrize(("end", "is_doubtful"), [("05:00", True), ("06:00", False)])
 def test_a_window_that_ends_when_it_begins_is_asked_about(end: str, *, is_doubtful: bool) -> None:
     policy = make_policy()
     window = [{"days": "mon-sun", "start": "05:00", "end": end}]
-    report = import_fleet({"policies": [{"name": str(policy), "window": window}]}, "fleet.yaml")
+    report = apply_fleet({"policies": [{"name": str(policy), "window": window}]}, "fleet.yaml")
     assert any("its range 05:00–05:00 lasts 24 hours" in each for each in report.warnings) is is_doubtful
     whole = [{"start": "00:00", "end": "00:00"}]
-    assert not import_fleet({"policies": [{"name": str(policy), "window": whole}]}, "fleet.yaml").warnings
+    assert not apply_fleet({"policies": [{"name": str(policy), "window": whole}]}, "fleet.yaml").warnings
 
 
 def test_two_sources_of_one_place_are_asked_about() -> None:
     place = {"kind": "local", "path": "/srv/letters"}
     rows: list[dict[str, Any]] = [{"name": "a", **place}, {"name": "b", "kind": "local", "path": "/srv/other"}]
-    assert not import_fleet({"sources": rows}, "fleet.yaml").warnings
+    assert not apply_fleet({"sources": rows}, "fleet.yaml").warnings
     text = "has the same place: its files are backed up twice. If it was renamed, use `renamed_from`"
-    [warning] = import_fleet({"sources": [{"name": "c", **place}]}, "fleet.yaml").warnings
+    [warning] = apply_fleet({"sources": [{"name": "c", **place}]}, "fleet.yaml").warnings
     assert warning == f"source c: source a {text} in a fleet file, or rename the old one"
 
 
@@ -90,24 +90,24 @@ class TestARowThatWasRenamed:
     def test_keeps_all_that_it_has(self) -> None:
         source = make_assignment(source=make_source(name="old", kind="local", path="/srv/x")).source
         fleet = {"sources": [{"name": "new", "renamed_from": "old", "kind": "local", "path": "/srv/x"}]}
-        report = import_fleet(fleet, "fleet.yaml", prune=True)
+        report = apply_fleet(fleet, "fleet.yaml", prune=True)
         assert [(each.action, each.fields) for each in report.changes] == [("change", {"name": ("old", "new")})]
         assert Source.objects.get().pk == source.pk
-        assert not import_fleet(fleet, "fleet.yaml", prune=True).changes, "a second time nothing changes"
+        assert not apply_fleet(fleet, "fleet.yaml", prune=True).changes, "a second time nothing changes"
 
     def test_may_be_a_policy_that_others_refer_to(self) -> None:
         policy = make_assignment().policy
         fleet = {"policies": [{"name": "renamed", "renamed_from": str(policy)}]}
-        import_fleet(fleet, "fleet.yaml")
+        apply_fleet(fleet, "fleet.yaml")
         assert str(Policy.objects.get()) == "renamed"
 
     def test_is_not_guessed_where_both_are_there(self) -> None:
         for name in ("old", "new"):
             make_source(name=name)
         with pytest.raises(FleetError, match="renamed_from: 'old' is there beside 'new'"):
-            import_fleet({"sources": [{"name": "new", "renamed_from": "old"}]}, "fleet.yaml")
+            apply_fleet({"sources": [{"name": "new", "renamed_from": "old"}]}, "fleet.yaml")
 
     @pytest.mark.parametrize("named", [["old"], {"name": "old"}, 5])
     def test_names_what_is_no_name(self, named: object) -> None:
         with pytest.raises(FleetError, match=r"sources\[0\] \(new\): renamed_from: must be a name"):
-            import_fleet({"sources": [{"name": "new", "renamed_from": named}]}, "fleet.yaml")
+            apply_fleet({"sources": [{"name": "new", "renamed_from": named}]}, "fleet.yaml")

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 
 from backups import locations
 from engines.at_repositories import point_upkeep
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from fleet.repository_edits import Repositories
 from jobs.conf import PROGRAM
 from jobs.models import Decision
@@ -130,7 +130,7 @@ class TestOnEverySurface:
         assert ["Show key" in page for page in pages] == [True, False]
 
     def test_a_fleet_file_makes_one_too(self, cloud: dict[str, Any]) -> None:
-        report = import_fleet({"repositories": [cloud | {"encrypted": True}]}, "fleet.json")
+        report = apply_fleet({"repositories": [cloud | {"encrypted": True}]}, "fleet.json")
         assert any(str(locations.key_of(Repository.objects.get())) in each for each in report.warnings)
 
     def test_one_that_cannot_be_used_is_not_made(self, cloud: dict[str, Any]) -> None:
@@ -182,7 +182,7 @@ class TestOneOfResticThatCannotBeLikeTheFirst:
 
     def test_says_so_of_a_fleet_file_also_where_the_secrets_of_the_first_are_gone(self, second: dict[str, Any]) -> None:
         StoredSecret.objects.filter(name="first").delete()
-        [*_, text] = import_fleet({"repositories": [second]}, "fleet.json").warnings
+        [*_, text] = apply_fleet({"repositories": [second]}, "fleet.json").warnings
         self.check(text, second)
         assert text.startswith("repository second: ")
         assert "there is no stored secret first" in text

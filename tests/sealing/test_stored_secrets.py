@@ -15,7 +15,7 @@ from api.fields import partial
 from audit.models import AuditEntry
 from backups.specifications import specification_of
 from external.processes.runner import Command
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from fleet.files.schema import FleetError, export_fleet
 from jobs.models import Decision
 from sealing.declarations import NewStoredSecret
@@ -211,10 +211,10 @@ class TestInAFleetFile:
         store("nas", SECRET)
         fleet = {"sources": [LAPTOP | {"secret": "stored:nas"}, LAPTOP | {"name": "b", "secret": "stored:none"}]}
         with pytest.raises(FleetError) as caught:
-            import_fleet(fleet, "fleet.yaml")
+            apply_fleet(fleet, "fleet.yaml")
         [problem] = caught.value.errors
         assert "sources[1] (b): secret: there is no stored secret none: store it by `manage.py secrets set" in problem
-        import_fleet({"sources": fleet["sources"][:1]}, "fleet.yaml")
+        apply_fleet({"sources": fleet["sources"][:1]}, "fleet.yaml")
         exported = export_fleet()
         assert exported["sources"][0]["secret"] == "stored:nas"
         assert "swordfish" not in str(exported)

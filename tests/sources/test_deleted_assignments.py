@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from fleet.files.schema import export_fleet
 from jobs.models import BacklogRecord
 from jobs.states import Status
@@ -46,7 +46,7 @@ def on_the_page_of_its_source(row: Assignment, client: Client) -> None:
 def in_a_fleet_file(row: Assignment, client: Client) -> None:
     fleet = export_fleet()
     fleet["sources"][0]["policies"] = []
-    import_fleet({"sources": fleet["sources"]}, "fleet")
+    apply_fleet({"sources": fleet["sources"]}, "fleet")
 
 
 @pytest.mark.parametrize("delete", [over_the_api, on_its_page, on_the_page_of_its_source, in_a_fleet_file])

@@ -220,12 +220,12 @@ class Command(TerminalCommand):
             "policies": [{"name": POLICY, "cron": CRON, "zone": zone, "repository": REPOSITORY}],
             "sources": [{"name": name, "kind": "local", "path": path, "policies": [POLICY]}],
         }
-        from fleet.files.apply import import_fleet
+        from fleet.files.apply import apply_fleet
         from fleet.files.schema import FleetError
 
         try:
             with without_its_log_lines():
-                import_fleet(fleet, "init", folder=Path("/"), dry_run=False, prune=False, force=False)
+                apply_fleet(fleet, "init", folder=Path("/"), dry_run=False, prune=False, force=False)
         except FleetError as error:
             raise CommandError("; ".join(map(str, error.errors)), returncode=2) from error
 

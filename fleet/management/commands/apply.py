@@ -13,7 +13,7 @@ from declarations.surfaces.commands.base import TerminalCommand, unanswered, wit
 from declarations.surfaces.terminal import one_line
 from external.formatting import several
 from fleet.files import formats
-from fleet.files.apply import import_fleet
+from fleet.files.apply import apply_fleet
 from fleet.files.schema import Change, FleetError, FleetReport
 
 SIGNS = {"create": "+", "change": "~", "delete": "-"}
@@ -70,7 +70,7 @@ class Command(TerminalCommand):
         name = "standard input" if file == "-" else Path(file).name
         try:
             with without_its_log_lines():
-                return import_fleet(
+                return apply_fleet(
                     data, name, folder=folder, dry_run=dry_run, prune=prune, force=options["force"],
                     on_progress=self._say_how_far,
                 )  # fmt: skip
