@@ -1,5 +1,5 @@
 """The round of a minute: find what is wrong, raise and end alerts, announce them, ping. It runs in a thread: a hundred
-thousand alerts at once take seconds, for which no worker's loop may stand still.
+thousand alerts at once take seconds, for which no worker's loop may stop.
 
 Every worker and qcluster comes here each minute; the first of them in a minute does the round, so each notices the
 death of the other. If none came for a while, the machine or the database was away, and the time is not held against

@@ -14,8 +14,8 @@ What each request goes through, in order, in one transaction:
     delete   lock the row → If-Match → obstacle → uses → delete → 204
 
 Of two changes with one ETag the second finds the row as the first left it: 412. A name that is taken between fill and
-save is refused as if it had been taken before. What a save warns of is in the answer's `warnings`, what is shown once
-beside it; neither is stored under an idempotency key.
+save is refused as if it had been taken before. What a save warns of is in the answer's `warnings`, a secret that is
+shown once next to it; neither is stored under an idempotency key.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Types of what is sent, beside those of `declarations.types`."""
+"""Types of values in requests, in addition to those of `declarations.types`."""
 
 from copy import copy
 from dataclasses import is_dataclass

@@ -25,7 +25,7 @@ class ListedResource(Protocol):
 
 
 def taking(view: Callable[..., Any], takes: Mapping[str, Any]) -> Callable[..., Any]:
-    """A view with those parameters beside the request: as in a signature, or their types alone."""
+    """A view with those parameters in addition to the request: as in a signature, or their types alone."""
     named = {"request": HttpRequest, **takes}
     view.__signature__ = Signature([  # type: ignore[attr-defined]
         kind.replace(kind=Parameter.KEYWORD_ONLY) if isinstance(kind, Parameter)

@@ -48,7 +48,7 @@ def _given(reason: str) -> str:
 
 
 class HoldRequest(PauseRequest):
-    """`reason`: why nothing may start. `until`: when it is released by itself; null: not before a person does it."""
+    """`reason`: why nothing may start. `until`: when it is released automatically; null if a user has to do it."""
 
     reason: Annotated[Line, AfterValidator(_given), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
 

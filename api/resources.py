@@ -179,7 +179,7 @@ class Resource(Generic[Row]):
         return ApiError(404, f"there is no such {self.name}", f"GET /api{self.path} lists those there are")
 
     def respond(self, row_id: int, status: int = 200, **more: Any) -> HttpResponse:
-        """The answer about one row as it is now, with its ETag, and `more` beside it. Raises: ApiError (404)."""
+        """The answer about one row as it is now, with its ETag, and `more` next to it. Raises: ApiError (404)."""
         row = self.get(row_id)
         [content] = self.contents([row])
         return JsonResponse(content | more, status=status, headers={"ETag": self.etag(row, content)})
@@ -216,8 +216,8 @@ class Resource(Generic[Row]):
         of_one: bool = True, below: str = "", takes: Mapping[str, Any] | None = None, has: Sequence[str] = (),
         description: str | None = None,
     ) -> None:  # fmt: skip
-        """Add an operation on all rows, or of one, at a path `below`; `takes`: parameters of `run` beside request and
-        id, as `taking` has them; `has`: as `x-has` in `api/document.py`."""
+        """Add an operation on all rows, or of one, at a path `below`; `takes`: parameters of `run` other than request
+        and id, as `taking` has them; `has`: as `x-has` in `api/document.py`."""
         row_id = {self.parameter: int} if of_one else {}
         view = taking(lambda request, **given: run(request, *(given.pop(name) for name in row_id), **given),
                       {**row_id, **(takes or {})})  # fmt: skip

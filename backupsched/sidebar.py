@@ -56,7 +56,7 @@ ALWAYS = {
     "schedules.schedule", "jobs.backlogrecord", "jobs.worker", "jobs.pausedqueue", "jobs.decision",
     "audit.auditentry",
 }  # fmt: skip
-"""Tables that are looked for even while they are empty, by people who may add nothing to them, too."""
+"""Tables that are looked for even while they are empty, also by users who may not add to them."""
 OTHER_ICON = "table_rows"
 
 
@@ -74,7 +74,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _tables(request: HttpRequest) -> dict[str, Any]:
-    """Label → table, of those that this person may look at and that hold something, or could be added to."""
+    """Label → table, of those that this user may view and that hold something, or could be added to."""
     found = {
         model["model"]._meta.label_lower: model
         for app in admin.site.get_app_list(request)
@@ -108,7 +108,7 @@ def _links(request: HttpRequest, entries: Any, tables: dict[str, Any]) -> Iterat
 
 
 def _address(request: HttpRequest, target: str, tables: dict[str, Any]) -> str:
-    """Where an entry leads; empty: nowhere, for this person or in this installation."""
+    """The target of an entry; empty if there is none for this user or in this installation."""
     records = reverse("admin:jobs_backlogrecord_changelist")
     match target:
         case "matrix" | "what-if" if "sources.source" not in tables:

@@ -14,7 +14,7 @@ from api.usual_check_ins import usual_check_ins  # noqa: E402  (its models need 
 from declarations.surfaces.patience import FORM_SECONDS, BoundedConnection  # noqa: E402
 
 BoundedConnection.usual_seconds = (
-    FORM_SECONDS  # or each thread in turn would wait for ever for a server that stands still
+    FORM_SECONDS  # or each thread in turn would wait for ever for a server that has stopped
 )
 whole_application = usual_check_ins(django_application)
 

@@ -1,5 +1,5 @@
 """The page `what-if/`: what other units, another window or more sources would bring to this fleet, with a chart of the
-units at work by hour of the day. What it is asked for stands in its address."""
+units at work by hour of the day. Its parameters are in its address."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ from external import durations
 
 
 class Shape(NamedTuple):
-    """`type`: as in a JSON Schema; `any`, where there are several. `is_duration`: `15m` is taken beside the number."""
+    """`type`: as in a JSON Schema; `any`, where there are several. `is_duration`: `15m` is accepted, too."""
 
     type: str
     nullable: bool

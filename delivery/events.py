@@ -20,7 +20,7 @@ def body_of(payload: dict[str, Any], subject: str) -> str:
 
     JSON without spaces and in ASCII: some receivers refuse characters that JSON allows. `payload` in it is the
     schedule's template, rendered. What a program put on the backlog may lack some of it: that is null, but for the
-    event id, in whose place its subject stands.
+    event id, which is replaced by its subject.
     """
     return _encode(
         {

@@ -16,7 +16,7 @@ believes that it owns one, and learns otherwise when it writes.
    through and only its answer was lost. What other transactions hold locked for too long is settled later, and holds
    up no other result.
 4. *Rescue.* Any worker may settle an expired lease as a failure, once it has seen that lease unchanged for as long as
-   an owner goes on without a renewal. It looks at `lease_expires_at`, never at the start: backups run for hours.
+   an owner continues without a renewal. It looks at `lease_expires_at`, never at the start: backups run for hours.
 
 Rows are always locked in id order; throttles in id order before any record. `attempt` only ever grows, so a stale
 attempt can never be taken for the current one. Lease arithmetic uses `clock_timestamp()`, read after the last lock:

@@ -2,7 +2,7 @@
 
 A handoff under a key that another ready or running record has becomes a wait instead. The settle of a record with
 that key opens the gate. Both take the key's advisory lock first, so neither can miss the other. The partial unique
-index `one_running_record_per_exclusive_key` stands behind it, as a backstop: a violation would abort a whole claim.
+index `one_running_record_per_exclusive_key` is the backstop: a violation would abort a whole claim.
 """
 
 from collections.abc import Iterable, Sequence, Set

@@ -215,7 +215,7 @@ class Registry:
         return [kind.name for kind in self.kinds.values() if kind.next_opening is None]
 
     def add_periodic(self, task: Callable[[], int], *, rare: bool = False, due: str = "") -> None:
-        """Register what is done every minute beside the tick, or if `rare`, since nothing waits for it, every five
+        """Register a task for every minute, next to the tick, or if `rare`, since nothing waits for it, for every five
         minutes: short, idempotent. It returns how many rows it changed. `due`: a condition without which there is
         nothing to do, asked for all tasks of a round in one statement, which has the instant as `clock.now`; empty: the
         task asks by itself.

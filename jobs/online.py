@@ -1,4 +1,4 @@
-"""Operations of migrations on large tables, beside workers that go on: what they do can be stopped and run again.
+"""Operations of migrations on large tables, while workers continue: what they do can be stopped and run again.
 
 Each is the only operation of a migration with `atomic = False`: nothing undoes half of one.
 """
@@ -17,8 +17,8 @@ UNFINISHED = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT 
 
 
 class BuildIndex(AddIndexConcurrently):
-    """`AddIndex` that locks nobody out. It waits for all older transactions, so without `lock_timeout`: nothing queues
-    behind it. What a build that was stopped left is removed first.
+    """`AddIndex` without locking statements out. It waits for all older transactions, so without `lock_timeout`: nothing
+    queues behind it. What a build that was stopped left is removed first.
 
     In an installation that polls, the `lock_timeout` of its role limits it: a pooler would hand another one to others.
     """

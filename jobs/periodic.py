@@ -70,7 +70,7 @@ def at_start() -> int:
 
 def run_minutely(*, rare: bool = True) -> int:
     """Run the tasks of every minute: overdue sweeps, and those of other apps, such as noting ended batches, or records
-    that became due behind a trigger that has passed. The workers do it as well, so a clock that stands still costs
+    that became due behind a trigger that has passed. The workers do it as well, so a qcluster that has stopped costs
     nothing. `rare`: also the tasks of `run_rarely`. Returns how much was changed. One that fails is logged and does not
     stop the others.
 

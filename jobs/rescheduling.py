@@ -39,7 +39,7 @@ UPDATE jobs_backlogrecord b
 """
 
 # By the key of the attempts. What a record waits for by its policy, its latest attempt asked for: a later one was made
-# after the time that an earlier one asked for, or by a person.
+# after the time that an earlier one asked for, or by a user.
 ASKED_FOR = f"""
 SELECT a.record_id, (a.facts ->> '{RETRY_AFTER}')::float8
   FROM unnest(%(ids)s::bigint[], %(numbers)s::int[]) AS latest(record_id, number)
@@ -151,8 +151,8 @@ def _apply_to(
     if not ids:
         return rollouts.Batch(None)
     locked = list(records.filter(pk__in=ids).order_by("pk").only(*FACTS).select_for_update())
-    # both are read behind the locks: a failure that was settled meanwhile is not later than the present, and of two
-    # edits at once the later one holds
+    # both are read behind the locks: a failure that was settled in the meantime is not later than the present, and
+    # of two edits at once the later one holds
     instant = now or database_clock()
     policy = RetryPolicy.objects.filter(pk=policy_id).first() if policy_id is not None else None
     if policy is None and policy_id is not None:

@@ -152,7 +152,7 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         leases = {(record_id, token) for record_id, _, _, token in rows}
         troubled = breakers.lock(results, leases)
         exclusivity.lock_keys(results)
-        instant = now or database_clock()  # after the last lock: a period that began meanwhile has begun
+        instant = now or database_clock()  # after the last lock: a period that began in the meantime has begun
         results = breakers.judge(results, leases, troubled, instant)
         inserted = {record_id: inserted_at for record_id, _, inserted_at, _ in rows}
         changes = exclusivity.gate(changes_of(results, inserted, instant), leases, instant)

@@ -4,7 +4,7 @@
     ≤ 7 days old    hourly              ≤ 180 days old    every 96 h
     ≤ 14 days old   every 12 h          ≤ 360 days old    every 192 h
 
-A clock beside the workers runs them; workers run those that are overdue (`run_overdue`). A tier is swept
+qcluster runs them; workers run those that are overdue (`run_overdue`). A tier is swept
 once in each of its slots on the grid of `tiers`, the newest first, at most SWEEP_MAX_RECORDS a sweep. One
 that was missed is not replayed; one that is late still counts for its slot, and takes what it would have taken in time.
 
@@ -40,7 +40,7 @@ LARGEST = 1_000_000
 """Records a sweep at most, whatever is asked for: more would be one transaction of minutes."""
 
 # A failure from the future is one of a clock that was wrong: it must not hide its record until then. A minute of it is
-# no future, since settles go on between this clock and the statement.
+# no future, since settles continue between this clock and the statement.
 WANTED = f"""waiting_for = {WaitingFor.SWEEP}
           AND inserted_at >= %(since)s::timestamptz
           AND (last_failure_at >= %(tried_since)s::timestamptz

@@ -20,7 +20,7 @@ tried, each time in a transaction of its own, since throttles are locked in id o
 The settle of a record of a lane announces room in the lane's throttles. A claim says which throttles the ready
 records of its queue name: for room in those its worker wakes, and for no other.
 
-A rate is a token bucket in the throttle's row, read and written under the same lock. What lies in it at the present is
+A rate is a token bucket in the throttle's row, read and written under the same lock. Its content at present is
 `jobs_tokens`: what it held at `tokens_at`, and `rate` a second since then, at most its size. The room of a throttle is
 the lesser of what its cap leaves and its whole tokens, and what is claimed is taken off in the statement that claims.
 So over any time T no more than its size + rate · T of its records are claimed.
@@ -31,7 +31,7 @@ So over any time T no more than its size + rate · T of its records are claimed.
 - A clock that is set back adds nothing, and takes nothing: the next claim dates the bucket by the new clock. One that
   is set forward fills the bucket at most.
 - An edit of the throttle edits no tokens: a trigger of the table (`jobs_throttle_edited`) counts what flowed in by
-  the old rate, goes on by the new one, and wakes the workers. What runs is left alone when a cap is lowered.
+  the old rate, continues by the new one, and wakes the workers. What runs is left alone when a cap is lowered.
 
 A queue that feeds another is not throttled, the queue that it feeds is: what is only asked whether it is there
 is not in flight and takes no token. But once a throttle's records that run or are ready in the fed queue are half as

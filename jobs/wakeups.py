@@ -2,7 +2,7 @@
 
 A NOTIFY of its own after the COMMIT, and at most one a queue or throttle and process in `QUIET_SECONDS`: with each
 commit it cost more than half of the insert throughput, since commits queue up behind one lock. A worker that was woken
-looks again when that time is over, so it finds what was not announced; its poll stands behind that.
+looks again when that time is over, so it finds what was not announced; its poll is the backstop.
 """
 
 import time

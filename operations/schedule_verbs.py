@@ -1,4 +1,4 @@
-"""Pause and resume a schedule that stands alone: for the admin and the command, with the result as text."""
+"""Pause and resume a schedule that is not a policy: for the admin and the command, with the result as text."""
 
 from datetime import datetime
 

@@ -176,7 +176,7 @@ class Score:
 
     @property
     def as_facts(self) -> dict[str, float | int | None]:
-        """The shares by name; `precision` and `recall` are of the sources that are said to be at risk. `unnamed`: those
+        """The shares by name; `precision` and `recall` are of the sources that are named as at risk. `unnamed`: those
         that missed without that; `foreseen`: how many of these the runs had foreseen.
         """
         return {

@@ -71,7 +71,7 @@ class Server:
         try:
             with self.locked():
                 if self.layout.socket_in_use not in (None, self.layout.socket_directory.resolve()):
-                    self.stop_if_running()  # an upgrade that was ended left it where nobody finds it
+                    self.stop_if_running()  # an upgrade that was ended left it where no other process finds it
                 if self.status().running:
                     self.create_database()  # a first start may have been cut off before it
                     return False

@@ -1,6 +1,6 @@
 """The data of the embedded server, moved to a newer major version by dump and restore.
 
-    1. the old server runs, at a socket of its own, so nobody else changes anything; its database is dumped
+    1. the old server runs, at a socket of its own, so that nothing else changes the data; its database is dumped
     2. a new server is made in a folder of its own, with the same password; the dump is restored, rows are counted
     3. it is stopped, and its data are renamed `data.upgraded`: from here on they are whole
     4. `data` is renamed `data.of-15`, and `data.upgraded` becomes `data`
@@ -45,7 +45,7 @@ Take = Callable[[IO[bytes]], None]
 
 
 class StagedLayout(Layout):
-    """The places of a server that nobody else finds: its `data`, and a socket beside the usual one."""
+    """The places of a private server: its `data`, and a socket next to the usual one."""
 
     def __init__(self, layout: Layout, data: Path) -> None:
         super().__init__(layout.var_dir)

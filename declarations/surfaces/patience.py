@@ -2,7 +2,7 @@
 a few web threads, and the database as long as it takes.
 
 The server itself gives up a statement that takes too long (`statement_timeout`). A server that accepts requests and
-answers none, because it stands still or is behind a tunnel that does, does not do so, and its connection looks sound:
+answers none, because it has stopped or is behind a tunnel that does, does not do so, and its connection looks sound:
 this process's own clock gives it up, or each web thread in turn would wait for it for ever.
 """
 

@@ -1,4 +1,4 @@
-"""A look at a repository: is it where it is said to be, and are these points there? Points are looked for by the exact
+"""A look at a repository: is it in its place, and are these points there? Points are looked for by the exact
 names of their manifests, since a listing would visit the folder of each assignment.
 """
 

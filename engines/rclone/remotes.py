@@ -82,7 +82,7 @@ def is_bucket(source: SourceSpec) -> bool:
 
 def times_arguments(source: SourceSpec) -> tuple[str, ...]:
     """The arguments with which rclone lists an object's time: when it was written, which is in the listing of a bucket.
-    The time that its writer noted beside it costs a question for each object, and stays if another content is written.
+    The time that its writer noted costs a question for each object, and stays if another content is written.
     """
     return ("--use-server-modtime",) if is_bucket(source) else ()
 

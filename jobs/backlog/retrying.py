@@ -27,7 +27,7 @@ from jobs.wakeups import notify
 MAX_CONTESTS = 20
 """Each means that a record of one of these subjects was put on the backlog in the meantime."""
 
-# A person wants it tried although it is late, unless its kind says when the next opening is.
+# A user wants it tried although it is late, unless its kind says when the next opening is.
 WITHOUT_A_CLOSED_WINDOW = """
        closes_at = CASE WHEN kind <> ALL(%(without_windows)s::text[]) OR closes_at > %(now)s::timestamptz
                         THEN closes_at END"""
@@ -39,7 +39,7 @@ UPDATE jobs_backlogrecord
  WHERE id = ANY(%(ids)s::bigint[])
 """
 
-# It stands where it would have stood. That it was first in line for one re-check is over.
+# It is where it would have been: it is no longer first in line for one re-check.
 OPEN_AGAIN = f"""
 UPDATE jobs_backlogrecord b
    SET status = {Status.READY}, queue = wanted.queue, run_after = %(now)s::timestamptz, finished_at = NULL,

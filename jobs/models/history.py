@@ -12,7 +12,7 @@ from jobs.states import AttemptOutcome
 class Attempt(models.Model):
     """One run of a record. Written once, when it ends, in the statement that settles the record.
 
-    The key is (record, number): an id of its own beside an index on the record costs 13 % of throughput. The
+    The key is (record, number): a separate id next to an index on the record costs 13 % of throughput. The
     foreign keys have no database constraint for the same reason (15 %).
     """
 

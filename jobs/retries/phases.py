@@ -14,7 +14,7 @@ On time, failure k comes soon after place k − 1 and place k follows. Else a re
 
 * late (a long attempt, silence, downtime): the next place that is still to come. It is not tried at once:
   after ten days without workers that would be twenty retries in a row.
-* early (a person retried it, or it comes from a policy that retried more often): the last place that is no further
+* early (a user retried it, or it comes from a policy that retried more often): the last place that is no further
   than the wait that k failures have on time. Place k itself may be weeks away.
 
 docs/decisions/0027-phased-retries-keep-their-places.md has the figures.

@@ -21,7 +21,7 @@ OUTDATED = (
 
 
 class UpgradeWatch:
-    """Finds that a process is outdated. It goes on with tables that a newer version has expanded, and ends where they
+    """Finds that a process is outdated. It continues with tables that a newer version has expanded, and ends where they
     are too new for it, and where another version is installed on its host by then: it would load modules of both.
 
     For the latter it compares the names of files. To import the migrations of another version may fail.
@@ -41,7 +41,7 @@ class UpgradeWatch:
         self._latest = _last_migration()
 
     def found(self) -> str:
-        """The upgrade since `begin` that makes the process outdated, in words; empty if there was none. Logs that the
+        """The upgrade since `begin` that makes the process outdated, as text; empty if there was none. Logs that the
         database got ahead. One query, unless there was a migration. Raises: django.db.Error.
         """
         if self._latest is None:

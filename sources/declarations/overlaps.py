@@ -148,8 +148,8 @@ def _below(directory: str) -> str:
 
 
 def _first_overlap(forms: Sequence[str], others: Iterable[str]) -> str | None:
-    """The first of `others` that is, contains or lies in one of `forms`. Compared as text, by loops: a file of a large
-    fleet has some millions of pairs.
+    """The first of `others` that is, contains or is inside one of `forms`. Compared as text, by loops: a file of a
+    large fleet has some millions of pairs.
     """
     for other in others:
         normal = _normal(other)

@@ -65,7 +65,7 @@ class Rclone:
     """Calls of rclone: each one blocks, and may raise StorageFailed, StorageStopped, ProgramMissing and OSError.
 
     `stall_timeout` and `grace` in seconds, as in `Command`. `inherited`: descriptors that rclone keeps open. `beside`:
-    another repository that it reaches as well, under separate names (`remotes.beside`).
+    another repository that it also reaches, under separate names (`remotes.beside`).
     """
 
     location: Location
