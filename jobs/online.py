@@ -17,8 +17,8 @@ UNFINISHED = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT 
 
 
 class BuildIndex(AddIndexConcurrently):
-    """`AddIndex` without locking statements out. It waits for all older transactions, so without `lock_timeout`: nothing
-    queues behind it. What a build that was stopped left is removed first.
+    """`AddIndex` without locking statements out. It waits for all older transactions, and so without `lock_timeout`:
+    nothing queues behind it. What a build that was stopped left is removed first.
 
     In an installation that polls, the `lock_timeout` of its role limits it: a pooler would hand another one to others.
     """
