@@ -47,7 +47,7 @@ def test_a_number_is_what_the_variable_says_or_the_default(read, written, found,
 )
 def test_what_is_no_number_is_reported_with_its_name(read, written, what, monkeypatch):
     monkeypatch.setenv(NAME, written)
-    with pytest.raises(SystemExit, match=f"{NAME} must be {what}, as 7, not "):
+    with pytest.raises(SystemExit, match=f"{NAME} must be {what}, such as 7, not "):
         read(NAME, 7)
 
 

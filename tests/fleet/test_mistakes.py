@@ -104,7 +104,7 @@ class TestARowThatWasRenamed:
     def test_is_not_guessed_where_both_are_there(self) -> None:
         for name in ("old", "new"):
             make_source(name=name)
-        with pytest.raises(FleetError, match="renamed_from: 'old' is there beside 'new'"):
+        with pytest.raises(FleetError, match="renamed_from: 'old' is there as well as 'new'"):
             apply_fleet({"sources": [{"name": "new", "renamed_from": "old"}]}, "fleet.yaml")
 
     @pytest.mark.parametrize("named", [["old"], {"name": "old"}, 5])

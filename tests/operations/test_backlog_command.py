@@ -77,7 +77,7 @@ class TestChanging:
     def test_cancels_by_id_and_tells_each_kind_of_end(self):
         ids = {status: make_record(status).pk for status in Status}
         printed = run("cancel", *ids.values(), 10**12, "--yes")
-        for line in ("2 cancelled", "1 told to stop", "3 had ended before", f"there is no record {10**12}"):
+        for line in ("2 cancelled", "1 asked to stop", "3 had ended before", f"there is no record {10**12}"):
             assert line in printed
 
     def test_retries_by_id_and_names_what_goes_on_instead(self):

@@ -214,4 +214,4 @@ class TestTheSweeps:
         found = self.found()
         assert (found.severity, [each.subject for each in found.found]) == (WARNING, ["sweep:1"])
         assert "up to 1 day old took as many as it may (9)" in found.what
-        assert "JOBS['SWEEP_MAX_RECORDS'] (it is 10,000)" in found.do
+        assert "JOBS['SWEEP_MAX_RECORDS'] (now 10,000)" in found.do
