@@ -28,7 +28,7 @@ class TestFromTheList:
         page = operator.post(RECORDS, hidden_fields(question), follow=True).content.decode()
         assert statuses(*records) == [Status.CANCELLED, Status.RUNNING, Status.FAILED, Status.READY]
         assert BacklogRecord.objects.get(pk=records[1].pk).cancel_requested_at is not None
-        assert "Cancel: 1 cancelled, 1 told to stop, 1 had ended before." in page
+        assert "Cancel: 1 cancelled, 1 asked to stop, 1 had ended before." in page
 
     def test_retrying_tells_what_goes_on_instead(self, operator: Client) -> None:
         old, waiting = make_record(Status.FAILED, subject="a"), make_record(Status.WAITING)
