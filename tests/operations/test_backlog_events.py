@@ -85,7 +85,7 @@ class TestList:
             ),
             (["--endpoint", "nothing"], "there is no endpoint 'nothing'; there is hook"),
             (["--since", "yesterday"], "is not an instant; write 24h, 7d, 2026-03-02"),
-            (["--limit", "0"], "is no number: from 1 to 10,000"),
+            (["--limit", "0"], "is not a number: from 1 to 10,000"),
         ):
             assert message in refused("list", *arguments, code=None)
 
