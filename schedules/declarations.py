@@ -121,7 +121,7 @@ class ScheduleDeclaration(BaseModel):
     @classmethod
     def _is_no_policy(cls, provider: str) -> str:
         if provider == OF_POLICIES:
-            raise ValueError(f"{OF_POLICIES} are for policies, which have schedules of their own: make a policy")
+            raise ValueError(f"{OF_POLICIES} are those of a policy, which has a separate schedule: make a policy")
         return provider
 
     @checks("event_count", "catch_up_for")
