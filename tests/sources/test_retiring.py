@@ -16,7 +16,7 @@ from sources.planning import retirement
 from sources.protection import overdue_assignments
 from tests.api.asking import Program
 from tests.backups import points_to_remove
-from tests.backups.points_to_remove import HERE, at_work, run
+from tests.backups.points_to_remove import at_work, run
 from tests.commands import command
 from tests.factories import status_of
 from tests.operations.questions import asked, choose
@@ -70,8 +70,7 @@ def test_each_rule_goes_down_as_if_the_backups_had_gone_on(rules: dict, days: in
     assert found == (None if left is None else Keep(**left))
 
 
-@HERE
-@pytest.mark.usefixtures("made_by_hand")
+@pytest.mark.usefixtures("orders_run_here", "made_by_hand")
 def test_its_points_thin_out_day_by_day_and_at_last_the_folder_goes(assignment: Assignment, played: Played) -> None:
     Source.objects.update(retired_at=BEGAN + 5 * DAY, paused_at=BEGAN)
 
