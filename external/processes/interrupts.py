@@ -16,9 +16,21 @@ def deliver_lost_interrupts() -> None:
 
 
 def _deliver_again(unraisable: "sys.UnraisableHookArgs") -> None:
-    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(unraisable)
-    elif identifier := main_thread().ident:
+    """One that comes in here would be lost with the one that is looked at, and is delivered with it."""
+    is_lost = False
+    while True:
+        try:
+            if is_lost or issubclass(unraisable.exc_type, KeyboardInterrupt):
+                _interrupt_again()
+            else:
+                sys.__unraisablehook__(unraisable)
+            return
+        except KeyboardInterrupt:
+            is_lost = True
+
+
+def _interrupt_again() -> None:
+    if identifier := main_thread().ident:
         again = Timer(SECONDS_UNTIL_AGAIN, signal.pthread_kill, (identifier, signal.SIGINT))
         again.daemon = True
         again.start()

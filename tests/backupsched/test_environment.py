@@ -145,16 +145,29 @@ def test_ctrl_c_ends_a_command_without_a_traceback() -> None:
 
 @pytest.mark.parametrize(
     "where",
-    ["os.register_at_fork(before=stop); os.waitpid(os.fork() or os._exit(0), 0)", "weakref.finalize(Object(), stop)"],
-    ids=["around a fork", "as an object is collected"],
+    [
+        "os.register_at_fork(before=stop); os.waitpid(os.fork() or os._exit(0), 0)",
+        "weakref.finalize(Object(), stop)",
+        "interrupts.Timer = InterruptedTimer; weakref.finalize(Object(), stop)",
+    ],
+    ids=["around a fork", "as an object is collected", "as it is delivered again"],
 )
 def test_ctrl_c_is_not_lost_where_python_ignores_every_error(where: str) -> None:
     script = f"""
 import os, signal, sys, threading, weakref
 from backupsched import command_line
+from external.processes import interrupts
 
 class Object:
     pass
+
+class InterruptedTimer(threading.Timer):
+    "A machine so busy that the signal comes before the thread that starts its sender is back."
+    def start(self):
+        interrupts.Timer = threading.Timer
+        self.function, self.args = int, ()
+        super().start()
+        stop()
 
 def stop():
     signal.raise_signal(signal.SIGINT)
