@@ -98,7 +98,7 @@ class TestAWorker:
                 )
             }
             hanging = stack.enter_context(receiving(wait))
-            unwanted, *unanswered = put(make_endpoint(hanging.url), 20)
+            unwanted, *unanswered = put(make_endpoint(hanging.url, timeout=3600), 20)
             broken, good = stack.enter_context(receiving(answering(500))), stack.enter_context(receiving())
             held = [record.pk for record in put(make_endpoint(broken.url), 300)]
             endpoint = make_endpoint(good.url)

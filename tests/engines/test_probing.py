@@ -7,13 +7,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from engines import repository_process
 from engines.at_repositories import probing, questions, sightings
 from engines.at_repositories.work import Stop
+from engines.restores import restore_process
+from external.processes.orders import Order, give
 from external.processes.programs import find_rclone
+from external.processes.serving import Program
 from storage import layout
 from storage.places import identity, remotes
 from storage.places.identity import Identity
@@ -22,6 +27,7 @@ from storage.points.store import StorageStopped, Store
 from tests.engines.peers import PASSWORD, new_host_key
 from tests.engines.served import KEY, serving
 from tests.programs import needs_restic
+from tests.waiting import PATIENCE
 
 OURS = Identity("11111111-1111-1111-1111-111111111111", "vault")
 
@@ -69,6 +75,20 @@ def test_a_stop_is_not_an_answer(question: str, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(Stop, "_stopped", True)
         with pytest.raises(StorageStopped):
             asked[question]()
+
+
+@pytest.mark.parametrize(("program", "do"), [(repository_process.PROGRAM, "probe"), (restore_process.PROGRAM, "points")])
+def test_a_process_that_is_stopped_ends_its_order_itself(program: Program, do: str) -> None:
+    """It answers: one that SIGTERM kills gives no answer, and tidies nothing up."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        remote = {"type": "s3", "provider": "Other", "endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        where = remotes.location_of("bucket", remote | {"access_key_id": "me"}, {}, None).as_json()
+        of_points = {"known": None, "folder": "nas-7/daily", "made": True}
+        facts = {"probe": {"ours": asdict(OURS), "take_over": False}, "points": of_points}[do]
+        order = Order(program, do, {"location": where, **facts})
+        stop = SimpleNamespace(is_set=lambda: order.signs > 0)
+        with pytest.raises(StorageStopped):
+            give(order, stop, silent_for=PATIENCE, grace=PATIENCE)
 
 
 def test_what_restic_is_to_write_is_tried_by_it_in_a_directory_too(
