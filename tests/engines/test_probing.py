@@ -77,7 +77,9 @@ def test_a_stop_is_not_an_answer(question: str, monkeypatch: pytest.MonkeyPatch)
             asked[question]()
 
 
-@pytest.mark.parametrize(("program", "do"), [(repository_process.PROGRAM, "probe"), (restore_process.PROGRAM, "points")])
+@pytest.mark.parametrize(
+    ("program", "do"), [(repository_process.PROGRAM, "probe"), (restore_process.PROGRAM, "points")]
+)
 def test_a_process_that_is_stopped_ends_its_order_itself(program: Program, do: str) -> None:
     """It answers: one that SIGTERM kills gives no answer, and tidies nothing up."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

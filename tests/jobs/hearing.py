@@ -7,6 +7,7 @@ from jobs import wakeups
 from jobs.worker.hints import Hints
 from jobs.worker.listener import Listener
 from tests.jobs.held import Held
+from tests.waiting import PATIENCE
 
 
 @contextmanager
@@ -21,4 +22,5 @@ def hearing(queues: Set[str], hints: Hints, held: Held) -> Iterator[None]:
         listener._ended.set()
         wakeups.notify_at_once("whatever")
         listener.end()
+        listener.join(PATIENCE)
         assert not listener.is_alive()
