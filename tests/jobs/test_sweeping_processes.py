@@ -1,7 +1,9 @@
 """Real processes that sweep: a qcluster by its schedule, and a worker when there is no qcluster."""
 
+import sys
 from datetime import timedelta
 
+import psutil
 import pytest
 from django.core.management import call_command
 from django_q.models import Schedule as PeriodicTask
@@ -84,3 +86,19 @@ def test_a_worker_runs_the_sweeps_that_are_overdue_when_there_is_no_qcluster(pro
     except AssertionError:
         raise AssertionError(programs.log()) from None
     assert Sweep.objects.filter(swept__gt=0).exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+@pytest.mark.parametrize("whose", ["the cluster", "its guard"])
+def test_all_processes_of_a_qcluster_end_when_one_that_started_them_is_killed(programs, whose):
+    """They would run the periodic tasks beside those of the qcluster that is started next."""
+    process = programs.run("manage.py", "qcluster")
+    eventually(lambda: " running." in programs.log())
+    cluster = psutil.Process(process.pid)
+    [guard] = cluster.children()
+    others = guard.children(recursive=True)
+    assert len(others) >= 3, "a worker, a monitor and a pusher"
+    (cluster if whose == "the cluster" else guard).kill()
+    _, left = psutil.wait_procs([guard, *others], PATIENCE)
+    assert left == []
+    process.wait(PATIENCE)

@@ -13,6 +13,7 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
+from multiprocessing.util import register_after_fork
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -23,6 +24,7 @@ from django_q.management.commands.qcluster import Command as ClusterCommand
 
 from declarations.surfaces.commands.base import unanswered
 from external.formatting import first_line, moment
+from external.processes.parents import die_with_parent
 from jobs.database_errors import is_away
 from jobs.management.commands.worker import is_migrated
 from jobs.worker import outage, upgrades
@@ -93,10 +95,13 @@ class Command(ClusterCommand):  # type: ignore[misc]
 
 class ClusterGuard(cluster.Sentinel):  # type: ignore[misc]
     """The process that ends the others once the cluster's event is set. Ended by a signal while it waited for that
-    event, it left the cluster in `Event.set` for ever, which waits for the waiter to wake.
+    event, it left the cluster in `Event.set` for ever, which waits for the waiter to wake. It is killed with the
+    cluster, and the others with it: they would run the periodic tasks beside the cluster that is started next.
     """
 
     def start(self) -> None:
+        die_with_parent()
+        register_after_fork(self, lambda _: die_with_parent())
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         # the forked processes end by this signal: so a task that takes too long is ended
         os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
