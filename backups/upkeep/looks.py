@@ -8,7 +8,8 @@ repository is on the backlog at a time, and its settle writes the findings:
     a repository that is away    puts all its sources in doubt: at once where another one, or nothing, is in its place;
                                  after an hour where it is silent
 
-A repository that is away is looked for every ten minutes. An edit that moves a repository looks first (`lacking`).
+A repository that is away is looked for every ten minutes; one that fails for a run, at once, if the last look was ten
+minutes ago, and once when its breaker opens. An edit that moves a repository looks first (`lacking`).
 """
 
 import time
@@ -18,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from backups import locations, repository_orders
 from backups.upkeep import checks, restic_turns, retention_decisions
@@ -29,6 +31,7 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, ClaimedRecord, Outcome, Released, Succeeded
 from sources import planning
+from sources.availability import repository_breaker
 from sources.models import Assignment, Backup, CheckRound, Copy, Format, Repository
 from sources.planning import names
 from storage import layout
@@ -79,8 +82,10 @@ def plan(now: datetime | None = None) -> int:
     hour_ago = instant - EVERY
     is_old = Q(looked_at=None) | Q(looked_at__lt=hour_ago) | Q(looked_at__gt=instant + upkeep.AHEAD)
     is_away = (Q(away_since__isnull=False) | ~Q(untried="")) & (Q(looked_at=None) | Q(looked_at__lt=instant - SOON))
-    due = Repository.objects.filter((Q(made_at__lt=hour_ago) & is_old) | is_away | ~Q(looked_to=0))
-    rows = due.order_by("pk").values_list("pk", "name")
+    is_due = (Q(made_at__lt=hour_ago) & is_old) | is_away | ~Q(looked_to=0)
+    looked_at = Coalesce(OuterRef("looked_at"), OuterRef("made_at"))
+    is_blamed = Exists(repository_breaker.blamed_since(looked_at, SOON, instant))
+    rows = Repository.objects.filter(is_due | is_blamed).order_by("pk").values_list("pk", "name")
     records = [(str(pk), {"repository": pk, "title": f"repository {name}"}) for pk, name in rows]
     return backlog.enqueue(KIND, records, now=instant) if records else 0
 

@@ -5,8 +5,11 @@ also reports *repository failed* when it could not write in the directory of one
 before it is blamed.
 """
 
-from django.db.models import CharField, OuterRef, Subquery, Value
-from django.db.models.functions import Cast, Concat
+from datetime import datetime, timedelta
+
+from django.db.models import CharField, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Cast, Coalesce, Concat
+from django.db.models.lookups import LessThan
 
 from jobs import breakers
 from jobs.breakers import verbs
@@ -17,9 +20,12 @@ from sources.models import Assignment, Repository
 PREFIX = "repository:"
 
 
+def _key(repository_id: str) -> Concat:
+    return Concat(Value(PREFIX), Cast(OuterRef(repository_id), CharField()), output_field=CharField())
+
+
 def _open_breaker(repository_id: str) -> Subquery:
-    number = Cast(OuterRef(repository_id), CharField())
-    return breakers.open_breaker(Concat(Value(PREFIX), number, output_field=CharField()))
+    return breakers.open_breaker(_key(repository_id))
 
 
 OPEN_BREAKER = _open_breaker("policy__repository_id")
@@ -27,6 +33,17 @@ OPEN_BREAKER = _open_breaker("policy__repository_id")
 
 OPEN_BREAKER_OF_REPOSITORY = _open_breaker("pk")
 """The same for a query of repositories."""
+
+
+def blamed_since(instant: Coalesce, pause: timedelta, now: datetime) -> QuerySet[Breaker]:
+    """A subquery of repositories: the breaker, if it opened after `instant`, or if a failure was counted after it while
+    the breaker is closed, and `instant` is longer ago than `pause`. An open one counts once, since its trials continue
+    to fail. What is later than `now` is of a clock that was ahead, and does not count.
+    """
+    opened = Q(opened_at__gt=instant, opened_at__lte=now)
+    failed = Q(opened_at=None, failures__gt=0, last_failure_at__gt=instant, last_failure_at__lte=now)
+    failed &= Q(LessThan(instant, now - pause))
+    return Breaker.objects.filter(opened | failed, key=_key("pk"))
 
 
 def guarded_by(repository: Repository) -> BreakerTarget:

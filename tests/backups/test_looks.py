@@ -15,9 +15,10 @@ from fleet.files.apply import FleetError, apply_fleet
 from fleet.status import reasons_of, summary
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.models import BacklogRecord, Decision
+from jobs.models import BacklogRecord, Breaker, Decision
 from jobs.states import UNFINISHED
 from sealing import stored_secrets
+from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, CheckRound, Repository
 from sources.planning import names
 from storage import layout
@@ -118,6 +119,29 @@ class TestALook:
         shutil.move(root.with_name("away"), root)
         look(NOW + timedelta(minutes=22))
         assert doubtful() == 0
+
+    def test_comes_at_once_when_a_run_fails_and_once_when_the_breaker_opens(self, sources: list[Assignment]) -> None:
+        look()
+        office = sources[0].policy.repository
+        breaker = Breaker.objects.create(key=guarded_by(office).key, failures=1)
+
+        def planned(after: int, **seen: Any) -> int:
+            """`after` so many minutes, the breaker being as it was `seen`."""
+            at = {name: NOW + timedelta(minutes=value) for name, value in seen.items()}
+            Breaker.objects.filter(pk=breaker.pk).update(**at)
+            return looks.plan(NOW + timedelta(minutes=after))
+
+        assert planned(6, last_failure_at=5) == 0, "the last look is recent"
+        look(NOW + timedelta(minutes=11))
+        assert planned(59, last_failure_at=5) == 0, "it has looked since"
+        shutil.move(office.location, f"{office.location} away")
+        assert planned(13, last_failure_at=14, opened_at=14, probe_at=15) == 0, "of a clock that was ahead"
+        look(NOW + timedelta(minutes=15))
+        assert doubtful() == 3
+        Repository.objects.update(away_since=None, away_why="")
+        assert planned(50, last_failure_at=49) == 0, "a trial that failed is nothing new"
+        Repository.objects.update(looked_at=None, made_at=NOW + timedelta(minutes=10))
+        assert planned(50) == 1, "and had not been looked for"
 
     def test_in_vain_of_a_silent_one_is_doubt_after_an_hour(self, sources: list[Assignment]) -> None:
         remote = {"type": "sftp", "host": "127.0.0.1", "port": "1", "user": "x", "host_keys": "ssh-ed25519 AAAA"}
