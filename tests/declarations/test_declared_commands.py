@@ -15,7 +15,7 @@ from tests.commands import command
 from tests.delivery.endpoint_rows import make_endpoint
 from tests.factories import make_throttle
 from tests.schedules.event_records import make_event_schedule
-from tests.sources.factories import make_policy, make_source
+from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
 _numbers = count(1)
@@ -100,3 +100,11 @@ def test_several_are_removed_at_once_or_none(noun: str) -> None:
     assert json.loads(run("remove", *names, "--yes", "--json"))["removed"] == names
     assert stays in listed(noun)
     assert listed(noun).isdisjoint(names)
+
+
+def test_a_policy_that_sources_are_under_is_not_removed() -> None:
+    policy, (_, refused) = make_policy(), command("policies remove")
+    for under in ("1 source is under it", "2 sources are under it"):
+        make_assignment(policy)
+        assert under in refused(policy, "--yes", code=1)
+    assert str(policy) in listed("policies")
