@@ -13,6 +13,7 @@ from engines.at_repositories import questions
 from storage.folders import flushing
 from storage.places import location
 from storage.places.identity import Identity
+from storage.points.store import Store
 from tests.engines.peers import small_disk
 from tests.storage import in_a_sandbox
 from tests.waiting import PATIENCE
@@ -20,6 +21,20 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.usefixtures("waits_for_disks")
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_what_is_put_is_on_the_disk_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, place = tmp_path / "file", tmp_path / "repository" / "nas" / "marks"
+    file.write_text("of a run")
+    synced = dict[int, tuple[int, bool]]()
+
+    def noted(descriptor: int) -> None:
+        facts = os.fstat(descriptor)
+        synced[facts.st_ino] = facts.st_size, place.exists()
+
+    monkeypatch.setattr(os, "fsync", noted)
+    Store(location.of_directory(tmp_path / "repository"), Event()).put(file, "nas/marks")
+    assert synced == {place.stat().st_ino: (len("of a run"), False)}
 
 
 def flushed(folder: Path, code: int) -> subprocess.CompletedProcess[str]:

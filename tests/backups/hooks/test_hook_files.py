@@ -89,8 +89,11 @@ def test_a_row_holds_a_name_and_never_a_command(laptop: Assignment) -> None:
 
 
 def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
-    write: Write, laptop: Assignment, tmp_path: Path, settings: Any
+    write: Write, laptop: Assignment, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    synced = set[int]()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+
     def found() -> ExaminedCondition:
         return owed_hooks.examined(Look(timezone.now()))
 
@@ -101,6 +104,7 @@ def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
         assert found().severity == Severity.OK
     settings.HOOKS_FILE.write_text("[other]\n")
     [debt] = debts.debts()
+    assert {debt.file.stat().st_ino, debt.file.parent.stat().st_ino} <= synced, "it is there after a power cut, too"
     assert found().severity == Severity.WARNING
     assert f"laptop ({debt.file}), {settings.HOOKS_FILE} of this host has no hook it, it has other" in found().what
     laptop.delete()
