@@ -1,7 +1,8 @@
 """The files that the points of an assignment name, from their manifests, each fetched once and read as a stream."""
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,10 @@ FOLDER, STORED = b',"folder":"', b',"stored":"'
 """Parts of a line that no text in it can contain, since quotes are escaped in texts."""
 BETWEEN_LOOKS = 1_000
 """The number of entries before a stop is noticed."""
+REPLACED = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
+"""Characters that Windows has in no name, for which a server puts another one, usually `_`."""
+Key = Callable[[str], int]
+"""A number for a place."""
 
 
 class UnreadablePoint(Exception):
@@ -62,17 +67,17 @@ class NamedFiles:
                 if entry.folder and (not new or not following or self._parsed(following, new[1]).place != entry.place):
                     yield entry
 
-    def among(self, point: str, places: Collection[str], count: Counter[str]) -> Iterator[str]:
-        """The places among these that a point names, some of them twice. `count` counts its files, by folder. Raises:
-        as `by`.
+    def among(self, point: str, places: Collection[str], key: Key, count: Counter[str]) -> Iterator[str]:
+        """The places that a point names, some of them twice, and that have the `key` of one of `places`. `count` counts
+        its files, by folder. Raises: as `by`.
         """
-        paths = {each.partition("/")[2] for each in places}
+        keys, paths = {key(each) for each in places}, {key(each.partition("/")[2]) for each in places}
         for path, line in self._lines(point):
             if (at := line.find(FOLDER)) >= 0:
                 count[line[at + len(FOLDER) : line.find(b'"', at + len(FOLDER))].decode()] += 1
-                if path in paths or STORED in line:
+                if STORED in line or (paths and key(path) in paths):
                     entry = self._parsed(point, line)
-                    if entry.place in places:
+                    if key(entry.place) in keys:
                         yield entry.place
 
     def _lines(self, point: str) -> Iterator[tuple[str, bytes]]:
@@ -147,6 +152,11 @@ def key_of(place: str) -> int:
     kept.
     """
     return hash(folded(place))
+
+
+def wide_key_of(place: str) -> int:
+    """The same for a disk that replaces characters as well: such a disk may keep `a:b` and `a_b` as one file."""
+    return hash(REPLACED.sub("_", folded(place)))
 
 
 def folded(place: str) -> str:

@@ -9,6 +9,10 @@ those of the removed points are read. Then:
 3. the files are deleted, in lists of thousands, and folders that are empty then; at last
 4. the marks.
 
+*A disk that keeps two names as one file*, such as `a:b` and `a_b`, deletes it by either. So a file is not deleted
+by its name if a point that stays names one that such a disk may confuse with it: the mark of its point stays, and the
+sweep decides by what the disk lists.
+
 A removal that is killed leaves files that no point names, and marks, by which the next removal looks for them
 (`sweeping.py`).
 
@@ -33,7 +37,7 @@ from storage import layout
 from storage.points import runs
 from storage.points.deletions import BATCH, Deletion, OnProgress
 from storage.points.moving import check_inside
-from storage.points.named_files import NamedFiles, UnreadablePoint
+from storage.points.named_files import Key, NamedFiles, UnreadablePoint, wide_key_of
 from storage.points.store import StorageFailed, Store
 from storage.points.sweeping import put_marks, remove_marks, sweep_left
 
@@ -123,7 +127,8 @@ class _Removal:
     removed: list[str] = field(default_factory=list, init=False)
     damaged: list[str] = field(default_factory=list, init=False)
     going: list[str] = field(default_factory=list, init=False)
-    unread: set[str] = field(default_factory=set, init=False)
+    swept: set[str] = field(default_factory=set, init=False)
+    """Points with files that only a sweep can delete, so their marks stay for now."""
     sizes: dict[str, int] = field(default_factory=dict, init=False)
     left: Counter[str] = field(default_factory=Counter, init=False)
 
@@ -174,7 +179,7 @@ class _Removal:
         for each in gone:
             # an unreadable point goes all the same, and files that only it named are swept
             if not self.named.is_readable(each):
-                self.unread.add(each)
+                self.swept.add(each)
                 continue
             if read:
                 only |= {old.place: old.size for old in self.named.ends(read[-1], each)}
@@ -186,13 +191,30 @@ class _Removal:
         if not self._is_chain(before, read, after):
             kept = [each for each in layout.by_time({*self.found, *self.named.lost}) if each not in self.removed]
             kept, foreign = [each for each in kept if each not in {*self.going, *gone}], list(self.foreign)
-        for place in self._named_by(kept, foreign, only):
-            only.pop(place, None)
+        if self._drop_named(only, kept, foreign):
+            self.swept.update(gone)
         return only
 
-    def _named_by(self, kept: Sequence[str], foreign: Sequence[str], places: Collection[str]) -> Iterator[str]:
+    def _drop_named(self, only: dict[str, int], kept: Sequence[str], foreign: Sequence[str]) -> bool:
+        """Drop the places that these points name, and those that a disk may confuse with one of them. Returns True if
+        there were any of the latter.
+        """
+        key: Key = wide_key_of if self.deletion.store.location.may_rename else hash
+        wanted, shared = {key(each) for each in only}, set[int]()
+        for place in self._named_by(kept, foreign, only, key):
+            only.pop(place, None)
+            shared.update(wanted & {key(place)})
+        confused = [each for each in only if key(each) in shared] if shared else []
+        for place in confused:
+            del only[place]
+        return bool(confused)
+
+    def _named_by(
+        self, kept: Sequence[str], foreign: Sequence[str], places: Collection[str], key: Key
+    ) -> Iterator[str]:
+        """The places that these points name, at least those with the key of one of `places`."""
         for each in kept:
-            yield from self.named.among(each, places, self.left)
+            yield from self.named.among(each, places, key, self.left)
             if len(kept) > NEIGHBOURS:
                 self.named.forget(each)
         for each in foreign:
@@ -221,7 +243,7 @@ class _Removal:
             self.deletion.delete(self.sizes)
             self.deletion.remove_empty(self.sizes, self.left)
             endings = (layout.REMOVING, layout.UNFINISHED, runs.FLUSHED)
-            done = [each for each in self.going if each not in self.unread]
+            done = [each for each in self.going if each not in self.swept]
             remove_marks(store, assignment, [each + ending for each in done for ending in endings])
         self.going, self.sizes, self.left = [], {}, Counter()
 

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from itertools import combinations
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import layout
+from storage.places import location
 from storage.points import known, removal, sweeping
-from storage.points.store import StorageFailed
+from storage.points.store import StorageFailed, Store
 from tests.storage.played_history import PATHS, check, played_at, points_of, unnamed
 from tests.storage.played_runs import ASSIGNMENT, Played, files_below
+from tests.storage.renaming_disk import NAMES, renaming_disk
 from tests.storage.stepping import Killed, stepped
 
 trees = st.dictionaries(st.sampled_from(PATHS), st.sampled_from("xyz"), min_size=2)
@@ -216,3 +219,22 @@ def test_a_listing_that_spells_a_name_in_another_way_costs_no_file(tmp_path: Pat
     removal.remove(stepped(tmp_path), ASSIGNMENT, [])
     assert lies.with_name("A\u0308").exists()
     assert unnamed(played) == {lies.relative_to(played.files).parent.joinpath("A\u0308").as_posix()}
+
+
+PAIRS = {"decomposes": ("e\u0301", "\u00e9"), "replaces": ("a:b", "a_b")}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_a_file_that_a_disk_keeps_under_two_names_stays_as_long_as_a_point_names_one(kind: str, tmp_path: Path) -> None:
+    """The disk has the content of the one that came last."""
+    gone, stays = PAIRS[kind]
+    with renaming_disk(tmp_path / "renaming", kind) as disk:
+        played = Played(disk)
+        first = played.back_up({gone: "1", stays: "2", "other": "3"})
+        last = [played.back_up({stays: "2", "new": each}) for each in "45"]
+        assert played.place(first, stays) == played.place(last[1], stays)
+        found = removal.remove(Store(location.of_directory(disk), Event()), ASSIGNMENT, [first])
+        assert (found.present, found.damaged) == (tuple(last), ())
+        check(played)
+        assert files_below(played.files) == {f"{first}/{NAMES[kind](stays)}", *(f"{each}/new" for each in last)}
+        assert not [*played.folder.glob(f"{layout.MANIFESTS}/*{layout.REMOVING}")]
