@@ -1,5 +1,6 @@
 """A commit that is ready to be released, and the files in which a version is named."""
 
+import os
 import re
 import subprocess
 import tomllib
@@ -29,7 +30,13 @@ def test_all_files_name_one_version_and_a_released_one_has_a_date() -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository of its own, whose one commit says that it is 0.3.0, not yet released."""
+    """A repository of its own, whose one commit says that it is 0.3.0, not yet released. Neither a hook of git in which
+    the tests run nor the settings of who runs them matter to it."""
+    for name in [each for each in os.environ if each.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
     folder = tmp_path / "clone"
     folder.mkdir()
     (folder / "releases.toml").write_text("# none\n")
