@@ -173,7 +173,7 @@ class EndpointAdmin(AsksFirst[Verb], CompletingAdmin, DeclaredAdmin):
             ("Authorization", {"fields": AUTHORIZATION if obj else AUTHORIZATION[1:2]}),
         ]
         queues = [("SQS messages", {"fields": OF_QUEUES})]
-        where, times = (None, {"fields": WHERE}), ("Seconds", {"fields": TIMES})
+        where, times = (None, {"fields": WHERE}), ("Timeouts", {"fields": TIMES})
         if obj is None:
             return (where, *callbacks, *queues, times)
         about = ("About it", {"fields": ("host", "used_by")})

@@ -22,7 +22,7 @@ from sources import planning
 from sources.domain.retention import usual
 from sources.models import Policy, Repository
 from tests.factories import make_throttle
-from tests.forms import shown, typed
+from tests.forms import Inputs, shown, typed
 from tests.people import staff
 from tests.sources.factories import backed_up, make_assignment, make_policy
 
@@ -68,6 +68,26 @@ class TestPolicies:
         assert [shown[name].value() for name in ("recheck_after", "alert_after", "ping_url")] == ["15m", "2d", ""]
         schedule = policy.schedule
         assert (schedule.cron, schedule.kind, schedule.provider) == ("0 22 * * *", "backup", "assignments")
+
+    def test_the_second_of_two_editors_does_not_revert_what_the_first_has_saved(
+        self, admin_client: Client, daily: Policy
+    ) -> None:
+        url = f"{POLICIES}{daily.pk}/change/"
+        first, second = (Inputs(admin_client.get(url).content.decode()).found for _ in range(2))
+        assert admin_client.post(url, first | {"priority": "3", "wake_wait": "4m"}).status_code == 302
+        for _ in range(2):  # and not at the second attempt
+            answer = admin_client.post(url, second | {"vanish_grace": "5m"})
+            assert answer.status_code == 200
+            assert answer.context["adminform"].form.non_field_errors() == [
+                "Changed by another since this page was opened: Priority, Wake wait. "
+                "Nothing was saved. Open the page again to see it, and make your changes there."
+            ]
+            second = Inputs(answer.content.decode()).found
+        daily = Policies().rows().get(pk=daily.pk)
+        assert (daily.schedule.priority, daily.wake_wait, daily.vanish_grace) == (3, 240, 120)
+        same = second | {"priority": "3", "wake_wait": "240s", "vanish_grace": "5m"}  # reverts nothing
+        assert admin_client.post(url, same).status_code == 302
+        assert Policy.objects.get(pk=daily.pk).vanish_grace == 300
 
     @pytest.mark.parametrize(
         ("field", "value"),

@@ -1,5 +1,6 @@
 """Forms and pages of what is declared: texts and checks are those of the declaration, edits those of its service."""
 
+import hashlib
 from typing import Any, ClassVar
 
 from django import forms
@@ -26,6 +27,12 @@ def duration_fields(declaration: type[BaseModel]) -> dict[str, type[forms.Field]
     return {name: WholeDurationField if shape.type == "integer" else DurationField for name, shape in shapes.items()}
 
 
+AS_OPENED = "as_opened"
+"""The hidden field of a page with what was stored when it was opened."""
+
+OPEN_AGAIN = "Nothing was saved. Open the page again to see it, and make your changes there."
+
+
 class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
     """A form of rows that `service` edits. `account`: its user. `changed`: the fields that differ, None if the row is
     new.
@@ -49,6 +56,29 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
             if name in shapes:
                 field.help_text = f"{help_of(shapes[name], parts.get(name), field)} {field.help_text}".strip()
 
+    @property
+    def as_opened(self) -> str:
+        """The stored values when the page was opened, as a digest of each: for a hidden field. A form with mistakes
+        keeps those with which it was opened.
+        """
+        return str(self.data.get(AS_OPENED) or "") or " ".join(f"{name}={at}" for name, at in self._digests().items())
+
+    def _digests(self) -> dict[str, str]:
+        if not self.instance.pk:
+            return {}
+        stored = {name: self.get_initial_for_field(field, name) for name, field in self.fields.items()}
+        return {name: hashlib.sha256(repr(value).encode()).hexdigest()[:12] for name, value in stored.items()}
+
+    def _refuse_to_revert(self, stored: dict[str, str]) -> None:
+        """Refuse to save over what another has saved since the page was opened. Says nothing of equal changes."""
+        opened = dict(each.split("=", 1) for each in str(self.data.get(AS_OPENED) or "").split() if "=" in each)
+        names = [
+            name for name in stored if name in (self.changed or ()) and opened.get(name, stored[name]) != stored[name]
+        ]
+        if names:
+            fields = ", ".join(str(self[name].label) for name in names)
+            self.add_error(None, f"Changed by another since this page was opened: {fields}. {OPEN_AGAIN}")
+
     def sent(self) -> dict[str, Any]:
         """The values that were typed, as they are declared: references by name, an empty field as its usual value."""
         fields, shapes, found = self.edits.declaration.model_fields, shapes_of(self.edits.declaration), {}
@@ -60,9 +90,10 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
         return found
 
     def _post_clean(self) -> None:
-        sent = self.sent()
+        sent, stored = self.sent(), self._digests()
         try:
             self.changed = self.edits.fill(self.instance, sent)
+            self._refuse_to_revert(stored)
         except ValidationError as error:
             for name in sent.keys() - {each.name for each in self.instance._meta.many_to_many}:
                 # a preview shows what was typed
@@ -95,6 +126,7 @@ class DeclaredPages(ModelAdmin):
 
     form: type[DeclaredForm]
     list_per_page = PER_PAGE
+    change_form_before_template = "declarations/as_opened.html"
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         made = super().get_form(request, obj, change, **kwargs)
