@@ -72,9 +72,9 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
     def _refuse_to_revert(self, stored: dict[str, str]) -> None:
         """Refuse to save over what another has saved since the page was opened. Says nothing of equal changes."""
         opened = dict(each.split("=", 1) for each in str(self.data.get(AS_OPENED) or "").split() if "=" in each)
-        names = [
-            name for name in stored if name in (self.changed or ()) and opened.get(name, stored[name]) != stored[name]
-        ]
+        parts = set(self.changed_data) - self.edits.declaration.model_fields.keys()  # inputs of a part of a value
+        mine = parts | (self.changed or set())
+        names = [name for name, now in stored.items() if name in mine and opened.get(name, now) != now]
         if names:
             fields = ", ".join(str(self[name].label) for name in names)
             self.add_error(None, f"Changed by another since this page was opened: {fields}. {OPEN_AGAIN}")
