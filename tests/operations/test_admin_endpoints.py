@@ -99,7 +99,7 @@ class TestSecrets:
         endpoint = make_endpoint()
         rotate(endpoint)
         asked = text_of(editor, page_of(endpoint, verb))
-        assert "It is shown once" in asked
+        assert "shown once" in asked
         assert SigningSecret.objects.count() == 1
         answer = editor.post(page_of(endpoint, verb), {"confirmed": "yes"})
         [secret] = re.findall(r"whsec_[\w+/=]+", answer.content.decode())
