@@ -10,7 +10,7 @@ from declarations.unknown import no_such
 from external import durations
 from simulation.fleet_file import SimulatedFleet, SimulatedPolicy, SimulatedSource
 
-MOST_ADDED = 10_000
+MOST_ADDED = MOST_UNITS = 10_000
 FIELDS = {"cron": "period", "zone": "zone", "window": "windows"}
 SECONDS = ("connect_timeout", "recheck_after", "wake_every", "wake_wait", "vanish_grace")
 
@@ -32,23 +32,21 @@ class Changes:
             if name not in policies:
                 raise ValueError(no_such("policy", name, list(policies)))
             policies[name] = _changed(policies[name], values)
+        self.check()
         sources = list(fleet.sources)
         for number, like in self.added:
             sources += _copies(fleet.sources, number, like)
-        if self.units is not None and not 1 <= self.units <= 10_000:
-            raise ValueError(f"units {self.units}: there can be 1 to 10,000")
         return fleet.model_copy(
             update={"units": self.units or fleet.units, "policies": [*policies.values()], "sources": sources}
         )
 
-    def shared_by(self, one_in: int) -> "Changes":
-        """The changes to a sample, of one source in so many: that share of the units and of what is added, at least
-        one."""
-        if one_in == 1:
-            return self
-        units = self.units and max(1, round(self.units / one_in))
-        added = tuple((max(1, round(number / one_in)), like) for number, like in self.added)
-        return Changes(units, self.policies, added)
+    def check(self) -> None:
+        """Raises: ValueError for a number that is too small or too large for any fleet."""
+        for number, _ in self.added:
+            if not 1 <= number <= MOST_ADDED:
+                raise ValueError(f"{number} sources cannot be added: 1 to {MOST_ADDED:,} can")
+        if self.units is not None and not 1 <= self.units <= MOST_UNITS:
+            raise ValueError(f"units {self.units}: there can be 1 to {MOST_UNITS:,}")
 
 
 def _changed(policy: SimulatedPolicy, values: dict[str, Any]) -> SimulatedPolicy:
@@ -64,8 +62,6 @@ def _copies(sources: Iterable[SimulatedSource], number: int, like: str) -> list[
     """Make so many more sources like one of them: there when it was, each with its own durations, and not backed up
     yet.
     """
-    if not 1 <= number <= MOST_ADDED:
-        raise ValueError(f"{number} sources cannot be added: 1 to {MOST_ADDED:,} can")
     by_name = {each.name: each for each in sources}
     if like not in by_name:
         raise ValueError(no_such("source", like, list(by_name)))

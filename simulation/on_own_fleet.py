@@ -19,6 +19,7 @@ from simulation.changes import SECONDS as SETTINGS
 from simulation.changes import Changes
 from simulation.chart import chart_of
 from simulation.own_history import RecordedFleet, recorded_fleet
+from simulation.samples import REMEDY, SampleRequest, in_sample, of_whole_fleet
 from simulation.what_if import NotComputed, OutlookComparison, compare, in_words
 from sources.models import Assignment, Policy
 
@@ -53,11 +54,17 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
 
     Raises: HistoryTooShort; NotComputed; ValueError for a change that is impossible.
     """
+    changes.check()
     began = time.monotonic()
-    recorded = _recorded(now, days, seconds, changes.units, MOST_SOURCES, _about(changes))
-    changed = changes.shared_by(recorded.one_in).made_to(recorded.fleet)
+    recorded = _recorded(now, days, seconds, changes.units, SampleRequest(MOST_SOURCES, _about(changes), changes))
+    changed = in_sample(changes, recorded.share).made_to(recorded.fleet)
     left = max(0.0, seconds - (time.monotonic() - began))
-    found = compare(recorded.fleet, changed, recorded.days, left)
+    try:
+        found = of_whole_fleet(compare(recorded.fleet, changed, recorded.days, left), recorded.share, changes)
+    except NotComputed as error:
+        if len(recorded.fleet.sources) > MOST_SOURCES:  # a smaller sample would not show this change
+            raise NotComputed(f"{error}: {REMEDY}") from error
+        raise
     lacks = recorded.lacks
     if found.days < recorded.days:
         lacks = [*lacks, f"the time was enough for the first {found.days} of {recorded.days} days"]
@@ -68,7 +75,7 @@ def _about(changes: Changes) -> Q:
     """The assignments that a sample must have for these changes."""
     found = Q(source__name__in=[name for _, name in changes.added])
     for name, _ in changes.policies:
-        found |= Q(pk__in=_first(Assignment.objects.filter(policy__schedule__name=name)))
+        found |= Q(pk__in=_first(Assignment.objects.active().filter(policy__schedule__name=name)))
     return found
 
 
@@ -76,7 +83,7 @@ def _first(assignments: QuerySet[Assignment]) -> Any:
     return assignments.order_by("pk").values("pk")[:KEPT_OF_POLICY]
 
 
-def _recorded(now: datetime, days: int, seconds: float, units: int | None, most: int, always: Q) -> RecordedFleet:
+def _recorded(now: datetime, days: int, seconds: float, units: int | None, sampling: SampleRequest) -> RecordedFleet:
     until = time.monotonic() + seconds
 
     def go_on() -> None:
@@ -85,7 +92,7 @@ def _recorded(now: datetime, days: int, seconds: float, units: int | None, most:
 
     try:
         with at_most(seconds):
-            return recorded_fleet(now, days, units, go_on, most, always)
+            return recorded_fleet(now, days, units, go_on, sampling)
     except TookTooLong as error:
         raise NotComputed(f"reading the history took more than {seconds:g} s") from error
 
@@ -101,16 +108,16 @@ def effect_of(policy: Policy) -> Effect:
     began = time.monotonic()
     with transaction.atomic():
         try:
-            of_it = Q(pk__in=_first(policy.assignments.all()))
-            limits = (BEFORE_SAVING_DAYS, BEFORE_SAVING_SECONDS, None, MOST_BEFORE_SAVING)
-            recorded = _recorded(database_clock(), *limits, of_it)
+            of_it = Q(pk__in=_first(policy.assignments.active()))
+            sampling = SampleRequest(MOST_BEFORE_SAVING, of_it, changes)
+            recorded = _recorded(database_clock(), BEFORE_SAVING_DAYS, BEFORE_SAVING_SECONDS, None, sampling)
         finally:
             transaction.set_rollback(True)  # the limit of a statement, which would hold until the edit is saved
     if all(each.name != name for each in recorded.fleet.policies):  # it is paused, or could not be read before
         return Effect()
     fleet = recorded.fleet
     left = max(0.0, BEFORE_SAVING_SECONDS - (time.monotonic() - began))
-    found = compare(fleet, changes.made_to(fleet), recorded.days, left)
+    found = of_whole_fleet(compare(fleet, changes.made_to(fleet), recorded.days, left), recorded.share, changes)
     worse = [
         f"{each.name} would miss {several(each.after, 'period')} in place of {each.before:,}"
         for each in found.worse[:SHOWN]

@@ -9,13 +9,13 @@ the check-ins of agents that were news, with the last one of each. Nothing is wr
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from fractions import Fraction
 from math import log
 from statistics import median, pstdev
 from typing import Any
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Mod
+from django.db.models import QuerySet
 
 from external.formatting import several
 from fleet.foreseeing.presence import Sighting, presence_of
@@ -26,6 +26,7 @@ from operations.backlog.surroundings import Surroundings
 from schedules.time_limits import GoOn, for_ever
 from simulation.fleet_file import SimulatedFleet, SimulatedPolicy, SimulatedPresence, SimulatedSource
 from simulation.machines import DAY
+from simulation.samples import WHOLE, SampleRequest
 from sources.models import Assignment, AtClose, Policy
 from sources.planning.names import BACKUPS
 
@@ -53,13 +54,13 @@ class HistoryTooShort(ValueError):
 @dataclass(frozen=True)
 class RecordedFleet:
     """A fleet with the number of whole days for which it is known, and sentences about the facts that are not.
-    `one_in`: it is every so many-th source, with that share of the units.
+    `share`: its part of all sources, with that share of the units.
     """
 
     fleet: SimulatedFleet
     days: int
     lacks: list[str] = field(default_factory=list)
-    one_in: int = 1
+    share: Fraction = WHOLE
 
 
 @dataclass
@@ -76,21 +77,20 @@ def recorded_fleet(
     days: int,
     units: int | None = None,
     go_on: GoOn = for_ever,
-    most: int | None = None,
-    always: Q | None = None,
+    sampling: SampleRequest | None = None,
 ) -> RecordedFleet:
-    """The fleet of the last `days` days. `units`: their number if no worker is alive, whose units would count. `most`:
-    of more sources a sample of about so many, with its share of the units; a unit is left. `always`: assignments that
-    are in it anyway, such as what a change is about.
+    """The fleet of the last `days` days. `units`: their number if no worker is alive, whose units would count.
+    `sampling`: a sample is enough, with its share of the units.
 
-    Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90; what `go_on`
-    raises.
+    Raises: HistoryTooShort naming what is missing; NotComputed if no sample will do; ValueError for a number of days
+    that is not 1 to 90; what `go_on` raises.
     """
     if not 1 <= days <= LONGEST_DAYS:
         raise ValueError(f"{days} days: simulate the last 1 to {LONGEST_DAYS}")
     here = Surroundings([], now).units[BACKUPS] or units
-    related, one_in = _chosen(most, here or 1, always)
-    assignments = [each for each in related if not each.policy.problem]
+    related: QuerySet[Assignment] = Assignment.objects.active().select_related("source", "policy__schedule")
+    related, share = sampling.of(related, here or 1) if sampling else (related, WHOLE)
+    assignments = [each for each in related.order_by("pk") if not each.policy.problem]
     if not assignments:
         raise HistoryTooShort(
             "no source is under a policy that is enabled and can be read: there is nothing to simulate"
@@ -111,7 +111,7 @@ def recorded_fleet(
             f"history begins at {begins:%Y-%m-%d %H:%M} UTC: one whole day is needed, and it is not over"
         )
     go_on()
-    known = _known(assignments, since, begins, is_sample=one_in > 1)
+    known = _known(assignments, since, begins, is_sample=share < WHOLE)
     lacks = [f"history is too short for {several(days, 'day')}: it begins on {begins:%Y-%m-%d}"] if whole < days else []
     policies = {each.policy_id: each.policy for each in assignments}
     made = _Fleet(known, begins, whole)
@@ -120,23 +120,15 @@ def recorded_fleet(
         go_on()
         sources.append(made.source(each))
     fleet = SimulatedFleet.model_construct(
-        units=max(1, round(here / one_in)), seed=1, start=begins,
+        units=round(here * share), seed=1, start=begins,
         policies=[_policy(each) for each in policies.values()],
         sources=[each for each in sources if each],
     )  # fmt: skip
-    lacks += [f"all but a sample: one source in {one_in}, with that share of the units"] if one_in > 1 else []
+    if share < WHOLE:
+        one_in = f"one source in {round(float(1 / share), 1):,g}, with that share of the units"
+        lacks.append(f"all but a sample: {one_in}; sources and periods are counted in it, units in the whole fleet")
     lacks += [*made.lacks(len(assignments)), _without_effect(policies.values())]
-    return RecordedFleet(fleet, whole, lacks, one_in)
-
-
-def _chosen(most: int | None, units: int, always: Q | None) -> tuple[QuerySet[Assignment], int]:
-    """The assignments in the order of their ids, or every so many-th one and `always`, and that number."""
-    related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
-    one_in = max(1, min(-(-related.count() // most), units)) if most else 1
-    if one_in > 1:
-        chosen = Q(turn=0) if always is None else Q(turn=0) | always
-        related = related.annotate(turn=Mod(F("pk"), one_in)).filter(chosen)
-    return related, one_in
+    return RecordedFleet(fleet, whole, lacks, share)
 
 
 def _without_effect(policies: Collection[Policy]) -> str:

@@ -7,8 +7,11 @@ from jobs.states import AttemptOutcome, Status
 from sources.models import Assignment, Backup
 from sources.planning import subject_of
 from tests.factories import make_record
+from tests.sources.factories import MONDAY
 
 HOUR = timedelta(hours=1)
+DAYS = 10
+NOW = MONDAY + timedelta(days=DAYS)
 
 
 def attempt(assignment: Assignment, queue: str, outcome: AttemptOutcome, began: datetime, ended: datetime) -> None:

@@ -1,12 +1,11 @@
 """A *what if*: the fleet of the last days as it was recorded, the changes that are tried, and the difference."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import Q
 
 from fleet.dry_runs import Effect
 from fleet.foreseeing.presence import Sighting, Stay, presence_of
@@ -18,14 +17,12 @@ from simulation.fleet_file import SimulatedPresence
 from simulation.own_history import HistoryTooShort, recorded_fleet
 from sources.models import Assignment, Policy
 from tests.commands import command
-from tests.factories import make_record, make_worker
+from tests.factories import make_record
 from tests.forms import Inputs, sent, shown
-from tests.simulation.histories import answered, silent
+from tests.simulation.histories import DAYS, NOW, answered
 from tests.simulation.small_fleets import DAY, HOUR, fleet, source
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy, make_source
 
-DAYS = 10
-NOW = MONDAY + timedelta(days=DAYS)
 simulate, refused = command("simulate")
 
 
@@ -120,27 +117,6 @@ class TestTheDifference:
             what_if.compare(given, given, 9, seconds=0.0)
         ledger = what_if.cut(what_if._simulated(given, 9, float("inf"), lambda share: None), 4)
         assert ledger.result() == what_if._simulated(given, 4, float("inf"), lambda share: None).result()
-
-
-@pytest.fixture
-def recorded(db: None) -> Assignment:
-    """Ten days of a laptop that comes at nine and leaves at ten, and of a server, under one policy of midnight."""
-    make_worker(queues={"availability": 9, "backups": 2}, heartbeat_at=NOW)
-    policy = make_policy(cron="0 0 * * *")
-    server = backed_up(policy, MONDAY - timedelta(days=1), source=make_source(name="server"))
-    laptop = backed_up(policy, MONDAY - timedelta(days=1), source=make_source(name="laptop"))
-    backed_up(policy, MONDAY - timedelta(days=1), source=make_source(name="never seen"))
-    for day in range(DAYS):
-        midnight = MONDAY + timedelta(days=day)
-        answered(server, midnight + timedelta(hours=1), 600.0 + day)
-        silent(laptop, midnight, midnight + timedelta(hours=8, minutes=50))
-        answered(laptop, midnight + timedelta(hours=9), 1800.0)
-        silent(laptop, midnight + timedelta(hours=10), midnight + timedelta(hours=23))
-    return laptop
-
-
-def _on(day: int, hours: float) -> datetime:
-    return MONDAY + timedelta(days=day, hours=hours)
 
 
 class TestFromHistory:
@@ -260,16 +236,3 @@ class TestFromHistory:
         other = make_assignment(make_policy(), make_source(name="of another policy"))
         assert other.policy.schedule.enabled
         assert on_own_fleet.effect_of(policy) == Effect()
-
-
-def test_of_a_large_fleet_a_sample_with_its_share_of_the_units_is_looked_at(recorded):
-    whole, sample = recorded_fleet(NOW, 28), recorded_fleet(NOW, 28, most=2, always=Q(pk=recorded.pk))
-    assert (whole.one_in, sample.one_in, sample.fleet.units) == (1, 2, 1)
-    chosen = set(Assignment.objects.values_list("pk", "source__name"))
-    expected = {name for pk, name in chosen if pk % 2 == 0} - {"never seen"} | {"laptop"}
-    assert {each.name for each in sample.fleet.sources} == expected
-    assert all(each in whole.fleet.sources for each in sample.fleet.sources)
-    assert "all but a sample: one source in 2, with that share of the units" in sample.lacks
-    tried = changes.Changes(8, (("office", {}),), ((12, "laptop"), (1, "server")))
-    assert tried.shared_by(4) == changes.Changes(2, tried.policies, ((3, "laptop"), (1, "server")))
-    assert recorded_fleet(NOW, 28, most=3).one_in == 1
