@@ -3,6 +3,9 @@
 A pattern names files and folders, and of a folder everything that it holds. If it begins with a slash, it begins at the
 top of the source, else at any folder. `*` and `?` match within one name, `**` any number of names, `[…]` one of some
 characters, `{a,b}` one of some texts. A slash or `/**` at its end is only another way to mark a folder.
+
+A part between slashes that is empty, `.` or `..` is refused: restic resolves it, and for rclone it matches nothing. So
+is a pattern that leaves out everything.
 """
 
 import re
@@ -11,12 +14,18 @@ from collections.abc import Callable, Iterable
 ENDS = re.compile(r"(/\*\*|/)$")
 ONE_OF = re.compile(r"\^?[^\\\[/^]+")
 """Characters and ranges without anything that means something else to Python, Go or restic."""
+SIGN = re.compile(r"\\.|\[[^\]]*\]|\{\{.*?\}\}+|.", re.DOTALL)
+"""A character after a backslash, a choice of characters, a regular expression, or a character."""
+NO_NAMES = {"", ".", ".."}
+EVERYTHING = {"", "*", "**"}
 MANY = 2
 """The stars that match any number of names."""
 
 
 def rclone_arguments(patterns: Iterable[str]) -> tuple[str, ...]:
-    """The patterns as arguments of rclone, which takes a pattern without `/**` for that of a file."""
+    """The patterns as arguments of rclone, which takes a pattern without `/**` for that of a file. Raises: ValueError
+    for parts of a path that no engine can match.
+    """
     stems = [_stem(each) for each in patterns]
     return tuple(f"--exclude={each}{end}" for each in stems for end in ("", "/**"))
 
@@ -33,7 +42,38 @@ def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _stem(pattern: str) -> str:
-    return ENDS.sub("", pattern) or pattern
+    stem = ENDS.sub("", pattern)
+    below = stem.removeprefix("/")
+    if below in EVERYTHING:
+        raise ValueError(
+            f"{pattern!r} is not a file pattern: it stands for everything; name what is left out, such as *.tmp"
+        )
+    if not _has_names(below):
+        raise ValueError(
+            f"{pattern!r} is not a file pattern: a part between slashes is empty, . or ..; write the path from the top "
+            "of the source, such as /cache/old"
+        )
+    return stem
+
+
+def _has_names(pattern: str) -> bool:
+    """True if each part between slashes may be a name, whichever texts are taken of those in braces."""
+    begun, choices = {""}, list[tuple[set[str], set[str]]]()
+    for sign in SIGN.findall(pattern):
+        if sign == "/":
+            if begun & NO_NAMES:
+                return False
+            begun = {""}
+        elif sign == "{":
+            choices.append((begun, set()))
+        elif sign == "," and choices:
+            choices[-1][1].update(begun)
+            begun = choices[-1][0]
+        elif sign == "}" and choices:
+            begun = begun | choices.pop()[1]
+        else:
+            begun = {each + sign if each + sign in NO_NAMES else "name" for each in begun}
+    return bool(choices) or not begun & NO_NAMES  # a brace that is not closed is named by `_expression`
 
 
 def _expression(pattern: str) -> str:
@@ -80,8 +120,10 @@ def _body(pattern: str) -> str:
             case "]":
                 raise IndexError
             case "\\":
-                if pattern[at].isalnum() or not pattern[at].isascii():
-                    raise ValueError(f"{pattern!r} is not a file pattern: a backslash is before a letter or digit")
+                if pattern[at] == "/" or pattern[at].isalnum() or not pattern[at].isascii():
+                    raise ValueError(
+                        f"{pattern!r} is not a file pattern: a backslash is before a letter, a digit or a slash"
+                    )
                 made, at = made + re.escape(pattern[at]), at + 1
             case "," if is_choice:
                 made += "|"

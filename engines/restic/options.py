@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain, product
 from typing import Any
+
+from engines.rclone import exclude
 
 PIECE = r"\\.|\[[^\]]*\]"
 """A character after a backslash, and a choice of characters: what stands for itself there is not a sign."""
@@ -19,25 +22,30 @@ def exclude_arguments(patterns: list[str], folder: str) -> tuple[str, ...]:
     """The arguments of restic for patterns of rclone. restic compares whole paths, so each pattern begins with that of
     `folder`, without links: the name of a folder above it would otherwise leave out everything.
 
-    Raises: ValueError for a pattern that restic cannot express.
+    Raises: ValueError for a pattern that is not valid, or that restic cannot express.
     """
+    exclude.matcher(patterns)
     found = [each for pattern in patterns for each in _alternatives(pattern)]
     above = SPECIAL.sub(r"\\\1", folder.rstrip("/"))
     # `dir/**` is everything in a folder, for which restic takes the folder
     plain = (each.removesuffix("/**").rstrip("/") for each in found)
-    return tuple(f"--exclude={above}/{_below(each)}" for each in plain if each)
+    return tuple(f"--exclude={above}/{below}" for each in plain for below in _below(each))
 
 
-def _below(pattern: str) -> str:
-    """A pattern below a folder. Between slashes `**` is at least one name for rclone, and for restic none as well."""
-    parts = [] if pattern.startswith("/") else ["**"]
+def _below(pattern: str) -> Iterator[str]:
+    """The patterns below a folder for one pattern. Between slashes `**` is at least one name for rclone, and for restic
+    none as well; but where a pattern has two of them, restic takes the second for at least one. So there is a pattern
+    for one name and another for several.
+    """
+    anywhere = () if pattern.startswith("/") else ("**",)
     *names, last = pattern.removeprefix("/").split("/")
-    for name in names:
-        parts += ["*", "**"] if name == "**" else [name]
-    parts.append("*" if last == "**" else last)
-    if any("**" in ESCAPED.sub("", each) for each in parts if each != "**"):
+    if any("**" in ESCAPED.sub("", each) for each in (*names, last) if each != "**"):
         raise ValueError(f"option 'exclude' holds {pattern!r}: for restic, ** is between slashes only; use *")
-    return "/".join(parts)
+    if 2 ** names.count("**") > MOST_PATTERNS:
+        raise ValueError(f"option 'exclude' holds {pattern!r}, which expands to more than {MOST_PATTERNS} patterns")
+    ways = [(("*",), ("*", "**")) if each == "**" else ((each,),) for each in names]
+    for parts in product(*ways):
+        yield "/".join((*anywhere, *chain.from_iterable(parts), "*" if last == "**" else last))
 
 
 def rate_arguments(limit: str | None, *ways: str) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from engines.base import Verdict
 from engines.rclone.exclude import matcher, rclone_arguments
 from engines.rclone.options import check_options
 from engines.restic.options import options_of
 from external.processes.programs import find_rclone, find_restic
 from storage.places.location import RESTIC
-from tests.engines.peers import write_files
+from tests.engines.peers import back_up, local_folder, write_files
 from tests.engines.restic_keys import make_empty
 from tests.engines.restic_runs import KEY
 from tests.programs import needs_restic
@@ -20,14 +21,14 @@ from tests.programs import needs_restic
 PATHS = (
     "cache", "sub/cache", "cached/a", "a.tmp", "sub/a.tmp", "sub/b.TMP", "old/x", "sub/old/deep/y", "sub/older", "x[1]",
     "a{b}", "sub/a,b", "img1.iso", "img12.iso", "imgx.iso", "top/sub/file", "sub/top/sub/file", "q?",
-    "back\\slash", "é/ü", "top/file", "deep",
+    "back\\slash", "é/ü", "top/file", "deep", "x/deep", "a/1/b/2/c", "z/a/1/1/b/2/2/c", "a/b/2/c",
 )  # fmt: skip
 PATTERNS = (
     "cache", "/cache", "*.tmp", "/*.tmp", "old/", "old/**", "/sub/**", "sub/*", "img?.iso", "img[0-9].iso",
     "img[^0-9].iso", "*.{tmp,iso}", "{a,x}*", "{{img[0-9]+}}.iso", "top/sub", "/top/**/file", "x\\[1\\]", "a\\{b\\}",
-    "q\\?", "é", "**/deep", "*",
+    "q\\?", "é", "**/deep",
     "**/top", "/**/file", "sub/**/file", "{{[a-z]{5}}}", "img[0-9]*.{iso,img}", "sub/{a,b}.*", "a\\{b\\}*",
-    "{sub/cache,q?}", "**",
+    "{sub/cache,q?}", "**/*", "a/**/b/**/c", "{sub/cache,top}/file", "sub{/older,x}",
 )  # fmt: skip
 
 
@@ -84,9 +85,23 @@ def test_a_pattern_that_restic_would_read_differently_is_refused(pattern: str) -
     "pattern",
     [
         "a[b", "{a,b", "{{a", "{{(}}", "a\\", "a]", "a}", "{a,{b,c}}", "***", "\\d", "\\é", "[\\d]", "[[:digit:]]",
-        "[]a]", "[a/b]",
+        "[]a]", "[a/b]", "/", "/**", "**", "*", "/*/", "a//b", "//a", "a//", "./a", "a/.", "a/../b", "/..", "{a,}/b",
+        "a/{b,}", "{/a,b}", "a{/,b}", "{a,.}{.,b}/c", "a\\/b",
     ],
 )  # fmt: skip
 def test_a_pattern_that_is_none_or_means_something_else_to_one_of_them_is_named(pattern: str) -> None:
     with pytest.raises(ValueError, match="is not a file pattern"):
         matcher([pattern])
+    with pytest.raises(ValueError, match="is not a file pattern"):
+        options_of({"exclude": [pattern]}, "/srv")
+
+
+@pytest.mark.parametrize("pattern", ["a//b", "/"])
+def test_a_pattern_that_was_stored_before_it_was_refused_ends_a_run_with_a_sentence(
+    pattern: str, tmp_path: Path
+) -> None:
+    files = local_folder(write_files(tmp_path / "files", a=""))
+    result = back_up(files, tmp_path / "copy", options={"exclude": [pattern]})
+    assert (result.verdict, f"{pattern!r} is not a file pattern" in result.error) == (Verdict.SOURCE_FAILED, True)
+    with pytest.raises(ValueError, match="is not a file pattern"):
+        rclone_arguments([pattern])
