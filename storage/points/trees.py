@@ -139,7 +139,10 @@ class Tree:
         """The path of the folder with that id."""
         names = list[str]()
         while number != TOP:
-            number, name = self._rows.execute("SELECT parent, name FROM folders WHERE id = ?", (number,)).fetchone()
+            found = self._rows.execute("SELECT parent, name FROM folders WHERE id = ?", (number,)).fetchone()
+            if found is None:
+                raise sqlite3.DatabaseError("a folder is missing")
+            number, name = found
             names.append(name)
         return "/".join(reversed(names))
 
@@ -187,7 +190,8 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
         _bound(cache, file)
     try:
         tree = Tree(file)
-    except (sqlite3.DatabaseError, TypeError):  # of a cache nothing is lost: what its disk has damaged is made again
+    # of a cache nothing is lost: what its disk has damaged is made again
+    except (sqlite3.DatabaseError, TypeError, ValueError):
         file.unlink(missing_ok=True)
         _make(file, store, assignment, point)
         tree = Tree(file)
@@ -266,7 +270,10 @@ def _file_of(location: Location, assignment: str, point: str, cache: Path, known
 
 def _entry(parent: str, name: str, values: list[Any] | tuple[Any, ...]) -> Entry:
     entry = Entry(f"{parent}/{name}" if parent else name, *values)
-    return entry._replace(attributes=json.loads(values[ATTRIBUTES])) if values[ATTRIBUTES] else entry
+    try:
+        return entry._replace(attributes=json.loads(values[ATTRIBUTES])) if values[ATTRIBUTES] else entry
+    except ValueError as error:
+        raise sqlite3.DatabaseError(f"attributes of {entry.path!r:.200} are not JSON: {error}") from error
 
 
 def _bound(cache: Path, kept: Path) -> None:

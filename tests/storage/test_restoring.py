@@ -1,7 +1,9 @@
 """Restoring a point into a folder."""
 
+import contextlib
 import errno
 import os
+import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -205,7 +207,15 @@ def zeroed(data: bytes) -> bytes:
     return data[:4096] + bytes(len(data) - 4096)
 
 
-@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:4096], zeroed, lambda data: b"x" * len(data)])
+def flipped(data: bytes) -> bytes:
+    """A byte of the header differs: its row is there, and its value is not JSON."""
+    assert b'started_at"2' in data
+    return data.replace(b'started_at"2', b"started_at!2")
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"", lambda data: data[:4096], zeroed, lambda data: b"x" * len(data), flipped]
+)
 def test_a_damaged_cache_of_a_manifest_keeps_no_point_from_its_restore(
     built: Built, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
@@ -236,6 +246,28 @@ def test_a_cache_that_turns_out_to_be_damaged_is_said_to_be_and_made_again(built
         opened(store, ASSIGNMENT, point, cache) as tree,
     ):
         assert [*tree.below("")] == whole
+    with opened(store, ASSIGNMENT, point, cache) as tree:
+        assert [*tree.below("")] == whole
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE entries SET attributes = '{\"x', why = 'x'", "UPDATE entries SET parent = 77, why = 'x'"]
+)
+def test_a_row_of_a_cache_that_is_damaged_is_a_fault_of_the_cache_and_made_again(
+    change: str, built: Built, tmp_path: Path
+) -> None:
+    built.write("docs/a", "")
+    point, cache, store = built.back_up(), tmp_path / "cache", Store(built.location, Event())
+    with opened(store, ASSIGNMENT, point, cache) as tree:
+        whole = [*tree.below("")]
+    (file,) = cache.glob("*.sqlite3")
+    with contextlib.closing(sqlite3.connect(file)) as rows, rows:
+        rows.execute(change)
+    with (
+        pytest.raises(StorageFailed, match=rf"manifest of point {point} is damaged"),
+        opened(store, ASSIGNMENT, point, cache) as tree,
+    ):
+        list(tree.exceptions())
     with opened(store, ASSIGNMENT, point, cache) as tree:
         assert [*tree.below("")] == whole
 
