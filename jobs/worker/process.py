@@ -74,6 +74,7 @@ class WorkerProcess:
         self.grace = grace
         # well below half a lease: longer gaps between ticks put off every rescue
         self.poll_seconds = min(POLL_SECONDS, conf.lease_seconds() / 4)
+        self.idle_poll_seconds = min(IDLE_POLL_SECONDS, conf.lease_seconds() / 4)
         self.bell = Bell()
         self.hints = Hints(self.bell.ring)
         self.signals = 0
@@ -175,7 +176,7 @@ class WorkerProcess:
         if due.lease_expires_at is not None:
             self.lease_watch.look()
         is_idle = conf.listens() and now - self._moved_at >= IDLE_AFTER_SECONDS
-        poll = min(IDLE_POLL_SECONDS, 2 * self.poll_seconds) if is_idle else self.poll_seconds
+        poll = self.idle_poll_seconds if is_idle else self.poll_seconds
         self._look_at = now + min(poll, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))
         for queue in due.ready:
             self.hints.add(queue)

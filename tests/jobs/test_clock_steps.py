@@ -91,6 +91,19 @@ def test_nothing_is_rescued_for_a_lease_after_the_clock_was_set_forward(worker, 
     assert not is_running(record)
 
 
+@pytest.mark.parametrize("lease", [5, 2])
+def test_an_idle_worker_rescues_however_short_leases_are(settings, elapse, lease):
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": lease, "WAKE": "listen"}
+    worker = process.WorkerProcess([QueueRule("default", 4)])
+    worker.units = Held()
+    worker._moved_at -= process.IDLE_AFTER_SECONDS
+    record, until = claim(), process.boot_seconds() + 3 * lease
+    while process.boot_seconds() < until and is_running(record):
+        worker.look()
+        elapse(max(0.0, worker._look_at - process.boot_seconds()) + process.SHORTEST_SLEEP_SECONDS)
+    assert not is_running(record)
+
+
 def test_a_lease_that_another_worker_renews_is_not_rescued_whatever_the_clock_says(worker, elapse):
     record = claim()
     for seconds in range(12):
