@@ -75,13 +75,19 @@ def _to_come(schedule: Schedule, at: datetime, now: datetime) -> Iterator[Reason
     yield from obstacles
     if any(each.code == Code.UNREADABLE for each in obstacles):
         return
-    period = schedule.period
+    try:
+        yield _to_come_by_cron(schedule.period, at, now)
+    except (ValueError, OverflowError) as error:
+        yield Reason(Code.UNREADABLE, f"its triggers around then are not known: {error}")
+
+
+def _to_come_by_cron(period: Period, at: datetime, now: datetime) -> Reason:
+    """Raises: ValueError or OverflowError at the end of the calendar."""
     last = period.current(at)
-    if last > max(now, at - A_MOMENT):
-        ahead = span((last - now).total_seconds())
-        yield Reason(Code.NOT_DUE, f"its trigger at {_both(last, period)} is to come, in {ahead}", last)
-    else:
-        yield _not_a_trigger(period, at, "comes" if last > now else "came")
+    if last <= max(now, at - A_MOMENT):
+        return _not_a_trigger(period, at, "comes" if last > now else "came")
+    ahead = span((last - now).total_seconds())
+    return Reason(Code.NOT_DUE, f"its trigger at {_both(last, period)} is to come, in {ahead}", last)
 
 
 def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
@@ -107,8 +113,8 @@ def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
 
 
 def _past(schedule: Schedule, at: datetime, now: datetime) -> Iterator[Reason]:
-    rows = Trigger.objects.filter(schedule=schedule, trigger_at__gt=at - A_MOMENT, trigger_at__lte=at)
-    if row := rows.order_by("-trigger_at").first():
+    row = Trigger.objects.filter(schedule=schedule, trigger_at__lte=at).order_by("-trigger_at").first()
+    if row and at - row.trigger_at < A_MOMENT:
         yield _fired(row)
         return
     if at < (kept := now - conf.keep_finished()):

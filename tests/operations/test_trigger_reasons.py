@@ -73,6 +73,29 @@ def test_of_an_instant_to_come_it_says_whether_there_is_a_trigger() -> None:
     assert [code for code, _ in why(Schedule.objects.get(), sunday)] == [Code.DISABLED, Code.UNREADABLE]
 
 
+@pytest.mark.parametrize(
+    ("cron", "zone", "at"),
+    [
+        ("0 2 * * 0", "Europe/Berlin", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        ("0 2 * * *", "UTC", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        ("0 0 1 1 *", "America/New_York", datetime(9999, 6, 1, tzinfo=UTC)),
+    ],
+)
+def test_at_the_end_of_the_calendar_it_says_that_nothing_is_known(
+    cron: str, zone: str, at: datetime, admin_client: Client
+) -> None:
+    schedule = nightly(cron=cron, zone=zone)
+    [(code, text)] = why(schedule, at)
+    assert code == Code.UNREADABLE
+    assert text.startswith("its triggers around then are not known: ")
+    answer = admin_client.get(f"/api/schedules/{schedule.pk}/explain", {"at": at.isoformat()})
+    assert (answer.status_code, answer.json()["reasons"][0]["code"]) == (200, Code.UNREADABLE)
+
+
+def test_at_the_beginning_of_the_calendar_nothing_is_kept() -> None:
+    assert [code for code, _ in why(nightly(), datetime(1, 1, 1, tzinfo=UTC))] == [Code.NO_TRIGGER]
+
+
 def test_one_that_was_missed_while_nothing_ticked_quotes_the_log() -> None:
     schedule = nightly(next_trigger_at=AT_TWO - timedelta(days=2), catch_up_for=0)
     record_due_triggers(NOON)
