@@ -15,6 +15,9 @@ from sources.domain.windows import Window
 from sources.models import Policy
 
 HAS_ASSIGNMENTS = "SELECT FROM (SELECT FROM sources_assignment LIMIT 1) AS first"
+HAS_DATES = f"{HAS_ASSIGNMENTS} UNION ALL SELECT FROM sources_repository WHERE pruned_at > %(soon)s"
+"""Copies and rounds of checks go with their assignments; a repository stays."""
+A_CLOCK_AHEAD = timedelta(hours=1)
 
 _known: dict[str, tuple[datetime, str]] = {}
 """Window → the instant until which it need not be read again, and its problem."""
@@ -127,13 +130,13 @@ SELECT 'prune', NULL, 'the last prune of repository ' || min(name) FROM sources_
     "dates cannot be right: {}",
     "a clock was ahead, or rows were written by hand: correct these rows",
     severity=Severity.PROBLEM,
-    alert_where=lambda look: (HAS_ASSIGNMENTS, {}),
+    alert_where=lambda look: (HAS_DATES, {"soon": look.now + A_CLOCK_AHEAD}),
 )
 def dates(look: Look) -> Iterator[Case]:
     """Dates of assignments beyond their period, or that only a clock which was ahead can have written."""
     read = [(each.pk, each.next_at) for each in look.of(enabled) if each.next_at]
     facts = {"schedules": [pk for pk, _ in read], "next_at": [next_at for _, next_at in read]}
-    soon = look.now + timedelta(hours=1)
+    soon = look.now + A_CLOCK_AHEAD
     for subject, count, text in rows(ODD_DATES, soon=soon, **facts):
         if count:
             yield Case(subject, f"those of {count:,} assignments, such as that of {text}")

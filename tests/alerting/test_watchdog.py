@@ -220,6 +220,13 @@ def test_what_is_dated_in_the_future_is_named_by_the_next_round(world: World):
     }  # fmt: skip
 
 
+def test_a_prune_that_is_dated_in_the_future_is_named_when_no_assignment_is_left(world: World):
+    BacklogRecord.objects.all().delete()
+    Assignment.objects.all().delete()
+    Repository.objects.update(pruned_at=FAR)
+    assert "dates:prune" in world.minute()
+
+
 def test_a_database_that_is_slow_to_answer_leaves_a_round_its_time(world: World, slow_database):
     for module in (plans, schedules):
         slow_database(module)
