@@ -14,7 +14,7 @@ from tests.engines.peers import local_folder, s3_bucket, sftp_host, webdav_share
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.own_process]
 
 FIELDS = ("kind", "address", "port", "path", "options", "host_key")
-FOLDER = "1 entry lies in its topmost folder"
+FOLDER = "1 entry in its topmost folder"
 
 
 def source_of(peer: SourceSpec) -> Source:

@@ -109,7 +109,7 @@ class TestTryingTheConnection:
     def test_says_in_a_sentence_what_was_found(self, admin_client: Client, tmp_path: Any) -> None:
         (tmp_path / "one").touch()
         there, gone = make_source(path=str(tmp_path)), make_source(path=str(tmp_path / "two"))
-        assert "1 entry lies in its topmost folder" in act(admin_client, there, do="try")
+        assert "1 entry in its topmost folder" in act(admin_client, there, do="try")
         assert "there is no folder" in act(admin_client, gone, do="try")
 
     @pytest.mark.slow

@@ -88,10 +88,10 @@ def test_a_policy_or_parameters_and_limits_are_drawn_also_side_by_side_with_a_ta
     assert "least 1.5 s · unit 2 s · jitter full · no wait longer than 1 min" in page
     assert "It gives up at failure 9" in page
     page = shown(admin_client, algorithm="phased", compare="buckets", jobs=100)
-    assert pictures_of(page)[0][1].startswith("Backoff: phased beside buckets. ")
+    assert pictures_of(page)[0][1].startswith("Backoff: phased next to buckets. ")
     assert f"{study('', Rule('buckets'), jobs=100).wait_cv:.3f}" in page
     page = shown(admin_client, compare=f"policy:{policy.pk}")
-    assert "Backoff: fibonacci beside &lt;script&gt;often" in page
+    assert "Backoff: fibonacci next to &lt;script&gt;often" in page
     assert "<script>often" not in page
 
 
@@ -100,7 +100,7 @@ def test_the_files_are_svg_and_png_and_what_is_wrong_is_said_in_plain_text(admin
     answer = admin_client.get(f"{PAGE}picture.svg", asked)
     assert answer["Content-Type"] == "image/svg+xml"
     assert 'filename="backoff.svg"' in answer["Content-Disposition"]
-    assert ElementTree.fromstring(answer.content)[0].text == "Backoff: buckets beside phased"
+    assert ElementTree.fromstring(answer.content)[0].text == "Backoff: buckets next to phased"
     answer = admin_client.get(f"{PAGE}picture.png", {"algorithm": "constant", "jobs": "1", "theme": "dark"})
     with Image.open(io.BytesIO(answer.content)) as image:
         assert image.convert("RGB").getpixel((1, 1)) == (17, 24, 39)

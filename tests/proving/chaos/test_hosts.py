@@ -93,7 +93,7 @@ def test_ctrl_c_ends_every_process_and_removes_every_namespace(place):
 
 
 def test_the_page_has_each_fault_and_names_those_that_are_tests():
-    rows = table_rows(PAGE, "What was tried")
+    rows = table_rows(PAGE, "What was tested")
     assert [fault.split("`")[1] for fault, *_ in rows] == list(FAULTS)
     first, last = ", ".join(f"`{each}`" for each in TESTED[:-1]), TESTED[-1]
     assert f"\n{first} and `{last}` are tests, too" in PAGE.read_text()
