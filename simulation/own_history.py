@@ -220,9 +220,9 @@ class _Fleet:
         """Sentences about facts that are not known. Empty if all are."""
         found = []
         for names, what in (
-            (self._never, "was never seen there, or nothing is known of how long it takes: left out"),
-            (self._few, f"was asked fewer than {FEW} times: taken as there as far as it was seen"),
-            (self._guessed, "has no later backup in that time: as long as the last one, or as others"),
+            (self._never, "left out, as never seen there, or of unknown duration"),
+            (self._few, f"asked fewer than {FEW} times, and taken as there as far as seen"),
+            (self._guessed, "without a later backup in that time, and taken as long as the last one, or as others"),
         ):
             if names:
                 more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""

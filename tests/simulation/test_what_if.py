@@ -130,7 +130,7 @@ class TestFromHistory:
             1800.0,
         )
         assert any("history is too short for 28 days: it begins on 2026-03-02" in each for each in found.lacks)
-        assert any("1 of 3 assignments was never seen there" in each for each in found.lacks)
+        assert any("1 of 3 assignments left out, as never seen there" in each for each in found.lacks)
         assert found.lacks[-1] == "the effect of failures and breakers, which are not simulated"
         Policy.objects.update(seeding_limit=1, excluded_dates=["2026-12-24"], at_close="stop")
         words = "failures, breakers, throttles, excluded dates and rules for the close of a window"
