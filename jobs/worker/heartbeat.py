@@ -48,6 +48,7 @@ class Heartbeat(threading.Thread):
         self._bell = Bell()
         self._is_ended = False
         self._unknown: list[Run] = []
+        self._skew = 0.0
 
     def beat_now(self) -> None:
         """Beat at once: the database may be another one, which does not know what runs here and gives it away."""
@@ -94,16 +95,17 @@ class Heartbeat(threading.Thread):
         self._renew(runs)
         if runs and Hold.objects.exists():  # an idle worker asks no more than it must
             self._units.stop_for_a_hold()
-        known, clock.skew = clock.skew, clock_skew(self._write_down)
-        if abs(clock.skew - known) > NOTEWORTHY_SECONDS:
-            Worker.objects.filter(pk=self._worker_id).update(clock_skew=clock.skew)
+        known, self._skew = self._skew, clock_skew(self._write_down)
+        clock.skew = self._skew
+        if abs(self._skew - known) > NOTEWORTHY_SECONDS:
+            Worker.objects.filter(pk=self._worker_id).update(clock_skew=self._skew)
         registry.beat()
 
     def _write_down(self) -> datetime:
         """Write the heartbeat, with the skew of the one before. Returns the database's clock, from the same statement:
         half of what an idle worker's heartbeats ask.
         """
-        row = execute(BEAT, {"worker": self._worker_id, "skew": clock.skew}).fetchone()
+        row = execute(BEAT, {"worker": self._worker_id, "skew": self._skew}).fetchone()
         return row[0] if row else clock.database_clock()
 
     def _renew(self, held: list[Run]) -> None:

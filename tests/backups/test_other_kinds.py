@@ -46,7 +46,7 @@ def test_they_are_asked_tried_copied_and_lost(tmp_path: Path, monkeypatch: pytes
         mail = assigned(kind="imap", path="", secret=reference, **facts)
         options = {"type": "ftp", "host": host, "port": str(port), "user": USER}
         ftp = assigned(kind="rclone", path="", options=options, secrets={"pass": reference})
-        for assignment, found in ((mail, "1 folder of its mailbox may be read"), (ftp, "1 entry lies in its topmost")):
+        for assignment, found in ((mail, "1 folder of its mailbox may be read"), (ftp, "1 entry in its topmost")):
             assert isinstance(ask(assignment), Handoff)
             tried = try_source(assignment.source)
             assert (tried.works, found in tried.text) == (True, True), tried

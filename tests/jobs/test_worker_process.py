@@ -14,7 +14,7 @@ from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import make_retry_policy, status_of
 from tests.jobs.worker_processes import outcomes_of
-from tests.upgrades.newer import FIRST, version_with
+from tests.upgrades.newer import HERE, version_with
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -106,22 +106,22 @@ def test_a_worker_continues_on_expanded_tables_and_on_others_finishes_what_runs_
 
 def test_a_worker_ends_when_its_host_is_upgraded_after_the_database_and_loads_no_new_migration(workers, tmp_path):
     def start(name: str) -> "subprocess.Popen[bytes]":
-        return workers(grace=0.1, WORKER_BESIDES="0.2", **version_with({"0001_audit_entry": FIRST}, tmp_path / name))
+        return workers(grace=0.1, WORKER_BESIDES="0.2", **version_with({**HERE}, tmp_path / name))
 
     def upgrade(*names: str) -> None:
         for name in names:
-            for migration in ("0002_more", "0003_not_applied_yet"):
-                file = tmp_path / name / "version1" / "migrations" / f"{migration}.py"
+            for migration in ("9001_more", "9002_not_applied_yet"):
+                file = tmp_path / name / f"version{len(HERE)}" / "migrations" / f"{migration}.py"
                 file.write_text("from jobs.online import WhatOnlyTheNewVersionHas")
 
     at_work = [start("its database first"), start("its host first")]
     for number, _ in enumerate(at_work):
         eventually(lambda number=number: " serves " in workers.log(number))
     upgrade("its host first")
-    expanding = MigrationRecorder.Migration.objects.create(app="audit", name="0002_more")
+    expanding = MigrationRecorder.Migration.objects.create(app="audit", name="9001_more")
     try:
         at_work.append(start("while ahead"))
-        eventually(lambda: "audit 0002_more; this worker continues" in workers.log(0))
+        eventually(lambda: "audit 9001_more; this worker continues" in workers.log(0))
         eventually(lambda: " serves " in workers.log(2))
         assert at_work[1].wait(PATIENCE) == 0, workers.log(1)
         upgrade("its database first", "while ahead")

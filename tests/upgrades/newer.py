@@ -15,25 +15,27 @@ SETTINGS = """
 from backupsched.settings import *
 MIGRATION_MODULES = {{"audit": "{package}.migrations"}}
 """
-FIRST = """
-from importlib import import_module
-Migration = import_module("audit.migrations.0001_audit_entry").Migration
-"""
-EXPANDS = """
+OF_AUDIT = 'from importlib import import_module\nMigration = import_module("audit.migrations.{}").Migration\n'
+HERE = {
+    each.stem: OF_AUDIT.format(each.stem)
+    for each in sorted((Path(__file__).parents[2] / "audit/migrations").glob("0*.py"))
+}
+"""The migrations of this version, by name: the text of a module."""
+EXPANDS = f"""
 from django.db import migrations
 class Migration(migrations.Migration):
-    dependencies = [("audit", "0001_audit_entry")]
+    dependencies = [("audit", "{max(HERE)}")]
     operations = [migrations.RunSQL("ALTER TABLE audit_entry ADD COLUMN more integer")]
 """
 CONTRACTS = """
 from django.db import migrations
 class Migration(migrations.Migration):
-    contracts_after = ("audit", "0002_more")
-    dependencies = [("audit", "0002_more")]
+    contracts_after = ("audit", "9001_more")
+    dependencies = [("audit", "9001_more")]
     operations = [migrations.RunSQL("ALTER TABLE audit_entry DROP COLUMN more")]
 """
-NEWER = {"0001_audit_entry": FIRST, "0002_more": EXPANDS}
-NEWEST = {**NEWER, "0003_less": CONTRACTS}
+NEWER = {**HERE, "9001_more": EXPANDS}
+NEWEST = {**NEWER, "9002_less": CONTRACTS}
 
 
 class Installation(Programs):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.upgrades.newer import (
     EXPANDS,
-    FIRST,
+    HERE,
     NEWER,
     NEWEST,
     empty_installation,
@@ -20,7 +20,7 @@ __all__ = ["empty_installation", "empty_url", "installation"]
 pytestmark = pytest.mark.slow
 
 TOO_NEW = (
-    "the database is of a newer version, with tables that this one cannot use (it has no audit 0002_more). What to "
+    "the database is of a newer version, with tables that this one cannot use (it has no audit 9001_more). What to "
     "do: install here the version that migrated it, then start again."
 )
 PROCESSES = ("worker",), ("web", "--listen", "127.0.0.1:0"), ("qcluster",)
@@ -28,12 +28,12 @@ COMMANDS = *PROCESSES, ("backlog",), ("apply", "nothing.json"), ("migrate",)
 ASKED = (
     "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE %s"
 )
-BUILDS = """
+BUILDS = f"""
 from django.db import migrations, models
 from jobs.online import BuildIndex
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("audit", "0001_audit_entry")]
+    dependencies = [("audit", "{max(HERE)}")]
     operations = [BuildIndex("auditentry", models.Index(fields=["verb"], name="by_more"))]
 """
 LOOKS_OFTEN = """
@@ -53,7 +53,7 @@ def test_an_older_program_works_with_expanded_tables_and_refuses_contracted_ones
     assert code == 0, said
     worker = installation.start("worker", "--grace", "0")
     eventually(lambda: " serves " in installation.log(1) or worker.poll() is not None)
-    assert "the database has 1 migration of a newer version: audit 0002_more; this version works" in installation.log(1)
+    assert "the database has 1 migration of a newer version: audit 9001_more; this version works" in installation.log(1)
     assert installation.end_of("backlog")[0] == 0
     code, said = installation.end_of("migrate")
     assert (code, "nothing was migrated" in said) == (0, True)
@@ -68,29 +68,29 @@ def test_an_older_program_works_with_expanded_tables_and_refuses_contracted_ones
 
 
 def test_a_newer_program_names_migrate(installation):
-    lacks = "the database lacks 1 migration: audit 0002_more. What to do: stop the workers, manage.py migrate, start"
+    lacks = "the database lacks 1 migration: audit 9001_more. What to do: stop the workers, manage.py migrate, start"
     for command, code, said in installation.ends_of(*PROCESSES, ("run", "--listen", "127.0.0.1:0"), migrations=NEWER):
         assert (command, code, said.count("\n"), lacks in said) == (command, 2, 1, True)
 
 
 def test_a_need_is_written_before_anything_is_removed_and_forgotten_when_it_is_brought_back(installation):
-    breaks = {**NEWEST, "0003_less": NEWEST["0003_less"].replace("COLUMN more", "COLUMN there_is_none")}
+    breaks = {**NEWEST, "9002_less": NEWEST["9002_less"].replace("COLUMN more", "COLUMN there_is_none")}
     assert installation.end_of("migrate", migrations=breaks)[0] != 0
     assert installation.end_of("backlog")[1].strip() == f"Error: {TOO_NEW}"
     with psycopg.connect(installation.url, autocommit=True) as connection:
-        assert connection.execute(NEEDS).fetchone() == ("programs need: audit.0002_more",)
-        assert installation.end_of("migrate", "audit", "0002", migrations=NEWER)[0] == 0
+        assert connection.execute(NEEDS).fetchone() == ("programs need: audit.9001_more",)
+        assert installation.end_of("migrate", "audit", "9001", migrations=NEWER)[0] == 0
         assert connection.execute(NEEDS).fetchone() == (None,)
 
 
 def test_a_migration_that_waits_for_a_lock_gives_up_in_one_sentence_and_is_run_again(installation):
-    locks = {"0001_audit_entry": FIRST, "0002_more": EXPANDS.replace("audit_entry ADD", "jobs_backlogrecord ADD")}
+    locks = {**HERE, "9001_more": EXPANDS.replace("audit_entry ADD", "jobs_backlogrecord ADD")}
     with psycopg.connect(installation.url, application_name="a dump") as holder:
         holder.execute("LOCK TABLE jobs_backlogrecord IN ACCESS SHARE MODE")
         code, said = installation.end_of("migrate", "--lock-timeout", "0.2s", "-v0", migrations=locks)
         assert (code, said.count("\n")) == (1, 1)
         assert said.startswith(
-            "Error: waited 200 ms for a lock and gave up at audit.0002_more; the oldest transaction is"
+            "Error: waited 200 ms for a lock and gave up at audit.9001_more; the oldest transaction is"
         )
         assert f"process {holder.info.backend_pid} (a dump)" in said
         audited = "SELECT 1 FROM pg_trigger WHERE tgname = 'audit_of_sources_source'"
@@ -101,7 +101,7 @@ def test_a_migration_that_waits_for_a_lock_gives_up_in_one_sentence_and_is_run_a
 
 
 def test_a_migration_that_gave_up_waits_no_longer_for_a_trigger_and_makes_all_others(installation):
-    locks = {"0001_audit_entry": FIRST, "0002_more": EXPANDS.replace("audit_entry ADD", "sources_source ADD")}
+    locks = {**HERE, "9001_more": EXPANDS.replace("audit_entry ADD", "sources_source ADD")}
     made = "SELECT array_agg(tgname ORDER BY tgname) FROM pg_trigger WHERE tgname LIKE 'audit_of_%'"
     with psycopg.connect(installation.url, autocommit=True) as connection, psycopg.connect(installation.url) as holder:
         (before,) = connection.execute(made).fetchone()
@@ -110,7 +110,7 @@ def test_a_migration_that_gave_up_waits_no_longer_for_a_trigger_and_makes_all_ot
         holder.execute("LOCK TABLE sources_source IN ROW EXCLUSIVE MODE")
         migrate = installation.start("migrate", "--lock-timeout", "0.2s", "-v0", migrations=locks)
         assert migrate.wait(PATIENCE) == 1, installation.log(0)
-        assert installation.log(0).startswith("Error: waited 200 ms for a lock and gave up at audit.0002_more; the")
+        assert installation.log(0).startswith("Error: waited 200 ms for a lock and gave up at audit.9001_more; the")
         (after,) = connection.execute(made).fetchone()
         assert set(before) - set(after) == {"audit_of_sources_source"}
         holder.rollback()
@@ -119,7 +119,7 @@ def test_a_migration_that_gave_up_waits_no_longer_for_a_trigger_and_makes_all_ot
 
 
 def test_one_that_waits_for_another_does_not_stop_the_building_of_its_index(installation):
-    builds = {"0001_audit_entry": FIRST, "0002_more": BUILDS}
+    builds = {**HERE, "9001_more": BUILDS}
     with psycopg.connect(installation.url, autocommit=True) as look, psycopg.connect(installation.url) as holder:
         holder.execute("LOCK TABLE audit_entry IN ROW EXCLUSIVE MODE")
         both = [installation.start("migrate", "--lock-timeout", "60s", migrations=builds)]
@@ -138,14 +138,14 @@ def test_older_ones_that_waited_for_a_newer_one_leave_its_triggers(installation)
         newer.execute("SELECT pg_advisory_lock(hashtext('migrate'), 0)")
         older = [installation.start(*command, "--lock-timeout", "60s") for command in commands]
         eventually(lambda: len(newer.execute(ASKED, ["%advisory_lock%"]).fetchall()) == len(older))
-        newer.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('audit', '0002_more', now())")
+        newer.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('audit', '9001_more', now())")
         newer.execute("COMMENT ON TRIGGER audit_of_sources_source ON sources_source IS 'newer'")
         newer.execute("SELECT pg_advisory_unlock(hashtext('migrate'), 0)")
         assert [each.wait(PATIENCE) for each in older] == list(commands.values())
         told = "SELECT obj_description(oid) FROM pg_trigger WHERE tgname = 'audit_of_sources_source'"
         assert newer.execute(told).fetchone() == ("newer",)
     for number, _ in enumerate(older):
-        assert "the database has 1 migration of a newer version: audit 0002_more" in installation.log(number)
+        assert "the database has 1 migration of a newer version: audit 9001_more" in installation.log(number)
 
 
 def test_two_do_not_migrate_at_once(installation):
@@ -158,7 +158,7 @@ def test_two_do_not_migrate_at_once(installation):
 
 def started_pages_and_tasks(installation, name):
     """`web` and `qcluster` of the version before, at work, and the folder of its migrations of the audit."""
-    older = version_with({"0001_audit_entry": FIRST}, installation.directory / name)
+    older = version_with({**HERE}, installation.directory / name)
     first = len(installation.started)
     both = [
         installation.run("-W", "ignore", "-c", LOOKS_OFTEN, *each, DATABASE_URL=installation.url, **older)
@@ -166,17 +166,17 @@ def started_pages_and_tasks(installation, name):
     ]
     for number, (each, line) in enumerate(zip(both, ("http://", " running."), strict=True), first):
         eventually(lambda n=number, e=each, line=line: line in installation.log(n) or e.poll() is not None)
-    return both, installation.directory / name / "version1" / "migrations"
+    return both, installation.directory / name / f"version{len(HERE)}" / "migrations"
 
 
 def test_pages_and_periodic_tasks_continue_on_expanded_tables_and_end_once_they_are_outdated(installation):
     both, folder = started_pages_and_tasks(installation, "host upgraded last")
     assert installation.end_of("migrate", migrations=NEWER)[0] == 0
     for number, process in enumerate(("this web process", "this qcluster")):
-        ahead = f"audit 0002_more; {process} continues"
+        ahead = f"audit 9001_more; {process} continues"
         eventually(lambda n=number, ahead=ahead: ahead in installation.log(n) or both[n].poll() is not None)
         assert ahead in installation.log(number)
-    (folder / "0002_more.py").write_text("from jobs.online import WhatOnlyTheNewVersionHas")
+    (folder / "9001_more.py").write_text("from jobs.online import WhatOnlyTheNewVersionHas")
     assert [each.wait(PATIENCE) for each in both] == [2, 2]
 
     first = len(installation.started)
