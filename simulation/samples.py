@@ -19,7 +19,7 @@ TRIED_TIMES = 10
 WHOLE = Fraction(1)
 REMEDY = (
     "try a larger change, such as half or twice the units, or more sources at a time; or run "
-    f"`{PROGRAM} simulate --from-history`, which takes all sources and the time that they need"
+    f"`{PROGRAM} simulate --from-history 28`, which takes all sources and the time that they need"
 )
 
 
