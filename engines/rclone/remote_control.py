@@ -10,6 +10,18 @@ ANSWER_SECONDS = 86_400.0
 """Seconds for an answer: a file may be large. A run that is ended ends rclone, and so the wait."""
 
 
+def accepts(socket_file: Path) -> bool:
+    """True if rclone accepts connections. Its socket has a file before it listens, and refuses until it does."""
+    connection = _Connection(socket_file)
+    try:
+        connection.connect()
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
 def ask(socket_file: Path, what: str, order: dict[str, Any]) -> dict[str, Any]:
     """Give rclone an order through its socket. Returns its answer. Raises: OSError."""
     connection = _Connection(socket_file)

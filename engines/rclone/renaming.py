@@ -11,7 +11,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event, Thread
 
@@ -83,10 +83,10 @@ def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
 def _tell(
     task: BackupTask, socket_file: Path, pairs: Iterable[tuple[str, str]], problems: Problems, ended: Event
 ) -> None:
-    from engines.rclone.remote_control import ask  # with http.client, a tenth of a child's start
+    from engines.rclone.remote_control import accepts, ask  # with http.client, a tenth of a child's start
 
     source, target = remote_path(task.source), task.location.at(layout.files_path(task.folder))
-    while not socket_file.exists() and not ended.wait(LOOK_EVERY_SECONDS):
+    while not accepts(socket_file) and not ended.wait(LOOK_EVERY_SECONDS):
         pass
     try:
         for path, place in pairs:
@@ -96,5 +96,16 @@ def _tell(
     except OSError:  # rclone was ended
         problems.unnamed += 1
     finally:
-        with suppress(OSError):
-            ask(socket_file, "core/quit", {})
+        while not _has_quit(socket_file) and not ended.wait(LOOK_EVERY_SECONDS):
+            pass
+
+
+def _has_quit(socket_file: Path) -> bool:
+    """Tell rclone to quit. Returns False if the order did not get through."""
+    from engines.rclone.remote_control import ask
+
+    try:
+        ask(socket_file, "core/quit", {})
+    except OSError:
+        return False
+    return True
