@@ -2,7 +2,7 @@
 
 A pattern names files and folders, and of a folder everything that it holds. If it begins with a slash, it begins at the
 top of the source, else at any folder. `*` and `?` match within one name, `**` any number of names, `[…]` one of some
-characters, `{a,b}` one of some texts. A slash or `/**` at its end is only another way to mark a folder.
+characters, but no slash, `{a,b}` one of some texts. A slash or `/**` at its end is only another way to mark a folder.
 
 A part between slashes that is empty, `.` or `..` is refused: restic resolves it, and for rclone it matches nothing. So
 is a pattern that leaves out everything.
@@ -16,6 +16,7 @@ ONE_OF = re.compile(r"\^?[^\\\[/^]+")
 """Characters and ranges without anything that means something else to Python, Go or restic."""
 SIGN = re.compile(r"\\.|\[[^\]]*\]|\{\{.*?\}\}+|.", re.DOTALL)
 """A character after a backslash, a choice of characters, a regular expression, or a character."""
+RANGE_WITH_SLASH = re.compile(r"([\0-.])-([0-\U0010ffff])")
 NO_NAMES = {"", ".", ".."}
 EVERYTHING = {"", "*", "**"}
 MANY = 2
@@ -26,7 +27,7 @@ def rclone_arguments(patterns: Iterable[str]) -> tuple[str, ...]:
     """The patterns as arguments of rclone, which takes a pattern without `/**` for that of a file. Raises: ValueError
     for parts of a path that no engine can match.
     """
-    stems = [_stem(each) for each in patterns]
+    stems = [SIGN.sub(lambda sign: _within_a_name(sign[0]), _stem(each)) for each in patterns]
     return tuple(f"--exclude={each}{end}" for each in stems for end in ("", "/**"))
 
 
@@ -76,6 +77,14 @@ def _has_names(pattern: str) -> bool:
     return bool(choices) or not begun & NO_NAMES  # a brace that is not closed is named by `_expression`
 
 
+def _within_a_name(sign: str) -> str:
+    """The sign, if it is a choice of characters, without the slash, which rclone and Python would let it match."""
+    if not sign.startswith("["):
+        return sign
+    choice = RANGE_WITH_SLASH.sub(r"\1-.0-\2", sign)
+    return choice.replace("[^", "[^/", 1)
+
+
 def _expression(pattern: str) -> str:
     start = "^" if pattern.startswith("/") else "(?:^|/)"
     try:
@@ -106,7 +115,7 @@ def _body(pattern: str) -> str:
                 inner, at = _until("]", pattern, at)
                 if not ONE_OF.fullmatch(inner):
                     raise ValueError(f"{pattern!r} is not a file pattern: list characters and ranges, such as [a-z_]")
-                made += f"[{inner}]"
+                made += _within_a_name(f"[{inner}]")
             case "{" | "}" if is_choice != (character == "}"):
                 raise IndexError
             case "{" if pattern.startswith("{", at):

@@ -22,6 +22,7 @@ PATHS = (
     "cache", "sub/cache", "cached/a", "a.tmp", "sub/a.tmp", "sub/b.TMP", "old/x", "sub/old/deep/y", "sub/older", "x[1]",
     "a{b}", "sub/a,b", "img1.iso", "img12.iso", "imgx.iso", "top/sub/file", "sub/top/sub/file", "q?",
     "back\\slash", "é/ü", "top/file", "deep", "x/deep", "a/1/b/2/c", "z/a/1/1/b/2/2/c", "a/b/2/c",
+    "img/.iso", "img./a", "x-",
 )  # fmt: skip
 PATTERNS = (
     "cache", "/cache", "*.tmp", "/*.tmp", "old/", "old/**", "/sub/**", "sub/*", "img?.iso", "img[0-9].iso",
@@ -29,6 +30,7 @@ PATTERNS = (
     "q\\?", "é", "**/deep",
     "**/top", "/**/file", "sub/**/file", "{{[a-z]{5}}}", "img[0-9]*.{iso,img}", "sub/{a,b}.*", "a\\{b\\}*",
     "{sub/cache,q?}", "**/*", "a/**/b/**/c", "{sub/cache,top}/file", "sub{/older,x}",
+    "img[^x]*", "x[+-9]*", "img[!-~].iso", "{{img[^x]a}}",
 )  # fmt: skip
 
 
@@ -72,6 +74,13 @@ def test_a_pattern_names_the_same_files_for_restic_wherever_their_folder_is(tmp_
         is_left_out = matcher([pattern])
         found = {each.partition("/")[2] for each in kept if each.startswith(f"{number}/")}
         assert found == {each for each in PATHS if not is_left_out(each)}, pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"), [("img[^x]*", "img/.iso"), ("x[+-9]*", "x/deep"), ("img[!-~].iso", "img/.iso")]
+)
+def test_a_choice_of_characters_matches_within_a_name(pattern: str, path: str) -> None:
+    assert not matcher([pattern])(path)
 
 
 @pytest.mark.parametrize("pattern", ["a**b", "sub/**.tmp", "{{a}}"])
