@@ -1,8 +1,8 @@
 """Findings: problems of the installation, each found by one condition.
 
 A condition is declared once, by `@condition` over a function of a `Look`, in the `conditions` of the app that knows its
-subject. Everything that shows problems reads that list: the doctor all of it, alerts the kinds in `alerting/watching.py`,
-home, `status` and `backlog` the findings about the queue (`operations/backlog/attention.py`).
+subject. Everything that shows problems reads that list: the doctor all of it, alerts the kinds in
+`alerting/watching.py`, home, `status` and `backlog` the findings about the queue (`operations/backlog/attention.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
