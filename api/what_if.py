@@ -9,12 +9,13 @@ from api.auth import name_of, viewing
 from api.errors import ApiError, not_valid
 from api.fields import Name, RowAnswer
 from jobs.clock import database_clock
-from simulation.changes import MOST_ADDED, Changes, ranges
+from simulation.changes import MOST_ADDED, Changes, ImpossibleChange, ranges
 from simulation.on_own_fleet import ASKED, what_if
 from simulation.own_history import LONGEST_DAYS, HistoryTooShort
 from simulation.what_if import NotComputed, Outlook
 
 router = Router(tags=["what if"])
+NAMES = "GET /api/policies and /api/sources have the names"
 
 
 class WhatIfQuery(Schema):
@@ -30,16 +31,19 @@ class WhatIfQuery(Schema):
     like: Name | None = None
 
     def changes(self) -> Changes:
-        """Raises: ValueError."""
+        """Raises: ImpossibleChange."""
         values: dict[str, Any] = {} if self.window is None else {"windows": ranges(self.window)}
         values |= {} if self.cron is None else {"period": self.cron}
         if values and self.policy is None:
-            raise ValueError("policy: name the policy")
+            raise ImpossibleChange("policy", "name the policy whose window or cron is another")
         if (self.add is None) != (self.like is None):
-            raise ValueError("add: give the number, and the source that they are like")
+            missing = "add" if self.add is None else "like"
+            raise ImpossibleChange(missing, "give both: how many sources are added, and which one they are like")
         policies = ((self.policy, values),) if self.policy and values else ()
         added = ((self.add, self.like),) if self.add is not None and self.like is not None else ()
-        return Changes(self.units, policies, added)
+        found = Changes(self.units, policies, added)
+        found.check()
+        return found
 
 
 class ValleyAnswer(Schema):
@@ -84,9 +88,11 @@ class WhatIfAnswer(Schema):
 def get_what_if(request: HttpRequest, query: Query[WhatIfQuery]) -> dict[str, Any]:
     """Its recorded days, simulated twice. Nothing is saved."""
     try:
+        changes = query.changes()
         ASKED.spend(name_of(request))
-        return what_if(database_clock(), query.days, query.changes()).as_facts
+        return what_if(database_clock(), query.days, changes).as_facts
     except (HistoryTooShort, NotComputed) as error:
         raise ApiError(409, f"not computed, because {error}", "ask for fewer days, or later") from error
-    except ValueError as error:
-        raise not_valid([("", str(error))], "GET /api/policies and /api/sources have the names") from error
+    except ImpossibleChange as error:
+        hint = NAMES if error.field in ("policy", "like") else ""
+        raise not_valid([(error.field, str(error))], hint) from error

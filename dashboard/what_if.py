@@ -13,7 +13,7 @@ from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from operations.limits import TooMany
 from simulation import gains
-from simulation.changes import MOST_ADDED, Changes, ranges
+from simulation.changes import MOST_ADDED, Changes, ImpossibleChange, ranges
 from simulation.chart import chart_of
 from simulation.on_own_fleet import ASKED, OwnFleetComparison, what_if
 from simulation.own_history import LONGEST_DAYS
@@ -64,16 +64,20 @@ class WhatIfForm(forms.Form):
         if bool(given.get("add")) != bool(given.get("like")):
             self.add_error("add" if given.get("like") else "like", "Say how many, and like which source.")
         try:
-            windows = ranges(given.get("window", ""))
-        except ValueError as error:
-            self.add_error("window", str(error))
-            return given
-        values: dict[str, Any] = {"windows": windows} if given.get("window") else {}
-        values |= {"period": given["cron"]} if given.get("cron") else {}
-        policies = ((str(given["policy"]), values),) if given.get("policy") and values else ()
-        added = ((given["add"], given["like"]),) if given.get("add") and given.get("like") else ()
-        self.changes = Changes(given.get("units"), policies, added)
+            self.changes = _changes(given)
+            self.changes.check()
+        except ImpossibleChange as error:
+            self.add_error(error.field, str(error))
         return given
+
+
+def _changes(given: dict[str, Any]) -> Changes:
+    """The change of a form. Raises: ImpossibleChange."""
+    values: dict[str, Any] = {"windows": ranges(given["window"])} if given.get("window") else {}
+    values |= {"period": given["cron"]} if given.get("cron") else {}
+    policies = ((str(given["policy"]), values),) if given.get("policy") and values else ()
+    added = ((given["add"], given["like"]),) if given.get("add") and given.get("like") else ()
+    return Changes(given.get("units"), policies, added)
 
 
 @of_sources

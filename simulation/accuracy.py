@@ -252,14 +252,23 @@ class Accuracy:
         return {"hours": hours, "starts": {str(group): asdict(found) for group, found in self.groups.items()}}
 
 
-def accuracy_of(fleet: SimulatedFleet, days: int = DAYS, progress: Progress = lambda share: None) -> Accuracy:
-    """Let the days of a fleet pass, foresee at each of the hours from the second week on, and compare. Raises:
-    ValueError if there is no second week.
-    """
+def check_days(days: int) -> None:
+    """Raises: ValueError if there is no second week."""
     if days <= FIRST_DAY:
         raise ValueError(f"the forecast is measured from day {FIRST_DAY + 1} on, and these are {days}")
+
+
+def accuracy_of(fleet: SimulatedFleet, days: int = DAYS, progress: Progress = lambda share: None) -> Accuracy:
+    """Let the days of a fleet pass, foresee at each of the hours from the second week on, and compare. Raises:
+    ValueError if there is no second week, or nothing is due in it at these hours.
+    """
+    check_days(days)
     observer = Observer(fleet, days)
     observer.run(progress)
+    if not observer.guesses:
+        raise ValueError(
+            "no backup was due at 9, 11 or 14 o'clock from the second week on: there is nothing to measure"
+        )
     pairs = [(each, came) for each, came in errors(observer) if len(each.starts) >= each.runs / 2]
     of_groups = {group: [pair for pair in pairs if pair[0].group == group] for group in ForecastGroup}
     groups = {group: Starts.of(found) for group, found in of_groups.items() if found}

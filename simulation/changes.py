@@ -12,7 +12,19 @@ from simulation.fleet_file import SimulatedFleet, SimulatedPolicy, SimulatedSour
 
 MOST_ADDED = MOST_UNITS = 10_000
 FIELDS = {"cron": "period", "zone": "zone", "window": "windows"}
+WRITTEN = {field: name for name, field in FIELDS.items()}
+ANY_POLICY = SimulatedPolicy.model_validate({"name": "any"})
 SECONDS = ("connect_timeout", "recheck_after", "wake_every", "wake_wait", "vanish_grace")
+
+
+class ImpossibleChange(ValueError):
+    """A change that no fleet can have, or that this one cannot. `field`: the part of it that is wrong: `units`, `add`,
+    `like`, `policy`, or a setting of that, such as `window`.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 @dataclass(frozen=True)
@@ -24,15 +36,15 @@ class Changes:
     added: Sequence[tuple[int, str]] = ()
 
     def made_to(self, fleet: SimulatedFleet) -> SimulatedFleet:
-        """The fleet with the changes. Raises: ValueError for a name that is not in it, and for a value that is
+        """The fleet with the changes. Raises: ImpossibleChange for a name that is not in it, and for a value that is
         impossible.
         """
+        self.check()
         policies = {each.name: each for each in fleet.policies}
         for name, values in self.policies:
             if name not in policies:
-                raise ValueError(no_such("policy", name, list(policies)))
-            policies[name] = _changed(policies[name], values)
-        self.check()
+                raise ImpossibleChange("policy", no_such("policy", name, list(policies)))
+            policies[name] = _changed(policies[name], name, values)
         sources = list(fleet.sources)
         for number, like in self.added:
             sources += _copies(fleet.sources, number, like)
@@ -41,21 +53,24 @@ class Changes:
         )
 
     def check(self) -> None:
-        """Raises: ValueError for a number that is too small or too large for any fleet."""
+        """Raises: ImpossibleChange for a number or a setting that is impossible in any fleet."""
+        for name, values in self.policies:
+            _changed(ANY_POLICY, name, values)
         for number, _ in self.added:
             if not 1 <= number <= MOST_ADDED:
-                raise ValueError(f"{number} sources cannot be added: 1 to {MOST_ADDED:,} can")
+                raise ImpossibleChange("add", f"{number} sources cannot be added: 1 to {MOST_ADDED:,} can")
         if self.units is not None and not 1 <= self.units <= MOST_UNITS:
-            raise ValueError(f"units {self.units}: there can be 1 to {MOST_UNITS:,}")
+            raise ImpossibleChange("units", f"units {self.units}: there can be 1 to {MOST_UNITS:,}")
 
 
-def _changed(policy: SimulatedPolicy, values: dict[str, Any]) -> SimulatedPolicy:
+def _changed(policy: SimulatedPolicy, name: str, values: dict[str, Any]) -> SimulatedPolicy:
     try:
         return SimulatedPolicy.model_validate(policy.model_dump() | values)
     except ValidationError as error:
         first = error.errors()[0]
         why = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
-        raise ValueError(f"policy {policy.name}: {first['loc'][0]}: {why}") from error
+        field = WRITTEN.get(str(first["loc"][0]), str(first["loc"][0]))
+        raise ImpossibleChange(field, f"policy {name}: {field}: {why}") from error
 
 
 def _copies(sources: Iterable[SimulatedSource], number: int, like: str) -> list[SimulatedSource]:
@@ -64,7 +79,7 @@ def _copies(sources: Iterable[SimulatedSource], number: int, like: str) -> list[
     """
     by_name = {each.name: each for each in sources}
     if like not in by_name:
-        raise ValueError(no_such("source", like, list(by_name)))
+        raise ImpossibleChange("like", no_such("source", like, list(by_name)))
     made = {"backed_up": False}
     return [by_name[like].model_copy(update=made | {"name": f"{like} +{each}"}) for each in range(1, number + 1)]
 
@@ -85,7 +100,7 @@ def policy_setting(written: str) -> tuple[str, dict[str, Any]]:
 
 def ranges(written: str) -> list[dict[str, str]]:
     """The ranges of a window, with semicolons between them: `mon-fri 22:00-06:00; sun 00:00-00:00`; `always`: none.
-    Raises: ValueError."""
+    Raises: ImpossibleChange."""
     if written.strip() in ("", "always"):
         return []
     found = []
@@ -93,7 +108,8 @@ def ranges(written: str) -> list[dict[str, str]]:
         days, _, hours = each.strip().rpartition(" ")
         start, dash, end = hours.replace("–", "-").partition("-")
         if not dash:
-            raise ValueError(f"window {each.strip()!r:.60}: write ranges as mon-fri 08:00-18:00; sat 09:00-12:00")
+            because = f"window {each.strip()!r:.60}: write ranges as mon-fri 08:00-18:00; sat 09:00-12:00"
+            raise ImpossibleChange("window", because)
         found.append({"days": days.strip() or "mon-sun", "start": start, "end": end})
     return found
 

@@ -14,12 +14,12 @@ from external.formatting import several
 from fleet.dry_runs import Effect
 from jobs.clock import database_clock
 from operations.limits import LimitOfOneProcess
-from schedules.models import Schedule
+from simulation import own_changes
 from simulation.changes import SECONDS as SETTINGS
 from simulation.changes import Changes
 from simulation.chart import chart_of
 from simulation.own_history import RecordedFleet, recorded_fleet
-from simulation.samples import REMEDY, SampleRequest, in_sample, of_whole_fleet
+from simulation.samples import REMEDY, SampleRequest, of_whole_fleet
 from simulation.what_if import NotComputed, OutlookComparison, compare, in_words
 from sources.models import Assignment, Policy
 
@@ -52,12 +52,12 @@ class OwnFleetComparison:
 def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS) -> OwnFleetComparison:
     """Compare the last `days` days, or as many of them as the time is enough for.
 
-    Raises: HistoryTooShort; NotComputed; ValueError for a change that is impossible.
+    Raises: ImpossibleChange; HistoryTooShort; NotComputed.
     """
-    changes.check()
+    own_changes.check(changes)
     began = time.monotonic()
     recorded = _recorded(now, days, seconds, changes.units, SampleRequest(MOST_SOURCES, _about(changes), changes))
-    changed = in_sample(changes, recorded.share).made_to(recorded.fleet)
+    changed = own_changes.made_to(recorded, changes)
     left = max(0.0, seconds - (time.monotonic() - began))
     try:
         found = of_whole_fleet(compare(recorded.fleet, changed, recorded.days, left), recorded.share, changes)
@@ -100,9 +100,10 @@ def _recorded(now: datetime, days: int, seconds: float, units: int | None, sampl
 def effect_of(policy: Policy) -> Effect:
     """The effect of saving a policy with these periods and windows. Raises: ValueError with why it is not known."""
     schedule = policy.schedule
-    name = Schedule.objects.filter(pk=schedule.pk).values_list("name", flat=True).first()
-    if name is None or not policy.assignments.exists():
+    before = Policy.objects.select_related("schedule").filter(pk=policy.pk).first()
+    if before is None or before.problem or not policy.assignments.active().exists():  # it is new, or paused
         return Effect()
+    name = before.schedule.name
     values = {"period": schedule.cron, "zone": schedule.zone, "windows": policy.window}
     changes = Changes(policies=((name, values | {each: getattr(policy, each) for each in SETTINGS}),))
     began = time.monotonic()
@@ -113,11 +114,10 @@ def effect_of(policy: Policy) -> Effect:
             recorded = _recorded(database_clock(), BEFORE_SAVING_DAYS, BEFORE_SAVING_SECONDS, None, sampling)
         finally:
             transaction.set_rollback(True)  # the limit of a statement, which would hold until the edit is saved
-    if all(each.name != name for each in recorded.fleet.policies):  # it is paused, or could not be read before
-        return Effect()
     fleet = recorded.fleet
     left = max(0.0, BEFORE_SAVING_SECONDS - (time.monotonic() - began))
-    found = of_whole_fleet(compare(fleet, changes.made_to(fleet), recorded.days, left), recorded.share, changes)
+    changed = own_changes.made_to(recorded, changes)
+    found = of_whole_fleet(compare(fleet, changed, recorded.days, left), recorded.share, changes)
     worse = [
         f"{each.name} would miss {several(each.after, 'period')} in place of {each.before:,}"
         for each in found.worse[:SHOWN]

@@ -31,8 +31,12 @@ from sources.models import Assignment, AtClose, Policy
 from sources.planning.names import BACKUPS
 
 LONGEST_DAYS = 90
+UNDER = " under "
+"""Between the name of a source and that of its policy, where the source is under two."""
 FEW = 5
 """Questions of a source below which its presence is hardly known."""
+NEVER_SEEN = "left out, as never seen there"
+UNMEASURED = "left out, as no backup is known that says how long one takes"
 FIRST_TIMES = 8.0
 """The duration of a first backup as a multiple of a later one, if no first one is known."""
 
@@ -119,6 +123,8 @@ def recorded_fleet(
     for each in assignments:
         go_on()
         sources.append(made.source(each))
+    if not any(sources):
+        raise made.nothing(len(assignments))
     fleet = SimulatedFleet.model_construct(
         units=round(here * share), seed=1, start=begins,
         policies=[_policy(each) for each in policies.values()],
@@ -179,7 +185,8 @@ class _Fleet:
 
     def __init__(self, known: dict[int, _Known], begins: datetime, days: int) -> None:
         self._known, self._begins, self._days = known, begins, days
-        self._never, self._few, self._guessed = list[str](), list[str](), list[str]()
+        self._never, self._unmeasured = list[str](), list[str]()
+        self._few, self._guessed = list[str](), list[str]()
         later = [seconds for each in known.values() for seconds in each.later]
         firsts = [each.first for each in known.values() if each.first is not None]
         self._later = median(later) if later else None
@@ -191,8 +198,11 @@ class _Fleet:
         known, name = self._known[assignment.pk], self._name(assignment)
         took = median(known.later) if known.later else assignment.last_backup_for or self._later
         first = known.first or self._first or (took and took * FIRST_TIMES)
-        if not any(each.there for each in known.seen) or not first:
+        if not any(each.there for each in known.seen):
             self._never.append(name)
+            return None
+        if not first:
+            self._unmeasured.append(name)
             return None
         if len(known.seen) < FEW:
             self._few.append(name)
@@ -212,7 +222,7 @@ class _Fleet:
 
     def _name(self, assignment: Assignment) -> str:
         name = assignment.source.name
-        name = name if name not in self._names else f"{name} under {assignment.policy}"
+        name = name if name not in self._names else f"{name}{UNDER}{assignment.policy}"
         self._names.add(name)
         return name
 
@@ -220,14 +230,25 @@ class _Fleet:
         """Sentences about facts that are not known. Empty if all are."""
         found = []
         for names, what in (
-            (self._never, "left out, as never seen there, or of unknown duration"),
+            (self._never, NEVER_SEEN),
+            (self._unmeasured, UNMEASURED),
             (self._few, f"asked fewer than {FEW} times, and taken as there as far as seen"),
             (self._guessed, "without a later backup in that time, and taken as long as the last one, or as others"),
         ):
             if names:
-                more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-                found.append(f"{len(names):,} of {several(of, 'assignment')} {what} ({', '.join(names[:3])}{more})")
+                found.append(_of_them(names, of, what))
         return found
+
+    def nothing(self, of: int) -> HistoryTooShort:
+        """The error if not one source could be made."""
+        left_out = ((self._never, NEVER_SEEN), (self._unmeasured, UNMEASURED))
+        why = "; ".join(_of_them(names, of, what) for names, what in left_out if names)
+        return HistoryTooShort(f"nothing is known of any source since {self._begins:%Y-%m-%d}: {why}")
+
+
+def _of_them(names: Sequence[str], of: int, what: str) -> str:
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return f"{len(names):,} of {several(of, 'assignment')} {what} ({', '.join(names[:3])}{more})"
 
 
 def _may_wake(assignment: Assignment) -> bool:

@@ -136,7 +136,9 @@ def compare(
     fleet: SimulatedFleet, changed: SimulatedFleet, days: int, seconds: float | None = None,
     progress: Progress = lambda share: None,
 ) -> OutlookComparison:  # fmt: skip
-    """The same days of both, as many as `seconds` are enough for. Raises: NotComputed if not one is."""
+    """The same days of both, as many as `seconds` are enough for. Raises: NotComputed if not one is, or if no source
+    is there in them for as long as its backup takes.
+    """
     began = time.monotonic()
     patience = float("inf") if seconds is None else seconds
     now = _simulated(fleet, days, began + patience / 2, lambda share: progress(share / 2))
@@ -145,7 +147,15 @@ def compare(
     if done < 1:
         number = max(len(fleet.sources), len(changed.sources))
         raise NotComputed(f"one day of {number:,} sources takes longer than the {seconds:g} s that there are for it")
-    return OutlookComparison(done, outlook(cut(now, done)), outlook(cut(then, done)))
+    found = OutlookComparison(done, outlook(cut(now, done)), outlook(cut(then, done)))
+    if not (found.now.possible or found.then.possible):
+        raise NotComputed(f"{nobody_there(done)}: there is nothing to compare")
+    return found
+
+
+def nobody_there(days: int) -> str:
+    """A sentence for days in which no backup was possible; without its full stop."""
+    return f"in {several(days, 'day')} no source is there for as long as its backup takes"
 
 
 def outlook(ledger: Ledger) -> Outlook:

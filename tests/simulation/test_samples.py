@@ -86,7 +86,7 @@ class TestOfALargeFleet:
         for number in range(20):
             make_assignment(recorded.policy, make_source(name=f"other {number}"))
         last = make_assignment(policy, make_source(name="still there"))
-        answered(last, MONDAY + HOUR, 60.0)
+        answered(last, NOW - 30 * HOUR, 60.0)
         name = str(policy)
         assert on_own_fleet.what_if(NOW, 28, changes.Changes(policies=((name, {"period": "0 1 * * *"}),))).found
         policy.schedule.cron = "0 1 * * *"

@@ -143,3 +143,16 @@ class TestTheCommand:
         file = written(tmp_path, source("there", policy="daly"))
         assert words in refused(file, *arguments)
         assert "sources[0].policy" in refused(file, "--days", 1)
+
+    @pytest.mark.parametrize(
+        ("stays", "arguments", "words"),
+        [
+            (30, ("--days", 2), "in 2 days no source is there for as long as its backup takes, in its window"),
+            (30, ("--units", 2), "in 14 days no source is there for as long as its backup takes: there is nothing to"),
+            (8 * DAY, ("--days", 8, "--accuracy"), "there is nothing to measure"),
+        ],
+    )
+    def test_says_that_there_is_nothing_to_simulate(
+        self, tmp_path: Any, stays: float, arguments: tuple[Any, ...], words: str
+    ):
+        assert words in refused(written(tmp_path, source("a", (0, stays, "awake"))), *arguments)

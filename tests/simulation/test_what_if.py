@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from django.db import connection
 
 from fleet.dry_runs import Effect
@@ -81,8 +82,8 @@ class TestChanges:
             (lambda: changes.policy_setting("daily.wake_every=soon"), "not a duration"),
             (lambda: changes.addition(["many", "like", "there"]), "write 50 laptops like NAME"),
             (lambda: _made([("daly", {})]), "did you mean 'daily'"),
-            (lambda: _made([("daily", {"windows": [{"days": "mo"}]})]), "policy daily: windows"),
-            (lambda: _made([("daily", {"period": "at noon"})]), "policy daily: period"),
+            (lambda: _made([("daily", {"windows": [{"days": "mo"}]})]), "policy daily: window"),
+            (lambda: _made([("daily", {"period": "at noon"})]), "policy daily: cron"),
             (lambda: changes.Changes(added=[(1, "ther")]).made_to(_there()), "did you mean 'there'"),
             (lambda: changes.Changes(units=0).made_to(_there()), "1 to 10,000"),
         ],
@@ -130,7 +131,7 @@ class TestFromHistory:
             1800.0,
         )
         assert any("history is too short for 28 days: it begins on 2026-03-02" in each for each in found.lacks)
-        assert any("1 of 3 assignments left out, as never seen there" in each for each in found.lacks)
+        assert any("1 of 3 assignments left out, as never seen there (never seen)" in each for each in found.lacks)
         assert found.lacks[-1] == "the effect of failures and breakers, which are not simulated"
         Policy.objects.update(seeding_limit=1, excluded_dates=["2026-12-24"], at_close="stop")
         words = "failures, breakers, throttles, excluded dates and rules for the close of a window"
@@ -147,6 +148,40 @@ class TestFromHistory:
         answered(assignment, NOW + timedelta(hours=2), 60.0)
         with pytest.raises(HistoryTooShort, match="one whole day is needed"):
             recorded_fleet(NOW + timedelta(hours=3), 28, units=2)
+
+    def test_of_sources_that_were_never_seen_it_says_so(self, recorded, monkeypatch):
+        monkeypatch.setattr("simulation.management.commands.simulate.database_clock", lambda: NOW)
+        unused = make_policy()
+        for asked, words in (
+            (("--add", "5", "laptops", "like", "never seen"), "nothing is known of source 'never seen'"),
+            (("--policy", f"{unused}.cron=0 7 * * *"), f"nothing is known of sources under policy '{unused}'"),
+        ):
+            assert words in refused("--from-history", 28, *asked)
+        Attempt.objects.exclude(outcome=AttemptOutcome.UNAVAILABLE).delete()
+        because = refused("--from-history", 28)
+        assert "3 of 3 assignments left out, as never seen there (server, laptop, never seen)" in because
+
+    def test_a_bad_change_is_refused_before_a_missing_history(self, db, admin_client):
+        assignment = backed_up(make_policy(), MONDAY)
+        name = str(assignment.policy)
+        caches["limits"].clear()
+        there = {"policy": name, "cron": "0 7 * * *", "add": 2, "like": assignment.source.name}
+        assert admin_client.get("/api/what-if", there).status_code == 409
+        for bad in (
+            {"cron": "0 25 * * *"}, {"window": "nights"}, {"window": "mon 8-9"}, {"policy": f"{name}1"},
+            {"like": "ther"},
+        ):  # fmt: skip
+            answer = admin_client.get("/api/what-if", there | bad)
+            assert (answer.status_code, [each["field"] for each in answer.json()["errors"]]) == (422, [*bad])
+        page = admin_client.get("/what-if/", {"policy": assignment.policy_id, "cron": "0 25 * * *"}).content.decode()
+        assert "Not computed" not in page
+        for asked, words in (
+            (("--policy", f"{name}1.cron=0 7 * * *"), "did you mean"),
+            (("--add", "2", "laptops", "like", "ther"), "there is no source"),
+            (("--accuracy", "--days", 5), "from day 8 on"),
+            (("--parts", "--units", 3), "leave out --units"),
+        ):
+            assert words in refused("--from-history", 28, *asked)
 
     def test_the_command_prints_the_difference(self, recorded, monkeypatch):
         monkeypatch.setattr("simulation.management.commands.simulate.database_clock", lambda: NOW)
@@ -166,6 +201,7 @@ class TestFromHistory:
     def test_the_page_and_the_api_say_the_same(self, recorded, admin_client, monkeypatch):
         for module in ("dashboard.what_if", "api.what_if"):
             monkeypatch.setattr(f"{module}.database_clock", lambda: NOW)
+        caches["limits"].clear()
         unasked = admin_client.get("/what-if/").content.decode()
         assert "The difference" not in unasked
         assert "share: at most half of the units" in unasked

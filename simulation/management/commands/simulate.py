@@ -11,7 +11,7 @@ from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import columns, table
 from external.formatting import several
 from jobs.clock import database_clock
-from simulation import accuracy, changes, fleet_file, gains, schedulers, what_if
+from simulation import accuracy, changes, fleet_file, gains, own_changes, schedulers, what_if
 from simulation.bound import BoundUnknown, bound
 from simulation.fleet_file import SimulatedFleet
 from simulation.own_history import recorded_fleet
@@ -86,28 +86,32 @@ class Command(VerbCommand):
             tuple(changes.policy_setting(each) for each in options["policy"]),
             tuple(changes.addition(each) for each in options["add"]),
         )
-        lacks: list[str] = []
+        is_changed, lacks = tried != changes.Changes(), list[str]()
+        if is_changed and (options["parts"] or options["accuracy"]):
+            raise ValueError("--parts and --accuracy are of the fleet as it is: leave out --units, --policy and --add")
+        if options["accuracy"] and days is not None:
+            accuracy.check_days(days)
         if options["file"] is not None:
             fleet, days = fleet_file.read(options["file"]), days or 14
+            changed = tried.made_to(fleet)
         else:
+            own_changes.check(tried)
             found = recorded_fleet(database_clock(), options["from_history"], options["units"])
             fleet, days, lacks = found.fleet, min(days or found.days, found.days), found.lacks
+            changed = own_changes.made_to(found, tried)
         if options["seed"] is not None:
-            fleet = fleet.model_copy(update={"seed": options["seed"]})
-        if tried != changes.Changes() and (options["parts"] or options["accuracy"]):
-            raise ValueError("--parts and --accuracy are of the fleet as it is: leave out --units, --policy and --add")
+            fleet, changed = (each.model_copy(update={"seed": options["seed"]}) for each in (fleet, changed))
         if options["accuracy"]:
             self._measure(fleet, days, lacks)
             return
         if options["parts"]:
             names = list(dict.fromkeys([*names, *gains.to_try()]))
-        if tried == changes.Changes():
-            self._by_scheduler(fleet, names, days, lacks, with_bound=not options["no_bound"])
+        if is_changed:
+            self._compare(fleet, changed, days, lacks)
         else:
-            self._compare(fleet, tried, days, lacks)
+            self._by_scheduler(fleet, names, days, lacks, with_bound=not options["no_bound"])
 
-    def _compare(self, fleet: SimulatedFleet, tried: changes.Changes, days: int, lacks: list[str]) -> None:
-        changed = tried.made_to(fleet)
+    def _compare(self, fleet: SimulatedFleet, changed: SimulatedFleet, days: int, lacks: list[str]) -> None:
         with _progress() as progress:
             task = progress.add_task("as it is, and changed", total=1.0)
             found = what_if.compare(fleet, changed, days, progress=_into(progress, task))
@@ -138,6 +142,8 @@ class Command(VerbCommand):
             for name in names:
                 task = progress.add_task(name, total=1.0)
                 ledgers[name] = schedulers.simulate(fleet, name, days, progress=_into(progress, task))
+                if not ledgers[name].pairs()[0]:
+                    raise ValueError(f"{what_if.nobody_there(days)}, in its window: there is nothing to simulate")
             possible, lacking = _bound(ledgers[names[0]], progress) if with_bound else (None, "")
         results = {name: ledger.result(possible) for name, ledger in ledgers.items()}
         found = gains.gains(results)
