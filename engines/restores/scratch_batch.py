@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engines.rclone.bringing import ONE_AT_A_TIME
 from storage.folders.beneath import Beneath
 from storage.points.files import FileMatch, differs, nanoseconds, path_in
 from storage.points.manifests import Entry
@@ -72,20 +73,34 @@ class ScratchBatch:
                 at = nanoseconds(entry.modified)
                 os.utime(home, ns=(at, at))
             put.append(entry)
+        problems = dict[str, str]()
         for option, paths in (
             ("--ignore-times", [each.path for each in put if each.path in self.differing]),
             ("--ignore-existing", [each.path for each in put if each.path not in self.differing]),
         ):
-            self._copy(tree, paths, option)
+            problems |= self._copy(tree, paths, option)
         for entry in put:
-            self.restore.count(entry)
+            if entry.path in problems:
+                self.restore.fail(entry.path, problems[entry.path])
+            else:
+                self.restore.count(entry)
         return later
 
-    def _copy(self, tree: Path, paths: list[str], option: str) -> None:
-        moved = TransferProgress()
-        how = ("copy", "--no-traverse", option, "--stats=500ms", "--stats-log-level=ERROR", *OPTIONS)
+    def _copy(self, tree: Path, paths: list[str], option: str) -> dict[str, str]:
+        """Copy files to the source, and those that it does not take once more, one at a time. Returns the reasons why
+        some were not copied, by path. Raises: TargetFailed if it takes none.
+        """
+        moved, problems = TransferProgress(), dict[str, str]()
         watched: dict[str, Any] = {"on_line": moved.take, "sign_of_life": lambda: (moved.size, moved.files)}
-        try:
-            self.restore.store.with_paths(paths, *how, str(tree), self.target, **watched)
-        except StorageFailed as error:
-            raise TargetFailed(str(error)) from error
+        for tries in ((), ONE_AT_A_TIME):
+            problems = {}
+            how = ("copy", "--no-traverse", option, "--stats=500ms", "--stats-log-level=ERROR", *OPTIONS, *tries)
+            try:
+                self.restore.store.with_paths(paths, *how, str(tree), self.target, problems=problems, **watched)
+                if problems:  # of a source that is gone, each file reports the same
+                    self.restore.store.run("lsf", "--max-depth=1", *OPTIONS, self.target, missing_ok=True)
+            except StorageFailed as error:
+                raise TargetFailed(str(error)) from error
+            if not (paths := [each for each in paths if each in problems]):
+                break
+        return problems

@@ -39,10 +39,13 @@ from storage.restoring.base import (
     Wish,
 )
 from storage.restoring.into_folder import BATCH_FILES, SHOWN
+from storage.restoring.shared_names import key_of
 
 SCRATCH_BYTES = 2**30
 """Bytes of files that are on their way at a time. A larger file goes straight from the repository."""
 WITH_EMPTY_FOLDERS = ("sftp", "webdav")
+FOLDER_THERE = "there is a folder of this name at the source: move it away, or restore into another folder"
+REPLACED_THERE = "its server gave another file of this point the same name, and holds that one: restore it by itself"
 
 Found = dict[str, tuple[int, str]]
 """Path → size and time of an existing file."""
@@ -87,13 +90,18 @@ class _Back(RunningRestore):
         self.at_target = Store(location, store.stop, store.stall_timeout, store.grace)
 
     def run(self) -> Report:
-        there = self._look(*times_arguments(self.source))
+        folders = None if is_bucket(self.source) else set[str]()  # there a file may have the name of a folder
+        there = self._look(*times_arguments(self.source), folders=folders)
         same = self._same(there)
         wanted = [each for each in self.entries("file") if each.path not in same]
+        if blocked := {each.path for each in wanted if each.path in (folders or ())}:
+            for path in blocked:  # rclone would delete one, with all it holds, after it has failed to write over it
+                self.fail(path, FOLDER_THERE)
+            wanted = [each for each in wanted if each.path not in blocked]
         collisions = [each.path for each in wanted if each.path in there]
         report = self.report
         report.collisions, report.replaced = collisions[:KEPT_TEXTS], len(collisions)
-        report.present = sum(1 for _ in self.entries("file")) - len(wanted)
+        report.present = sum(1 for _ in self.entries("file")) - len(wanted) - len(blocked)
         self.files, self.size = len(wanted), sum(each.size for each in wanted)
         self._note_what_is_not_set()
         if self.wish.dry_run:
@@ -109,24 +117,37 @@ class _Back(RunningRestore):
         self._make_empty_folders()
         return report
 
-    def _look(self, *times: str) -> Found:
-        """The requested files that already exist at the source. `times`: rclone's arguments for the times to list."""
+    def _look(self, *times: str, folders: set[str] | None = None) -> Found:
+        """The requested files that already exist at the source. `times`: rclone's arguments for the times to list;
+        `folders`: collects the paths of folders.
+        """
         found: Found = {}
-        for top in self.tops:
-            entry = self.tree.entry(top)
-            is_file = entry is not None and entry.kind != "folder"
 
-            def take(row: dict[str, Any], top: str = top, is_file: bool = is_file) -> None:
-                path = top if is_file else f"{top}/{row['Path']}".lstrip("/")
+        def take(path: str, row: dict[str, Any]) -> None:
+            if not row["IsDir"]:
                 found[path] = (row["Size"], row["ModTime"])
+            elif folders is not None:
+                folders.add(path)
 
-            options = ("--recursive", "--files-only", "--no-mimetype", *times, *OPTIONS)
-            at = self.target.at(top) if top else self.target.root
-            try:
-                self.store.run("lsjson", *options, at, missing_ok=True, on_line=rows_to(take))
-            except StorageFailed as error:
-                raise TargetFailed(str(error)) from error
+        try:
+            for top in self.tops:
+                entry, at = self.tree.entry(top), self.target.at(top) if top else self.target.root
+                if entry is not None and entry.kind != "folder":
+                    if row := self._row_of(at, *times):
+                        take(top, row)
+                    continue
+                options = ("--recursive", "--no-mimetype", *times, *OPTIONS)
+                each = rows_to(lambda row, top=top: take(f"{top}/{row['Path']}".lstrip("/"), row))
+                self.store.run("lsjson", *options, at, missing_ok=True, on_line=each)
+        except StorageFailed as error:
+            raise TargetFailed(str(error)) from error
         return found
+
+    def _row_of(self, at: str, *options: str) -> dict[str, Any]:
+        """The file or folder there, as rclone lists it. Empty if there is none. Raises: StorageFailed."""
+        lines: list[str] = []
+        self.store.run("lsjson", "--stat", *options, *OPTIONS, at, missing_ok=True, on_line=lines.append)
+        return row_of("".join(lines)) or {}
 
     def _same(self, there: Found) -> set[str]:
         """The paths of the files that need not come back."""
@@ -174,13 +195,24 @@ class _Back(RunningRestore):
         for entry in wanted:
             if entry.path in large:
                 self._copy_straight(entry, differing)
-        there, failed = self._look("--no-modtime"), {each.partition(": ")[0] for each in self.report.failed}
+        there = self._look("--no-modtime")
+        for path in (replaced := self._replaced(wanted, there)):
+            self.fail(path, REPLACED_THERE)
+        failed = {each.partition(": ")[0] for each in self.report.failed}
         self.report.files = self.report.size = 0
         for entry in wanted:
-            if there.get(entry.path, (-1, ""))[0] == entry.size:
+            if there.get(entry.path, (-1, ""))[0] == entry.size and entry.path not in replaced:
                 self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
             elif entry.path not in failed:
                 self.fail(entry.path, "it does not arrive with the size in its manifest")
+
+    def _replaced(self, wanted: list[Entry], there: Found) -> set[str]:
+        """The paths that a server which changes names, or folds their case, gave another file of the point as well, and
+        now hold that file: it may have the same size. A file that is not listed under its name shows such a server.
+        """
+        unlisted = {key_of(each) for each in wanted if each.path not in there}
+        doubtful = [each for each in self.entries("file") if each.path in there and key_of(each) in unlisted]
+        return {each.path for each in doubtful} - self._same_bytes(doubtful) if doubtful else set()
 
     def _goes_straight(self, entry: Entry) -> bool:
         """True if rclone can copy it from its place: it gives a file that it copies no other name."""
@@ -189,6 +221,7 @@ class _Back(RunningRestore):
 
     def _copy_straight(self, entry: Entry, differing: set[str]) -> None:
         (folder, _, name), home = entry.place.rpartition("/"), entry.path.rpartition("/")[0]
+        problems = dict[str, str]()
 
         def fetch(entries: list[Entry]) -> None:
             begun_files, begun_size = self.done_files, self.done_size
@@ -196,16 +229,16 @@ class _Back(RunningRestore):
                 f"{self.files_path}/{folder}", self.target.at(home) if home else self.target.root, [name],
                 lambda files, size: self.say(begun_files + files, begun_size + size),
                 "--ignore-times" if entry.path in differing else "--ignore-existing", *OPTIONS,
-                most=expected(entry.size),
+                most=expected(entry.size), problems=problems,
             )  # fmt: skip
 
         def take(entries: list[Entry]) -> list[Entry]:
-            lines: list[str] = []
-            at = self.target.at(entry.path)
-            self.store.run("lsjson", "--stat", *OPTIONS, at, missing_ok=True, on_line=lines.append)
-            if (row_of("".join(lines)) or {}).get("Size") != entry.size:
+            if self._row_of(self.target.at(entry.path)).get("Size") == entry.size:
+                self.count(entry)
+            elif why := next(iter(problems.values()), ""):
+                self.fail(entry.path, why)
+            else:
                 return entries
-            self.count(entry)
             return []
 
         self.bring([entry], fetch, take)
@@ -217,7 +250,10 @@ class _Back(RunningRestore):
         with tempfile.TemporaryDirectory() as scratch:
             for path in empty:
                 os.makedirs(path_in(Path(scratch), path), exist_ok=True)
-            self.store.run("copy", "--create-empty-src-dirs", *OPTIONS, scratch, self.target.root)
+            try:
+                self.store.run("copy", "--create-empty-src-dirs", *OPTIONS, scratch, self.target.root)
+            except StorageFailed as error:
+                self.report.not_set.append(f"not all of {several(len(empty), 'empty folder')} were made: {error}")
 
     def _note_what_is_not_set(self) -> None:
         links = sum(1 for _ in self.entries("link"))

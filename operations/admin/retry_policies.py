@@ -45,7 +45,8 @@ def _is_valid(policy: RetryPolicy) -> bool:
 
 
 def _cap(policy: RetryPolicy) -> str:
-    return "" if _is_valid(policy) and policy.as_rule().waits_for_sweeps else span(policy.max_delay)
+    has_none = policy.max_delay >= retries.LARGEST or (_is_valid(policy) and policy.as_rule().waits_for_sweeps)
+    return "" if has_none else span(policy.max_delay)
 
 
 def _giving_up(policy: RetryPolicy) -> str:

@@ -99,10 +99,10 @@ class Rclone:
 
         def take(line: str) -> None:
             if line.startswith(LOGGED) and STATS not in line:
-                message, path = _message(line, secrets)
+                message, path, is_summary = _message(line, secrets)
                 if problems is not None and path:
                     problems[path] = message
-                elif message != AFTER_A_PROBLEM and not (problems and message.startswith(ALL_TOGETHER)):
+                elif message != AFTER_A_PROBLEM and not (problems and is_summary):
                     errors.append(message)
             else:
                 on_line(line)
@@ -235,8 +235,12 @@ def _judge(ended: ProgramEnd, verb: str, errors: list[str], missing_ok: bool, mo
     return True
 
 
-def _message(line: str, secrets: Collection[str]) -> tuple[str, str]:
-    """An error of rclone, and the path of the file that it is about. The path is empty if the error names none."""
+def _message(line: str, secrets: Collection[str]) -> tuple[str, str, bool]:
+    """An error of rclone, the path of the file that it is about, empty if the error names none, and True if it only
+    counts the errors before it.
+    """
     if (row := row_of(line)) is None:
-        return redacted(line.strip(), secrets), ""
-    return in_words(without_middle(redacted(text(row, "msg").strip(), secrets))), text(row, "object")
+        return redacted(line.strip(), secrets), "", False
+    message = text(row, "msg").strip()
+    is_summary = message.startswith(ALL_TOGETHER)
+    return in_words(without_middle(redacted(message, secrets))), text(row, "object"), is_summary

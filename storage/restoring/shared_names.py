@@ -30,11 +30,11 @@ class SharedNames:
     def note(self, entry: Entry) -> None:
         """Note a file or link that is in its place now."""
         if self._held is not None:
-            self._held.setdefault(_key(entry), []).append(Entry(entry.path, folder=entry.folder, stored=entry.stored))
+            self._held.setdefault(key_of(entry), []).append(Entry(entry.path, folder=entry.folder, stored=entry.stored))
 
     def holder(self, entry: Entry) -> str:
         """The path of a noted file that is found by the name of this one, too. Empty if there is none."""
-        for each in self._held.get(_key(entry), ()) if self._held else ():
+        for each in self._held.get(key_of(entry), ()) if self._held else ():
             is_one_file = each.folder != "" and each.place == entry.place  # hard links
             with suppress(OSError):
                 found = [self._target.stat(relative(path)) for path in (each.path, entry.path)]
@@ -43,7 +43,7 @@ class SharedNames:
         return ""
 
 
-def _key(entry: Entry) -> int:
+def key_of(entry: Entry) -> int:
     """A number that two paths have in common if a disk may keep them as one. Others may have it in common, too."""
     return hash(SIGNS.sub("", folded(entry.path)))
 

@@ -20,6 +20,7 @@ from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines import peers
 from tests.engines.peers import back_up as dump
 from tests.storage.building import ASSIGNMENT, FILES, Built
+from tests.storage.renaming_disk import renaming_disk
 
 pytestmark = pytest.mark.slow
 
@@ -152,6 +153,45 @@ def test_what_has_another_name_there_or_is_large_goes_back_and_what_is_damaged_d
     assert (report.lost, report.missing) == (1, ["locked: permission denied"])
     assert [each.partition(":")[0] for each in report.failed] == ["top"]
     assert contents(folder) == contents(built.source) | {"top": "better than damaged"}
+
+
+@pytest.mark.parametrize("served", ["sftp", "webdav"], indirect=True)
+@pytest.mark.parametrize("large", [False, True])
+def test_a_file_that_the_source_does_not_take_keeps_no_other_from_coming_back(
+    built: Built, served: tuple[SourceSpec, Path], large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if large:
+        monkeypatch.setattr(to_source, "SCRATCH_BYTES", 1)
+    monkeypatch.setattr(to_source, "BATCH_FILES", 1)
+    source, folder = served
+    built.write("zuletzt", "the last one")
+    (folder / "docs/a/in the way").mkdir(parents=True)
+    (folder / "empty").write_text("no folder")
+    report = put_back(built, source, point=built.back_up())
+    assert (folder / "docs/a/in the way").is_dir()
+    assert [each.partition(": ")[0] for each in report.failed] == ["docs/a"], report
+    assert contents(folder) == {k: v for k, v in contents(built.source).items() if k != "docs/a"} | {
+        "empty": "no folder"
+    }
+    assert report.files == len(contents(built.source)) - 1
+    assert ("not all of 1 empty folder were made" in " ".join(report.not_set)) == (source.kind == "sftp")
+
+
+def test_a_server_that_keeps_two_names_as_one_is_found_holding_the_wrong_one(built: Built, tmp_path: Path) -> None:
+    for name, text in (("a:b", "1st"), ("a_b", "2nd"), ("a?c", "only")):
+        built.write(name, text)
+    point = built.back_up()
+    with renaming_disk(tmp_path / "renaming", "replaces") as disk, peers.sftp_host(disk) as source:
+        put_back(built, source, point=point, paths=("a_b",))
+        report = put_back(built, source, point=point, paths=("a:b", "a_b"), overwrite=True)
+        held = (disk / "a_b").read_text()
+        (disk / "a_b").write_text("1st")
+        again = put_back(built, source, point=point, paths=("a:b", "a_b"), overwrite=True)
+        alone = put_back(built, source, point=point, paths=("a?c",))
+    wrong = {name for name, text in (("a:b", "1st"), ("a_b", "2nd")) if name == "a:b" or held != text}
+    assert {each.partition(": ")[0] for each in report.failed} == wrong, report
+    assert "a:b" in {each.partition(": ")[0] for each in again.failed}
+    assert [each.partition(": ")[0] for each in alone.failed] == ["a?c"]
 
 
 @pytest.mark.parametrize("served", ["sftp", "local"], indirect=True)
