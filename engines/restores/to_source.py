@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,8 @@ class _Back(RunningRestore):
         """
         found: Found = {}
 
-        def take(path: str, row: dict[str, Any]) -> None:
+        def take(row: dict[str, Any], top: str, is_top: bool = False) -> None:
+            path = top if is_top else f"{top}/{row['Path']}".lstrip("/")
             if not row["IsDir"]:
                 found[path] = (row["Size"], row["ModTime"])
             elif folders is not None:
@@ -134,11 +136,10 @@ class _Back(RunningRestore):
                 entry, at = self.tree.entry(top), self.target.at(top) if top else self.target.root
                 if entry is not None and entry.kind != "folder":
                     if row := self._row_of(at, *times):
-                        take(top, row)
+                        take(row, top, is_top=True)
                     continue
                 options = ("--recursive", "--no-mimetype", *times, *OPTIONS)
-                each = rows_to(lambda row, top=top: take(f"{top}/{row['Path']}".lstrip("/"), row))
-                self.store.run("lsjson", *options, at, missing_ok=True, on_line=each)
+                self.store.run("lsjson", *options, at, missing_ok=True, on_line=rows_to(partial(take, top=top)))
         except StorageFailed as error:
             raise TargetFailed(str(error)) from error
         return found
