@@ -50,7 +50,7 @@ test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in an envi
 test-postgresql: $(VENV)/.test ## `make test` on each PostgreSQL of SERVERS (15), whose programs this machine has
 	@for version in $(SERVERS); do $(BIN)/python -m tests.on_postgresql $$version $(MAKE) test || exit 1; done
 
-bench: .venv-bench/.ready ## measure the backlog beside its peers; ARGS="--quick", or a part: ARGS="drain --json"
+bench: .venv-bench/.ready ## measure the backlog next to its peers; ARGS="--quick", or a part: ARGS="drain --json"
 	@.venv-bench/bin/python -m proving.bench $(ARGS)
 
 chaos: $(VENV)/.dev ## kill workers and database at random for MINUTES (2), then audit every record and attempt

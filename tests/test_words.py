@@ -1,4 +1,4 @@
-"""Openings of docstrings, and names of classes, in all of the product."""
+"""Openings of docstrings, in the product and in `proving`, and names of classes, in all of the product."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 
-from tests.product import modules
+from tests.product import PROVING, modules
 
 OPENINGS = re.compile(r"\s*(What|Of|Those|Which|Whose|Whether|In|For)\b")
 OF_DJANGO = {"Command", "Migration"}
@@ -32,7 +32,7 @@ def classes() -> Iterator[tuple[str, str]]:
 def test_docstrings_open_with_a_noun_or_a_verb() -> None:
     texts = {
         f"{path}:{node.lineno}": node.value.value
-        for path, tree in trees().items()
+        for path, tree in (trees() | dict(modules(packages=(PROVING,)))).items()
         if "/migrations/" not in path
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

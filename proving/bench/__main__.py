@@ -1,4 +1,4 @@
-"""`python -m proving.bench [PART…]`: measure the backlog beside its peers. See proving/bench/README.md."""
+"""`python -m proving.bench [PART…]`: measure the backlog next to its peers. See proving/bench/README.md."""
 
 import argparse
 import json
@@ -61,25 +61,33 @@ WIDTH_OF_A_FILE = 110
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        allow_abbrev=False, prog="python -m proving.bench", description="Measure the backlog beside its peers."
+        allow_abbrev=False, prog="python -m proving.bench", description="Measure the backlog next to its peers."
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; default: all")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    parser.add_argument("--repeats", type=positive, help="of everything, contestants in turn (default 3)")
-    parser.add_argument("--jobs", type=positive, help="in a drain (default 20,000)")
-    parser.add_argument("--others", type=natural, help="ready behind or waiting beside them (default 1,000,000)")
-    parser.add_argument("--assignments", type=positive, help="due at once (default 100,000)")
-    parser.add_argument("--events", type=positive, help="of one batch (default 100,000)")
-    parser.add_argument("--absent", type=positive, help="sources that do not answer (default 700)")
-    parser.add_argument("--poison", type=positive, help="records that are wrong for ever (default 10,000)")
-    parser.add_argument("--files", type=positive, help="in a backup (default 10,000 of 100 kB)")
-    parser.add_argument("--sources", type=positive, help="of the largest fleet whose pages are opened (100,000)")
-    parser.add_argument("--largest-only", action="store_true", help="that fleet, without those of a tenth and less")
-    parser.add_argument("--surfaces", metavar="WORD,…", help="of the pages and commands: whose names have one of these")
     parser.add_argument(
-        "--kept", type=Path, metavar="DIRECTORY", help="where the server and its fleets stay for the next time"
+        "--repeats", type=positive, help="how often everything is measured, contestants in turn (default 3)"
     )
-    parser.add_argument("--minutes", type=positive, help="after which no repeat begins (default 30)")
+    parser.add_argument("--jobs", type=positive, help="jobs in a drain (default 20,000)")
+    parser.add_argument(
+        "--others", type=natural, help="jobs ready behind them or waiting next to them (default 1,000,000)"
+    )
+    parser.add_argument("--assignments", type=positive, help="assignments due at once (default 100,000)")
+    parser.add_argument("--events", type=positive, help="events in one batch (default 100,000)")
+    parser.add_argument("--absent", type=positive, help="sources that do not answer (default 700)")
+    parser.add_argument("--poison", type=positive, help="records that can never succeed (default 10,000)")
+    parser.add_argument("--files", type=positive, help="files in a backup (default 10,000 of 100 kB)")
+    parser.add_argument(
+        "--sources", type=positive, help="sources of the largest fleet whose pages are opened (100,000)"
+    )
+    parser.add_argument(
+        "--largest-only", action="store_true", help="only that fleet, without those a tenth and less of its size"
+    )
+    parser.add_argument("--surfaces", metavar="WORD,…", help="only pages and commands whose names contain one of these")
+    parser.add_argument(
+        "--kept", type=Path, metavar="DIRECTORY", help="where the server and its fleets are kept for the next run"
+    )
+    parser.add_argument("--minutes", type=positive, help="minutes after which no repeat begins (default 30)")
     parser.add_argument("--only", metavar="NAME,…", help=f"of {', '.join(CONTESTANTS)}")
     parser.add_argument(
         "--quick", action="store_true", help="little of everything, in three minutes; no figures to quote"
@@ -87,7 +95,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="100,000 capped jobs; every peer beside the million; many small and few large files",
+        help="100,000 capped jobs; every peer next to the million; many small and few large files",
     )
     parsed = parser.parse_args(arguments)
     if unknown := set(parsed.parts) - set(PARTS):

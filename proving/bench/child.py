@@ -1,4 +1,4 @@
-"""What a contestant does in a process of its own: `python -m proving.bench.child NAME COMMAND OPTIONS…`.
+"""Runs one command of a contestant in a separate process: `python -m proving.bench.child NAME COMMAND OPTIONS…`.
 
 A result is printed as one line of JSON.
 """
@@ -16,7 +16,7 @@ from proving.bench.tally import Tally
 
 
 def run(name: str, command: str, options: dict[str, Any]) -> Any:
-    """Do one thing. Returns what is to be printed."""
+    """Run one command. Returns the result to print."""
     contestant = CONTESTANTS[name]
     if command != "work":
         return getattr(contestant, command)(**options)

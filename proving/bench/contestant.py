@@ -1,4 +1,4 @@
-"""What every contestant can do. Half of it runs in processes of its own, since each brings its own settings."""
+"""The interface of a contestant. Half of its methods run in separate processes, since each has its own settings."""
 
 import importlib.metadata
 import time
@@ -14,13 +14,13 @@ from proving.bench.tally import Tally
 Connection = psycopg.Connection[Any]
 
 MEASURED = 10
-"""The priority of the jobs that are measured; what is put behind them has priority 0."""
+"""The priority of the jobs that are measured; the jobs behind them have priority 0."""
 
 KIND = QUEUE = "bench"
 
 
 class Site(NamedTuple):
-    """Where a worker process works: database URL, starting line, counter of handlers, file of handler starts."""
+    """The surroundings of a worker process: database URL, starting line, handler counter, file of handler starts."""
 
     url: str
     gate: Gate
@@ -47,24 +47,24 @@ class Contestant:
     at_most: int | None = None
     """A slow one runs no more jobs than this in a drain; its rate is what counts."""
     processes_of_its_own = False
-    """Whether one command starts all worker processes (`Site.workers`)."""
+    """True if one command starts all worker processes (`Site.workers`)."""
 
     @property
     def version(self) -> str | None:
-        """None when it is not installed here."""
+        """The installed version, or None if it is not installed here."""
         try:
             return importlib.metadata.version(self.distribution) if self.distribution else ""
         except importlib.metadata.PackageNotFoundError:
             return None
 
-    # In a process of its own.
+    # In a separate process.
 
     def prepare(self, url: str) -> None:
         """Create its tables in an empty database."""
         raise NotImplementedError
 
     def enqueue(self, url: str, count: int) -> float:
-        """Put `count` no-op jobs of priority MEASURED there, the bulk way. Returns the seconds it took."""
+        """Enqueue `count` no-op jobs of priority MEASURED, in bulk. Returns the seconds it took."""
         raise NotImplementedError
 
     def work(self, site: Site, *, stamp: bool) -> None:
@@ -72,7 +72,7 @@ class Contestant:
         raise NotImplementedError
 
     def trickle(self, url: str, at: list[float]) -> list[int]:
-        """Put single jobs there, numbered from 0, each `at` so many seconds from now (`paced`).
+        """Enqueue single jobs, numbered from 0, each `at` so many seconds from now (`paced`).
 
         Returns for each the instant (monotonic, ns) just before its COMMIT was sent.
         """
@@ -81,19 +81,19 @@ class Contestant:
     # In the parent, by plain SQL.
 
     def put_behind(self, connection: Connection, count: int) -> None:
-        """Put `count` ready jobs of priority 0 there."""
+        """Add `count` ready jobs of priority 0."""
         raise NotImplementedError
 
     def put_beside(self, connection: Connection, count: int) -> None:
-        """Put `count` jobs there whose time comes in a year."""
+        """Add `count` jobs that are due in a year."""
         raise NotImplementedError
 
     def is_done(self, connection: Connection, count: int) -> bool:
-        """Whether no job of priority MEASURED is left unfinished. Cheap."""
+        """True if no job of priority MEASURED is unfinished. Cheap."""
         raise NotImplementedError
 
     def finished(self, connection: Connection) -> tuple[int, int]:
-        """How many jobs of priority MEASURED the database knows as done, and how many runs it recorded for them."""
+        """The number of jobs of priority MEASURED that the database has as done, and of the runs recorded for them."""
         raise NotImplementedError
 
 
@@ -106,7 +106,7 @@ def paced(at: list[float]) -> Iterator[int]:
 
 
 def none_above(connection: Connection, table: str, least_id: int, condition: str = "true") -> bool:
-    """Whether no row of `table` with an id above `least_id` meets `condition`.
+    """True if no row of `table` with an id above `least_id` meets `condition`.
 
     The id is written into the statement: for one from a subquery the planner guesses a third of the table, reads all of
     a million rows, and the bench would measure itself.
@@ -116,6 +116,6 @@ def none_above(connection: Connection, table: str, least_id: int, condition: str
 
 
 def newest(connection: Connection, query: str) -> int:
-    """The number that `query` yields; 0 for none."""
+    """The number that `query` yields, or 0 if it yields none."""
     row = connection.execute(query).fetchone()
     return int(row[0] or 0) if row else 0

@@ -1,6 +1,6 @@
-"""The starting line: workers say that they stand before their first claim, and claim when they are let go.
+"""The starting line: workers report that they are about to claim, and claim when they are let go.
 
-Files, and not a pipe: the process that claims may be a grandchild of the one that was started (django-q2).
+It consists of files and not of a pipe: the claiming process may be a grandchild of the started one (django-q2).
 """
 
 import os
@@ -17,18 +17,18 @@ class GateTimeout(Exception):
 
 
 class Gate:
-    """A directory in which each worker leaves a file `ready-PID`, and the parent one named `go`."""
+    """A directory in which each worker creates a file `ready-PID`, and the parent one named `go`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def wait_at(self) -> None:
-        """In a worker: say that it is ready, and return when it is let go. Raises: GateTimeout."""
+        """Report this worker as ready, and return when it is let go. Raises: GateTimeout."""
         (self._directory / f"ready-{os.getpid()}").touch()
         _wait_until((self._directory / "go").exists, "the start of the measurement")
 
     def wait_for(self, workers: int, check: Callable[[], None]) -> None:
-        """In the parent: return when as many workers are ready. `check()` raises when one has died."""
+        """Wait in the parent until so many workers are ready. `check()` raises if one has died."""
 
         def all_ready() -> bool:
             check()
@@ -37,7 +37,7 @@ class Gate:
         _wait_until(all_ready, f"{workers} workers")
 
     def open(self) -> None:
-        """Let them go."""
+        """Let the workers go."""
         (self._directory / "go").touch()
 
 
@@ -45,5 +45,5 @@ def _wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + GIVE_UP_AFTER_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise GateTimeout(f"waited {GIVE_UP_AFTER_SECONDS:.0f} s for {what}, which did not come")
+            raise GateTimeout(f"{what} did not come within {GIVE_UP_AFTER_SECONDS:.0f} s")
         time.sleep(LOOK_EVERY_SECONDS)

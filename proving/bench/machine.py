@@ -1,4 +1,4 @@
-"""What the figures depend on: versions, processors, settings."""
+"""The versions, processors and settings that the figures depend on."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def facts(server: BenchServer) -> dict[str, object]:
-    """As a JSON object."""
+    """The facts as a JSON object."""
     return {
         "commit": commit(),
         "python": platform.python_version(),
@@ -28,7 +28,7 @@ def facts(server: BenchServer) -> dict[str, object]:
 
 
 def commit() -> str:
-    """What is measured; "-dirty" when the working tree differs from it. Empty outside of a repository."""
+    """The measured commit, with "-dirty" if the working tree differs from it. Empty outside of a repository."""
     found = subprocess.run(
         ["git", "describe", "--always", "--dirty"],  # noqa: S607 - whichever git there is
         cwd=ROOT,

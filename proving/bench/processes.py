@@ -1,4 +1,4 @@
-"""Starts what contestants do in processes of their own, and ends it."""
+"""Starts and ends the separate processes of contestants."""
 
 import ctypes
 import json
@@ -28,7 +28,7 @@ class ContestantFailed(Exception):
 
 
 class Crew(NamedTuple):
-    """Worker processes that stand at the gate."""
+    """Worker processes that wait at the gate."""
 
     gate: Gate
     tally: Tally
@@ -36,17 +36,17 @@ class Crew(NamedTuple):
     processes: list[subprocess.Popen[bytes]]
 
     def lines(self) -> list[str]:
-        """What the handlers wrote down."""
+        """The lines that the handlers wrote."""
         return self.starts.read_text().splitlines() if self.starts.exists() else []
 
 
 def call(contestant: Contestant, command: str, **options: Any) -> Any:
-    """Run one command of a contestant to its end. Returns its result. Raises: ContestantFailed."""
+    """Run one command of a contestant. Returns its result. Raises: ContestantFailed."""
     return call_within(COMMAND_SECONDS, contestant, command, **options)
 
 
 def call_within(seconds: float, contestant: Contestant, command: str, **options: Any) -> Any:
-    """The same, for what takes its time.
+    """Run one command of a contestant, which may take `seconds`. Returns its result.
 
     Raises: ContestantFailed.
     """
@@ -65,9 +65,9 @@ def call_within(seconds: float, contestant: Contestant, command: str, **options:
 
 @contextmanager
 def crew(contestant: Contestant, url: str, workers: int, *, stamp: bool = False) -> Iterator[Crew]:
-    """Start `workers` worker processes; yields when all stand at the gate. Stops them at the end.
+    """Start `workers` worker processes; yields when all wait at the gate. Stops them at the end.
 
-    Raises: ContestantFailed when one dies.
+    Raises: ContestantFailed if one dies.
     """
     with tempfile.TemporaryDirectory(prefix="backlog-bench-crew-") as name, tempfile.TemporaryFile() as log:
         directory = Path(name)
@@ -92,7 +92,7 @@ def crew(contestant: Contestant, url: str, workers: int, *, stamp: bool = False)
 def running(contestant: Contestant, command: str, **options: Any) -> "Iterator[subprocess.Popen[bytes]]":
     """Start a command of a contestant that does not end by itself; yields its process. Stops it at the end.
 
-    Raises: ContestantFailed with the end of its log, when that is raised meanwhile.
+    Raises: ContestantFailed with the end of its log, if that is raised inside the block.
     """
     with tempfile.TemporaryFile() as log:
         process = _start(contestant, command, options, output=log, log=log)
@@ -105,7 +105,7 @@ def running(contestant: Contestant, command: str, **options: Any) -> "Iterator[s
 
 
 def stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    """SIGTERM, and after a while SIGKILL for the process groups."""
+    """Send SIGTERM, and after a while SIGKILL to the process groups."""
     for process in processes:
         if process.poll() is None:
             process.terminate()
@@ -117,7 +117,7 @@ def stop(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def end_with_the_parent() -> None:
-    """Let this process get SIGTERM when its parent ends: a bench that is killed leaves no processes behind."""
+    """Let this process get SIGTERM when its parent ends, so that a killed bench leaves no processes behind."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -131,7 +131,7 @@ def _start(contestant: Contestant, command: str, options: dict[str, Any], *, out
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=log,
-        # a group of its own, so that what it has started can be ended with it
+        # a new group, so that its children can be ended with it
         start_new_session=True,
     )
 

@@ -1,9 +1,9 @@
-"""One drain: how fast a backlog of no-op jobs is worked off.
+"""One drain: the speed at which a backlog of no-op jobs is worked off.
 
-All contestants have one clock. The jobs are in the database, vacuumed and analysed; the worker processes have
-imported, connected and started all that they start, and stand before their first claim. It starts when they are let go
-and stops when the database says that every one of these jobs is done: when the handlers have been called often enough
-(a counter in shared memory), the database is asked every 5 ms. Afterwards: every job done exactly once, or it fails.
+All contestants have one clock. The jobs are in the database, vacuumed and analysed; the worker processes have imported,
+connected and started everything, and are about to claim. The clock starts when they are let go and stops when every one
+of these jobs is done by the database: once the handlers have been called often enough (a counter in shared memory), the
+database is asked every 5 ms. The drain fails unless every job was done exactly once.
 """
 
 import time
@@ -17,7 +17,7 @@ from proving.bench.server import BenchServer
 
 ASK_EVERY_SECONDS = 0.005
 QUIET_SECONDS = 0.05
-"""When no handler was called for this long the database is asked, whatever the counter says."""
+"""The time without a call of a handler after which the database is asked, whatever the counter shows."""
 LONGEST_SECONDS = 120.0
 
 
@@ -26,7 +26,7 @@ Look = Callable[[list[int], int], None]
 
 
 class Drained(NamedTuple):
-    """`lines`: what the handlers wrote down. `samples`: what the sampling query said."""
+    """`lines`: those that the handlers wrote. `samples`: the values of the sampling query."""
 
     jobs: int
     seconds: float
@@ -35,7 +35,7 @@ class Drained(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Jobs a second."""
+        """Jobs per second."""
         return self.jobs / self.seconds
 
 
@@ -51,10 +51,10 @@ def drain(
     look: Look | None = None,
     longest: float = LONGEST_SECONDS,
 ) -> Drained:
-    """Work off the `jobs` measured jobs of `template` with `workers` processes, in a fresh copy.
+    """Work off the `jobs` measured jobs of `template` with `workers` processes, in a new copy.
 
-    `pinned`: while another session holds a snapshot from before. `sample`: a query for a number, asked every 5 ms.
-    Raises: ContestantFailed, also when it takes over `longest` seconds.
+    `pinned`: another session holds an older snapshot. `sample`: a query for a number, run every 5 ms.
+    Raises: ContestantFailed, also if it takes over `longest` seconds.
     """
     samples: list[int] = []
     with (
@@ -82,7 +82,7 @@ def drain(
 
 
 def check_exactly_once(name: str, jobs: int, done: int, runs: int) -> None:
-    """Raises: ContestantFailed when a job was not done, or done twice."""
+    """Check the counts of a drain. Raises: ContestantFailed if a job was not done, or done twice."""
     if (done, runs) != (jobs, jobs):
         raise ContestantFailed(f"{name}: {done} of {jobs} jobs done, by {runs} runs")
 

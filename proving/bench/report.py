@@ -1,4 +1,4 @@
-"""Tables for people, JSON for programs."""
+"""Tables for readers, JSON for programs."""
 
 from dataclasses import asdict
 from typing import Any
@@ -9,7 +9,7 @@ from rich.table import Table
 from proving.bench.results import FEWEST_FOR_A_SPREAD, Key, Results, Series
 
 BUSY = 0.25
-"""Load per processor, before anything was measured, above which figures are not to be quoted."""
+"""Load per processor, before the measurements, above which figures should not be quoted."""
 
 
 def as_json(facts: dict[str, object], results: Results) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def show(console: Console, facts: dict[str, Any], results: Results) -> None:
     processors, load = facts["processors"], facts["load"]
     console.print(f"commit {facts['commit']}, Python {facts['python']}, {processors} processors, load {load} before")
     if load > processors * BUSY:
-        console.print("the machine was busy: rates are too low, and only the ratios say something", style="yellow")
+        console.print("the machine was busy: rates are too low, and only the ratios are meaningful", style="yellow")
     console.print("PostgreSQL " + ", ".join(f"{name}={value}" for name, value in facts["postgresql"].items()))
     console.print(", ".join(f"{name} {version or 'missing'}" for name, version in facts["versions"].items()))
     for part, series in results.parts().items():
@@ -54,7 +54,7 @@ def show(console: Console, facts: dict[str, Any], results: Results) -> None:
             table.add_row(ratio.title, f"{ratio.median:.2f}", spread(ratio.values, places=2), ratio.target)
         console.print(table)
         if any(len(ratio.values) < FEWEST_FOR_A_SPREAD for ratio in results.ratios):
-            console.print(f"fewer than {FEWEST_FOR_A_SPREAD} repeats: the spread says little")
+            console.print(f"fewer than {FEWEST_FOR_A_SPREAD} repeats: the spread means little")
     for remark in results.remarks:
         console.print(remark, markup=False, highlight=False)
     for failure in results.failures:
@@ -62,13 +62,13 @@ def show(console: Console, facts: dict[str, Any], results: Results) -> None:
 
 
 def by_case(series: dict[Key, Series]) -> list[tuple[Key, Series]]:
-    """In the order in which the cases first came."""
+    """Sort the series into the order in which their cases first came."""
     cases = list(dict.fromkeys(key.case for key in series))
     return sorted(series.items(), key=lambda item: cases.index(item[0].case))
 
 
 def number(value: float) -> str:
-    """Whole from a hundred on, else with two places."""
+    """The value as text: whole from a hundred on, otherwise with two places."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.2f}"
 
 

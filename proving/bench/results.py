@@ -1,4 +1,4 @@
-"""What was measured: values by part, case and contestant, one a repeat; and what they are beside each other."""
+"""The results: values by part, case and contestant, one a repeat; and ratios between them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ FEWEST_FOR_A_SPREAD = 3
 
 
 class Key(NamedTuple):
-    """`case` says under which circumstances: "1 worker"; `contestant` who."""
+    """`case` names the circumstances, such as "1 worker"."""
 
     part: str
     case: str
@@ -19,7 +19,7 @@ class Key(NamedTuple):
 
 @dataclass
 class Series:
-    """Values of one thing, in the order of the repeats."""
+    """The values of one key, in the order of the repeats."""
 
     unit: str
     values: list[float] = field(default_factory=list)
@@ -32,12 +32,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One series over another, repeat by repeat: what disturbs the machine disturbs both of a repeat."""
+    """One series over another, repeat by repeat, since a disturbance of the machine affects both of a repeat."""
 
     title: str
     values: tuple[float, ...]
     target: str = ""
-    """What the project promises, as "≤ 2"; empty: nothing."""
+    """The project's promise, such as "≤ 2", or empty if there is none."""
 
     @property
     def median(self) -> float:
@@ -45,22 +45,22 @@ class Ratio:
 
 
 class Results:
-    """Filled by the parts."""
+    """The results of a run, filled by the parts."""
 
     def __init__(self) -> None:
         self.series: dict[Key, Series] = {}
         self.ratios: list[Ratio] = []
         self.failures: list[str] = []
         self.remarks: list[str] = []
-        """What the tables have no place for, a paragraph each."""
+        """Remarks that do not fit in the tables, a paragraph each."""
 
     def add(self, key: Key, value: float, unit: str, note: str = "") -> None:
-        """Take in the value of one more repeat."""
+        """Add the value of one more repeat."""
         series = self.series.setdefault(key, Series(unit, note=note))
         series.values.append(value)
 
     def compare(self, title: str, over: Key, under: Key, target: str = "") -> None:
-        """Note the ratio of two series, if both were measured, and what it is promised to be."""
+        """Add the ratio of two series, if both were measured, and its promised value."""
         pairs = zip(*(self.series[key].values if key in self.series else () for key in (over, under)), strict=False)
         if values := tuple(above / below for above, below in pairs if below):
             self.ratios.append(Ratio(title, values, target))
@@ -74,7 +74,7 @@ class Results:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of `values` lie, by nearest rank."""
+    """The value below which a `share` (0 to 1) of `values` is, by nearest rank."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 

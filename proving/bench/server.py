@@ -1,7 +1,7 @@
 """One embedded PostgreSQL for all contestants, durable, in a temporary directory; removed at the end.
 
-Databases are cloned from templates, so each run of a contestant starts from the same files and none from the remains
-of another.
+Databases are cloned from templates, so that each run of a contestant starts with the same files and none with the
+remains of another.
 """
 
 import shutil
@@ -39,7 +39,7 @@ class BenchServer:
         return self._server.connect(database)
 
     def url(self, database: str) -> str:
-        """As DATABASE_URL wants it; psycopg and asyncpg understand it too."""
+        """The database's URL, in the form of DATABASE_URL; psycopg and asyncpg understand it too."""
         host = quote(str(self._server.layout.socket_directory), safe="")
         return f"postgresql://{USER}:{quote(self._server.password() or '')}@{host}:{PORT}/{database}"
 
@@ -49,7 +49,7 @@ class BenchServer:
         return found is not None  # a row without columns is an empty tuple
 
     def names(self, start: str) -> list[str]:
-        """Of the databases whose names begin so."""
+        """The names of the databases that begin with `start`."""
         with self.connect() as connection:
             found = connection.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [start])
             return [name for (name,) in found.fetchall()]
@@ -70,7 +70,7 @@ class BenchServer:
 
     @contextmanager
     def copy_of(self, template: str, name: str = "run") -> Iterator[str]:
-        """A fresh database for one run. Yields its name."""
+        """Make a new database for one run. Yields its name."""
         self.create(name, template)
         try:
             yield name
@@ -83,7 +83,7 @@ class BenchServer:
             connection.execute("VACUUM (ANALYZE)")
 
     def checkpoint(self) -> None:
-        """Write out what earlier runs left, so that it is not written during the next."""
+        """Write out the pages of earlier runs, so that they are not written during the next."""
         with self.connect() as connection:
             connection.execute("CHECKPOINT")
 
@@ -94,7 +94,7 @@ class BenchServer:
 
 @contextmanager
 def running_server(kept: Path | None = None) -> Iterator[BenchServer]:
-    """Yields the server; it and its files are gone afterwards, unless they are `kept` there for the next time.
+    """Yields the server. It and its files are removed afterwards, unless they are kept in `kept` for the next run.
 
     Raises: EmbeddedDatabaseError.
     """

@@ -1,4 +1,4 @@
-"""Where the parts play: the server, the options, the databases made so far, and the results."""
+"""The stage of the parts: the server, the options, the databases made so far, and the results."""
 
 import hashlib
 import time
@@ -23,24 +23,24 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Options:
-    """How much is measured. `jobs`: in a drain. `others`: ready behind them or waiting beside them."""
+    """The amounts to measure. `jobs`: those in a drain. `others`: those ready behind them or waiting next to them."""
 
     repeats: int = 3
     minutes: float = 30.0
-    """No repeat begins after that."""
+    """No repeat begins afterwards."""
     jobs: int = 20_000
     others: int = 1_000_000
     letters: int = 70
     """Single jobs in one repeat of the latency: 200 and more in three."""
     capped_jobs: int = 2_000
     capped_repeats: int | None = None
-    """None: as many as of everything."""
+    """`repeats` if None."""
     claims: int = 400
     memory_jobs: int = 200_000
     assignments: int = 100_000
-    """Due at once, in the parts on backups."""
+    """Assignments due at once, in the parts on backups."""
     events: int = 100_000
-    """Of one batch."""
+    """Events in one batch."""
     decisions: int = 400
     absent: int = 700
     """Sources that do not answer, in one sweep."""
@@ -49,28 +49,28 @@ class Options:
     arrivals: int = 50
     """Check-ins in one repeat."""
     poison: int = 10_000
-    """Records that are wrong for ever."""
+    """Records that can never succeed."""
     batches: int = 12
-    """Of good records beside them, an hour apart."""
+    """Batches of good records next to them, an hour apart."""
     outage_jobs: int = 1_000
-    """That need a service which is away."""
+    """Jobs that need a service which is down."""
     files: int = 10_000
-    """Of 100 kB each, in one backup."""
+    """Files of 100 kB each, in one backup."""
     sources: int = 100_000
-    """Of the largest fleet whose pages are opened."""
+    """Sources in the largest fleet whose pages are opened."""
     largest_only: bool = False
-    """That fleet alone."""
+    """Open only that fleet's pages."""
     surfaces: tuple[str, ...] = ()
-    """What of those has one of these words in its name; none: all."""
+    """Open only pages with one of these words in their names, or all if there are none."""
     kept: Path | None = None
-    """Where the server stays from one run to the next, with its fleets."""
+    """The directory in which the server stays from one run to the next, with its fleets."""
     all_shapes: bool = False
-    """Copies also of many small files, and of few large ones."""
+    """Copy also many small files, and few large ones."""
     hardest_only: bool = False
-    """Of the cases of a part on backups only the one that costs most."""
+    """Measure only the most expensive case of a part on backups."""
     only: frozenset[str] = frozenset()
     slow_share: float = 1.0
-    """Of the jobs that slow contestants drain."""
+    """The share of their jobs that slow contestants drain."""
     all_beside_others: bool = False
 
 
@@ -82,7 +82,7 @@ class Stage:
     say: Say
     began: float = field(default_factory=time.monotonic)
     rows: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Name of a page, and number of sources → rows that were read for it."""
+    """Name of a page and number of sources → rows that were read for it."""
     _tables: set[str] = field(default_factory=set)
     _templates: set[str] = field(default_factory=set)
     _out: set[str] = field(default_factory=set)
@@ -96,7 +96,7 @@ class Stage:
             yield number
 
     def cast(self, names: Iterable[str]) -> list[Contestant]:
-        """Those of `names` that are installed, wanted, and have not failed."""
+        """The contestants of these names that are installed, wanted, and have not failed."""
         wanted = [CONTESTANTS[name] for name in names if not self.options.only or name in self.options.only]
         for contestant in wanted:
             if contestant.version is None and contestant.name not in self._out:
@@ -105,13 +105,13 @@ class Stage:
         return [contestant for contestant in wanted if contestant.name not in self._out]
 
     def jobs_of(self, contestant: Contestant) -> int:
-        """How many jobs it drains: a slow one fewer."""
+        """The number of jobs that it drains: fewer for a slow one."""
         if contestant.at_most is None:
             return self.options.jobs
         return min(self.options.jobs, int(contestant.at_most * self.options.slow_share))
 
     def template(self, contestant: Contestant, jobs: int, others: int = 0, where: str = "") -> str:
-        """A database with its tables, `jobs` measured jobs and `others` behind or beside them. Made once."""
+        """A database with its tables, `jobs` measured jobs and `others` behind them or next to them. Made once."""
         name = "-".join(filter(None, ["t", contestant.family, str(jobs), where, str(others or "")]))
         if name in self._templates:
             return name
@@ -124,7 +124,7 @@ class Stage:
         return name
 
     def template_by(self, contestant: Contestant, command: str, **options: Any) -> str:
-        """A database with its tables and what one of its commands makes with `options`. Made once."""
+        """A database with its tables and the rows that one of its commands makes with `options`. Made once."""
         name = "-".join(["t", contestant.family, command, *(str(value).lower() for value in options.values())])
         if name not in self._templates:
             with self._new_template(contestant, name) as url:
@@ -132,7 +132,7 @@ class Stage:
         return name
 
     def fleet(self, contestant: Contestant, sources: int, directory: Path) -> str:
-        """A database with a fleet of that size after thirty days. One that was kept is taken, and migrated."""
+        """A database with a fleet of that size after thirty days. A kept one is used again, and migrated."""
         name = f"aged-{sources}-{_made_by()}"
         if self.server.exists(name):
             call_within(LONGEST_MAKING, contestant, "prepare", url=self.server.url(name))
@@ -169,14 +169,14 @@ class Stage:
         self._templates.add(name)
 
     def drop_templates(self) -> None:
-        """Give their room back."""
+        """Drop the templates to free their space."""
         for name in self._templates:
             self.server.drop(name)
         self._templates.clear()
 
     @contextmanager
     def trying(self, contestant: Contestant) -> Iterator[None]:
-        """Its failure ends the block and is noted; the others go on without it."""
+        """Note a failure of the contestant, which ends the block; the others continue without it."""
         try:
             yield
         except (ContestantFailed, GateTimeout) as error:
@@ -186,6 +186,6 @@ class Stage:
 
 
 def _made_by() -> str:
-    """What tells fleets that were made in different ways apart."""
+    """A digest that distinguishes fleets that were made in different ways."""
     texts = [(ROOT / "proving" / "bench" / "fleets" / f"{name}.py").read_text() for name in MAKERS]
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]

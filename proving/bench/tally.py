@@ -1,6 +1,6 @@
-"""Counts the handlers that were called, across processes, for some tens of nanoseconds a call.
+"""Counts the handlers that were called, across processes, at some tens of nanoseconds a call.
 
-A mapped file with a slot of eight bytes per process. The first slot holds how many are taken.
+It is a mapped file with a slot of eight bytes per process. The first slot has the number of slots taken.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ class Tally:
         return cls(path)
 
     def take_slot(self) -> None:
-        """Give this process a slot of its own: once, and again after a fork. Before any of its threads ticks."""
+        """Give this process its slot: once, and again after a fork. Before any of its threads ticks."""
         if self._owner == os.getpid():
             return
         with self._path.open("r+b") as file:
@@ -45,10 +45,10 @@ class Tally:
         self._view[self._slot] = next(self._numbers)
 
     def settle(self) -> None:
-        """Make the count exact; when no worker ticks any more."""
+        """Make the count exact, once no worker ticks any more."""
         if self._owner == os.getpid():
             self._view[self._slot] = next(self._numbers) - 1
 
     def total(self) -> int:
-        """What all processes have counted."""
+        """The count of all processes."""
         return sum(self._view[1:])

@@ -1,15 +1,15 @@
-"""A backlog in virtual time: the units and the attempts are imagined, the rows and what is done to them are real.
+"""A backlog in virtual time: the units and the attempts are imagined, the rows and the statements on them are real.
 
-At each instant at which something happens, in this order:
+At each instant at which something happens, this happens in order:
 
-1. what ends is settled;
-2. the tick does what is due: triggers, promotions, trials of breakers; at the instants of their grid, sweeps;
+1. attempts that end are settled;
+2. the tick does the due work: triggers, promotions, trials of breakers; at the instants of their grid, sweeps;
 3. free units claim;
-4. what arrives from outside is put on the backlog; units that are still free claim again.
+4. arrivals from outside are put on the backlog; units that are still free claim again.
 
-So what arrives just misses the units that get free at the same instant: the figures are no better than the truth.
-`now` is handed to all of it, so nothing waits, and two runs with one seed do the same. No lease is renewed and none
-rescued: an attempt may take longer than a lease. Instants are seconds since START.
+So an arrival just misses the units that get free at the same instant: the figures are not better than the truth. All of
+it gets `now` as an argument, so nothing waits, and two runs with one seed do the same. No lease is renewed or rescued:
+an attempt may take longer than a lease. Instants are seconds since START.
 """
 
 import heapq
@@ -34,13 +34,13 @@ from jobs.transitions import transition
 from schedules.models import Schedule
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
-"""Midnight before a Monday, on the grid of all sweeps up to the daily one."""
+"""The midnight before a Monday, on the grid of all sweeps up to the daily one."""
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 NEVER = math.inf
 
 INSERTED = "UPDATE jobs_backlogrecord SET inserted_at = %(now)s WHERE inserted_at > %(now)s"
-"""The column is filled by the database's clock, which knows nothing of virtual time."""
+"""The column's default is the database's clock, which does not follow virtual time."""
 
 
 def instant(seconds: float) -> datetime:
@@ -53,7 +53,7 @@ def seconds(moment: datetime) -> float:
 
 
 class Tried(NamedTuple):
-    """One attempt, in seconds since START. `outcome`: as its handler returned it."""
+    """One attempt, in seconds since START. `outcome`: the one that its handler returned."""
 
     record_id: int
     subject: str
@@ -65,21 +65,21 @@ class Tried(NamedTuple):
 
     @property
     def called(self) -> bool:
-        """Whether it went as far as doing something: a breaker that refuses keeps it from that."""
+        """True if it called the service, which a refusing breaker prevents."""
         return not isinstance(self.outcome, Held)
 
 
 Handler = Callable[[ClaimedRecord, float], tuple[float, Outcome]]
-"""(record, instant of its start) → how many seconds the attempt takes, and how it ends."""
+"""(record, instant of its start) → the seconds that the attempt takes, and its outcome."""
 
 Arrival = Callable[[datetime], object]
 
 
 @dataclass
 class Backlog:
-    """`units` execution units that serve one queue. `tick_every`: seconds between two looks at what waits.
+    """`units` execution units that serve one queue. `tick_every`: seconds between two looks at waiting records.
 
-    `sweeps`: whether the progressive schedule is run, and with how many records at most (`max_records`).
+    `sweeps`: run the progressive schedule, with at most `max_records` records.
     """
 
     units: int
@@ -103,12 +103,12 @@ class Backlog:
         self._trigger_at = NEVER
 
     def put(self, at: float, arrival: Arrival) -> None:
-        """Let `arrival(now)` put something on the backlog at that instant."""
+        """Call `arrival(now)` at that instant; it puts something on the backlog."""
         self._arrived += 1
         heapq.heappush(self._arrivals, (at, self._arrived, arrival))
 
     def run(self, until: float, *, stop: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass, up to `until` at the latest, or until `stop()` says so after an instant."""
+        """Let time pass, up to `until` at the latest, or until `stop()` is true after an instant."""
         with _chance(self._dice):
             self._see_triggers()
             self._due = tick.look(now=instant(self.now))
@@ -127,7 +127,7 @@ class Backlog:
         return min(ends, arrives, self._trigger_at, self._next_look(), self._next_sweep())
 
     def _next_look(self) -> float:
-        """When the first of what waits is noticed. While all units are busy that makes no difference."""
+        """The instant at which the first waiting record is noticed, which does not matter while all units are busy."""
         comes = min((seconds(at) for at in (self._due.run_after, self._due.probe_at) if at), default=NEVER)
         if comes == NEVER or not self._free:
             return NEVER
@@ -185,7 +185,7 @@ class Backlog:
 
 @contextmanager
 def _chance(rng: random.Random) -> Iterator[None]:
-    """What is random about waits comes from `rng`: a settle takes none, and a figure must come out twice."""
+    """Draw the random part of waits from `rng`: a settle has no such parameter, and figures must be reproducible."""
     names = vars(transitions)
     usual = names["transition"]
     names["transition"] = partial(transition, rng=rng)

@@ -1,9 +1,9 @@
-"""`python -m proving.chaos --minutes 2`: a storm over real workers and a database of its own, then an audit.
+"""`python -m proving.chaos --minutes 2`: a storm over real workers and a separate database, then an audit.
 
-The database is the embedded one, which any worker starts again, on a small disk that is full now and then.
-Progress goes to standard error, the report to standard output. Exit code 0: the books balance; 1: they do not; 2: bad
-arguments, no database or no worker that starts; 130: stopped by Ctrl-C. Whatever happens, the processes are ended and
-the database is removed; journals and logs are kept only where the books do not balance.
+The database is the embedded one, which any worker starts again, on a small disk that is full now and then. Progress
+goes to standard error, the report to standard output. Exit code 0: the books balance; 1: they do not; 2: bad arguments,
+no database or no worker that starts; 130: stopped by Ctrl-C. In any case the processes are ended and the database is
+removed; journals and logs are kept only if the books do not balance.
 """
 
 import argparse
@@ -73,8 +73,8 @@ def main() -> int:
 
 
 def wait_for_no_start(server: CrashingServer) -> None:
-    """Let the connections of this process fail while the server is away. A worker that starts it holds its lock, and
-    may be stopped by the storm just then; only the storm can make it go on.
+    """Let connections of this process fail while the server is down. A worker that starts it holds its lock, and the
+    storm may stop that worker just then; only the storm can resume it.
     """
     from django.db import connections
 
@@ -100,7 +100,7 @@ def _storm(directory: Path, server: CrashingServer, options: argparse.Namespace,
 
 
 def _beside(commit: str | None, directory: Path) -> Path | None:
-    """The program of a commit, whose workers are to work beside these."""
+    """The folder with the program of a commit, whose workers work on the same backlog."""
     if commit is None:
         return None
     folder = directory / "beside"
@@ -113,11 +113,11 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="python -m proving.chaos", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--minutes", type=float, default=2.0, help="how long the storm blows (2)")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="tells the same storm again")
+    parser.add_argument("--minutes", type=float, default=2.0, help="duration of the storm in minutes (2)")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="repeats the same storm")
     parser.add_argument("--workers", type=int, default=3, help="worker processes at a time (3)")
     parser.add_argument("--lease", type=float, default=4.0, help="seconds that a lease lasts (4)")
-    parser.add_argument("--beside", metavar="COMMIT", help="half of the workers are of this commit: an older version")
+    parser.add_argument("--beside", metavar="COMMIT", help="half of the workers run this commit, an older version")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     options = parser.parse_args()
     if not 0 < options.minutes <= MAX_MINUTES:
@@ -125,7 +125,7 @@ def _arguments() -> argparse.Namespace:
     if not 1 <= options.lease <= 60:
         parser.error("--lease is a number of seconds from 1 to 60")
     if not 2 <= options.workers <= 32:
-        parser.error("--workers is a number from 2 to 32: one of them is always left alone")
+        parser.error("--workers is a number from 2 to 32: one of them is always spared")
     if options.beside is not None and not has(options.beside):
         parser.error(f"--beside: this clone has no commit {options.beside}")
     return options

@@ -1,8 +1,8 @@
-"""Whether what really ran agrees with the tables, and never was too much at once. Pure.
+"""The comparison of the journals' runs with the tables, and of runs at the same time with the caps. Pure.
 
-A lease protects rows. A process that stood still for longer than its lease runs on for a moment when it goes on, as
-does a handler that ignores its stop: until it is told, two may run. What counts against a cap or a key is therefore
-the part of an execution before its attempt was settled or rescued; how long any ran on is measured, and needs a reason.
+A lease protects rows. A process that stood still for longer than its lease runs on for a moment when it resumes, as
+does a handler that ignores its stop: until it learns of it, two may run. Therefore only the part of an execution before
+its attempt was settled or rescued counts against a cap or a key; the rest is measured, and needs a reason.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ EXPLAINED = {
     "Released": {AttemptOutcome.RELEASED, AttemptOutcome.CANCELLED, AttemptOutcome.FAILED},
     "NoneType": {AttemptOutcome.RELEASED, AttemptOutcome.CANCELLED, AttemptOutcome.FAILED},
 }
-"""What a handler returned → how its attempt may end. NoneType: it raised, or its task was cancelled."""
+"""A handler's outcome → the possible ends of its attempt. NoneType: it raised, or its task was cancelled."""
 
 Interval = tuple[float, float]
 Group = TypeVar("Group", bound=Hashable)
@@ -30,8 +30,8 @@ Group = TypeVar("Group", bound=Hashable)
 
 @dataclass
 class RunFindings:
-    """`ran_again`: successes whose settle was lost, so that their record ran once more. `ran_on`: executions that went
-    on after their attempt had been taken from them, and for how long at most."""
+    """`ran_again`: successes whose settle was lost, so that their record ran once more. `ran_on`: executions that
+    continued after they had lost their attempt, and for how long at most."""
 
     discrepancies: list[str] = field(default_factory=list)
     ran_again: int = 0
@@ -99,7 +99,7 @@ def _judge(execution: Execution, attempt: AttemptFact, facts: Facts, findings: R
 
 
 def _is_excused(attempt: AttemptFact, kind: str, facts: Facts) -> bool:
-    """Whether the worker of an attempt that was taken from it was gone, had stood still, or could not end it."""
+    """True if the worker that lost an attempt was gone, had stood still, or could not end it."""
     if kind == "unresponsive":
         return True
     process = facts.processes.get(facts.worker_pids.get(attempt.worker_id, 0))
@@ -182,7 +182,7 @@ def _grouped(
 
 
 def highest(intervals: Iterable[Interval]) -> tuple[int, float]:
-    """How many half-open intervals overlap at most, and since when."""
+    """The largest number of half-open intervals that overlap, and the instant from which they do."""
     edges = sorted(edge for began, ended in intervals for edge in ((began, 1), (ended, -1)))
     peak, count, since = 0, 0, 0.0
     for at, change in edges:

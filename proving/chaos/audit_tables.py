@@ -1,4 +1,4 @@
-"""Whether the tables agree with themselves and with what was put there. Pure."""
+"""The comparison of the tables with each other and with the enqueued records. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from proving.chaos.facts import AttemptFact, Facts, RecordFact
 FAILURES = (AttemptOutcome.FAILED, AttemptOutcome.RESCUED)
 STALLED_SECONDS = 30.0
 CLOCK_SECONDS = 0.1
-"""Two clocks are compared, and a statement's instant is that of its arrival."""
+"""Tolerance: two clocks are compared, and a statement's instant is that of its arrival."""
 
 
 def audit(facts: Facts) -> Iterator[str]:
-    """Each discrepancy as a sentence."""
+    """Yields each discrepancy as a sentence."""
     yield from _every_record_is_there(facts)
     yield from _stalled(facts)
     for record in facts.records.values():
@@ -47,7 +47,7 @@ def _every_record_is_there(facts: Facts) -> Iterator[str]:
 
 
 def _stalled(facts: Facts) -> Iterator[str]:
-    """A backlog that is merely slow to drain still moves."""
+    """Yields a sentence if no attempt ends any more: a backlog that is only slow to drain still moves."""
     unfinished = [record for record in facts.records.values() if record.status not in FINISHED]
     last = max((attempt.ended for history in facts.attempts.values() for attempt in history), default=0.0)
     end = max((process.ended for process in facts.processes.values()), default=0.0)
@@ -112,7 +112,8 @@ def _cancels(record: RecordFact, history: list[AttemptFact], facts: Facts) -> It
 
 
 def _bookings(facts: Facts) -> Iterator[str]:
-    """What a settle hook writes is there if and only if the settle is."""
+    """Yields bookings without a success, and successes without a booking: a settle hook's row must be there if and only
+    if the settle is."""
     booked = Counter(facts.bookings)
     owed = {
         (record.id, facts.attempts[record.id][-1].number)

@@ -26,7 +26,7 @@ MAX_COMPLAINTS = 20
 
 
 def facts(fleet: Fleet, deeds: Deeds, samples: Samples, caps: dict[int, int], *, drained: bool) -> Facts:
-    """Everything that the audit judges. All workers must have ended."""
+    """The facts that the audit judges. All workers must have ended."""
     journals = [journal.read(member.journal, member.pid) for member, _ in fleet.gone]
     stands_still_after = conf.lease_seconds() / 4
     processes = {
@@ -51,7 +51,7 @@ def facts(fleet: Fleet, deeds: Deeds, samples: Samples, caps: dict[int, int], *,
 
 
 def standstills(written: Journal, process: ProcessFact, longest: float) -> tuple[tuple[float, float], ...]:
-    """When a process wrote nothing for more than `longest` seconds. Its start-up and its end are none."""
+    """The spans in which a process wrote nothing for more than `longest` seconds, without its start-up and its end."""
     instants = sorted(written.pulses)
     if instants and process.how in ("killed", "poisoned", DID_NOT_END):
         instants.append(process.ended)
@@ -59,7 +59,7 @@ def standstills(written: Journal, process: ProcessFact, longest: float) -> tuple
 
 
 def complaints(logs: Iterable[Path]) -> list[str]:
-    """Errors in the workers' logs that no deed of the storm explains."""
+    """The errors in the workers' logs that no deed of the storm explains."""
     found = []
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from jobs.states import AttemptOutcome, Status
 
 EXIT_CODE_OF_POISON = 86
-"""Of a worker that one of its records has killed."""
+"""The exit code of a worker that was killed by one of its records."""
 
 BY_ITSELF, DID_NOT_END = "ended by itself", "did not end after SIGTERM"
-"""How no worker may end."""
+"""Ends that no worker may have."""
 
 
 @dataclass(frozen=True)
 class RecordFact:
-    """A row of the backlog after the storm. `max_failures` None: it never gives up; `cancelled_at`: when it was asked
-    to stop while it ran."""
+    """A row of the backlog after the storm. `max_failures` is None if it never gives up; `cancelled_at`: the instant at
+    which it was asked to stop while it ran."""
 
     id: int
     kind: str
@@ -43,7 +43,7 @@ class AttemptFact:
 
 @dataclass
 class Execution:
-    """A handler that really ran, as its worker's journal says. `ended` None: it was cut off."""
+    """The run of a handler, from its worker's journal. `ended` is None if it was cut off."""
 
     record_id: int
     attempt: int
@@ -60,7 +60,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Journal:
-    """What one worker process wrote: its executions, and an instant for each line."""
+    """The journal of one worker process: its executions, and an instant for each line."""
 
     pid: int
     executions: list[Execution]
@@ -69,8 +69,8 @@ class Journal:
 
 @dataclass(frozen=True)
 class ProcessFact:
-    """A worker process: `ended` is when it was known to be gone, `how` what ended it, `asked_to_end` when it was sent
-    SIGTERM; `stood` are its standstills."""
+    """A worker process. `ended`: the instant at which it was known to be gone; `how`: the cause; `asked_to_end`: the
+    instant of a SIGTERM; `stood`: its standstills."""
 
     pid: int
     started: float
@@ -86,7 +86,7 @@ class ProcessFact:
 
 @dataclass(frozen=True)
 class Pause:
-    """A queue from which nothing may have been claimed after `since` and before `until`."""
+    """The time from `since` to `until` in which nothing may have been claimed from a queue."""
 
     queue: str
     since: float
@@ -95,10 +95,10 @@ class Pause:
 
 @dataclass
 class Deeds:
-    """What was done to the backlog from outside. In doubt is what the database did not answer."""
+    """The changes of the backlog from outside. Those that the database did not answer are in doubt."""
 
     subjects: dict[str, str] = field(default_factory=dict)
-    """Subject → kind of every record that was put there."""
+    """Subject → kind of every enqueued record."""
     cancelled_idle: set[int] = field(default_factory=set)
     asked_to_stop: set[int] = field(default_factory=set)
     cancels_in_doubt: set[int] = field(default_factory=set)
@@ -107,7 +107,7 @@ class Deeds:
 
 @dataclass(frozen=True)
 class Samples:
-    """What the sampler saw: the highest count a throttle, and exclusive keys with two running records."""
+    """The sampler's findings: the highest count per throttle, and exclusive keys with two running records."""
 
     count: int
     peaks: dict[int, int]
@@ -116,7 +116,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that the audit judges. `caps`: throttle id → its cap; `feeding`: queues that no throttle counts."""
+    """The facts that the audit judges. `caps`: throttle id → its cap; `feeding`: queues that no throttle counts."""
 
     lease_seconds: float
     caps: dict[int, int]

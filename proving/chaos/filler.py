@@ -1,4 +1,4 @@
-"""Puts records on the backlog, in bulk at first and then a few at a time, and remembers every one of them."""
+"""Puts records on the backlog, in bulk at first and then a few at a time, and remembers each."""
 
 import math
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from proving.chaos import kinds
 from proving.chaos.facts import Deeds
 
 KEYS = 30
-"""Exclusive keys that the relays share: enough for all places, few enough to meet."""
+"""Exclusive keys that the relays share: enough for all places, few enough to collide."""
 BULK = 1000
 
 
 @dataclass(frozen=True)
 class Portion:
-    """How many of a kind: `at_first` and so many `a_second`. `tries`: failures after which it gives up, or None."""
+    """The records of one kind: `at_first`, and then `a_second`. `tries`: failures after which one gives up, or None."""
 
     kind: str
     at_first: int
@@ -46,7 +46,7 @@ PORTIONS = (
     Portion("poison", 1, 0.03, tries=2),
 )
 LOST = (OperationalError, InterfaceError, InternalError)
-"""The database did not answer, or is a primary no more."""
+"""Errors if the database did not answer, or is not a primary any more."""
 CAPS = {"two at once": 2, "three at once": 3}
 
 
@@ -75,7 +75,7 @@ class Filler:
             ).pk
 
     def top_up(self, seconds: float) -> None:
-        """Put there what belongs there `seconds` after the start."""
+        """Enqueue the records that are due `seconds` after the start."""
         for portion in self.portions:
             wanted = math.ceil(portion.at_first * self.share) + int(portion.a_second * seconds)
             made = self._made.get(portion.kind, 0)
@@ -84,7 +84,8 @@ class Filler:
                 self._put(portion, batch)
 
     def settle_doubts(self) -> bool:
-        """Put there what a broken connection left in doubt, unless it is there. Returns whether none is left."""
+        """Enqueue the records that a broken connection left in doubt, unless they are there. Returns True if none is
+        in doubt any more."""
         for (kind, lane), items in list(self._in_doubt.items()):
             try:
                 there = set(BacklogRecord.objects.filter(subject__in=list(items)).values_list("subject", flat=True))

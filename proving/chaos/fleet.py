@@ -12,7 +12,7 @@ from jobs.clock import boot_seconds
 from proving.chaos.facts import BY_ITSELF, DID_NOT_END, EXIT_CODE_OF_POISON, ProcessFact
 
 GRACE_SECONDS = 1.0
-"""Of a worker that gets SIGTERM: shorter than a slow handler, so some are released."""
+"""The grace of a worker that gets SIGTERM: shorter than a slow handler, so that some records are released."""
 END_SECONDS = 30.0
 UNEXPECTED_ENDS = 5
 LAST_LINES = 8
@@ -26,14 +26,14 @@ class WorkersDoNotStart(Exception):
 
 @dataclass
 class Member:
-    """One worker process. `how`: what was done to it, until it ends."""
+    """One worker process. `how`: the deed that ends it."""
 
     process: subprocess.Popen[bytes]
     journal: Path
     log: Path
     started: float
     root: Path = ROOT
-    """The folder of its program: that of another version has one of its own."""
+    """The folder of its program; another version has a separate one."""
     how: str = ""
     stopped: bool = False
     asked_to_end: float = float("inf")
@@ -44,10 +44,10 @@ class Member:
 
 
 class Fleet:
-    """`size` workers whose journals and logs lie in `directory`."""
+    """`size` workers, with their journals and logs in `directory`."""
 
     def __init__(self, directory: Path, seed: int, size: int, beside: Path | None = None) -> None:
-        """`beside`: the folder of another version, whose workers work beside these."""
+        """`beside`: the folder of another version, whose workers work on the same backlog."""
         self.directory, self.seed, self.size = directory, seed, size
         self.roots = (ROOT, beside) if beside else (ROOT,)
         self.members: list[Member] = []
@@ -71,7 +71,7 @@ class Fleet:
             self.gone.append((member, process))
 
     def running(self) -> list[Member]:
-        """Those that are neither stopped nor about to end."""
+        """The workers that are neither stopped nor about to end."""
         return [member for member in self.members if not member.stopped and not member.how]
 
     def kill(self, member: Member) -> None:
@@ -94,7 +94,7 @@ class Fleet:
         member.process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """End all, cleanly if they can."""
+        """End all workers, cleanly if they can."""
         for member in self.members:
             member.process.send_signal(signal.SIGCONT)
             self.terminate(member)
@@ -109,7 +109,7 @@ class Fleet:
         self.bury()
 
     def kill_all(self) -> None:
-        """Leave nothing behind, at once."""
+        """Kill all workers at once."""
         for member in self.members:
             member.process.kill()
             member.process.wait()
@@ -139,7 +139,7 @@ class Fleet:
         self.members.append(Member(process, journal, log, boot_seconds(), root))
 
     def _root_of_next(self) -> Path:
-        """As many of one version as of the other, also after some have died."""
+        """The folder for the next worker: both versions have equally many, even after some have died."""
         here = [member.root for member in self.members]
         return min(self.roots, key=here.count)
 
@@ -149,7 +149,7 @@ def _how(member: Member) -> str:
     if member.how in ("killed", DID_NOT_END):
         return member.how
     if code == 0 or (code == -signal.SIGTERM and member.how):
-        return "ended cleanly"  # by the signal itself, when it had not begun yet
+        return "ended cleanly"  # by the signal itself, if it had not begun yet
     if code == EXIT_CODE_OF_POISON:
         return "poisoned"
     return f"{BY_ITSELF} with code {code}: {' '.join(_last_lines(member.log, 1))}"

@@ -1,7 +1,7 @@
-"""What really ran: one file a worker, one line a beginning and an end, beside the database and independent of it.
+"""The runs as they happened: one file per worker, one line per beginning and end, independent of the database.
 
-Lines are JSON arrays, each one write to a file opened for appending, so a SIGKILL cuts none in two. Instants are boot
-seconds, which all processes of a machine share.
+Lines are JSON arrays, each one write to a file opened for appending, so that a SIGKILL cuts none in two. Instants are
+boot seconds, which all processes of a machine share.
 
     ["began", at, record id, attempt, worker id, kind, queue, exclusive key or null, [throttle ids]]
     ["ended", at, record id, attempt, name of the outcome]
@@ -23,7 +23,7 @@ PULSE_SECONDS = 0.2
 
 
 class JournalFile:
-    """The journal that this process writes."""
+    """The journal file that this process writes."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -45,10 +45,10 @@ class JournalFile:
         self._write("ended", run.record.id, run.record.attempt, outcome)
 
     def start_pulse(self) -> None:
-        """Write a pulse now and every PULSE_SECONDS, from a thread, for as long as this process runs.
+        """Write a pulse now and every PULSE_SECONDS, in a thread, for as long as this process runs.
 
-        The first one is there before anything is claimed: a worker that is stopped between its first claim and its
-        first handler has stood still, and only this tells.
+        The first one is written before any claim: a worker that is stopped between its first claim and its first
+        handler has stood still, which only the pulse shows.
         """
         self._write("pulse")
         threading.Thread(target=self._beat, name="pulse", daemon=True).start()
@@ -63,7 +63,7 @@ class JournalFile:
 
 
 def read(path: Path, pid: int) -> Journal:
-    """The journal of the worker process `pid`. What began and never ended has no `ended`."""
+    """The journal of the worker process `pid`. A run that never ended has no `ended`."""
     executions: dict[tuple[int, int], list[Execution]] = {}
     pulses: list[float] = []
     for line in path.read_text().splitlines() if path.exists() else []:

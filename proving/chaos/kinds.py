@@ -1,6 +1,6 @@
-"""What the records of the storm do. Importing this registers their kinds; `journal_to` registers the handlers.
+"""The kinds and handlers of the storm. Importing this registers the kinds; `journal_to` registers the handlers.
 
-Whether a run fails is drawn from the seed, the record's subject and its attempt, so it can be told again.
+The outcome of a run is drawn from the seed, the record's subject and its attempt, so that it can be repeated.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from proving.chaos.journal import JournalFile
 
 HANG_LIMIT_SECONDS = 1.0
 UNRESPONSIVE_SECONDS = 12.0
-"""Well beyond its limit and any lease of the storm: its lease runs out while it sleeps."""
+"""Well beyond the limit and any lease of the storm: the lease expires while the handler sleeps."""
 BOOK = "INSERT INTO chaos_booking (record_id, attempt) VALUES (%s, %s)"
 
 
 def book(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
-    """A settle hook: a booking must be there if and only if its success is."""
+    """Book a success, as a settle hook: a booking must be there if and only if its success is."""
     if isinstance(outcome, Succeeded):
         with connection.cursor() as cursor:
             cursor.execute(BOOK, [record.id, record.attempt])
@@ -78,7 +78,7 @@ class Handlers:
         return Succeeded()
 
     def capped(self, run: Run) -> Outcome:
-        """Runs for a moment; with a gate in its payload until that file is there."""
+        """Run for a moment, or, with a gate in the payload, until that file is there."""
         if gate := run.record.payload.get("gate"):
             while not Path(gate).exists():
                 if run.stop.wait(0.05):
@@ -89,7 +89,7 @@ class Handlers:
         return self._work(run, self.luck(run).uniform(0.2, 3))
 
     def long(self, run: Run) -> Outcome:
-        """Runs for longer than a lease, as backups do."""
+        """Run for longer than a lease, as backups do."""
         return self._work(run, conf.lease_seconds() * self.luck(run).uniform(1.1, 1.8))
 
     async def ask(self, run: Run) -> Outcome:

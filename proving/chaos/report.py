@@ -1,4 +1,4 @@
-"""What is printed at the end."""
+"""The report that is printed at the end."""
 
 from collections import Counter
 from typing import Any
@@ -58,7 +58,7 @@ def _unfinished(facts: Facts) -> dict[str, int]:
 
 
 def text(report: dict[str, Any], seed: int) -> str:
-    """The report for people."""
+    """The report as text."""
     caps = ", ".join(f"{cap['cap']} (ran {cap['peak_run']}, counted {cap['peak_counted']})" for cap in report["caps"])
     keys = f"{report['exclusive_keys']} exclusive keys; at most {report['peak_of_a_key']} ran at once under one"
     lines = [

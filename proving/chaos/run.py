@@ -29,16 +29,16 @@ STEP_SECONDS = 0.05
 TOP_UP_SECONDS = 0.5
 SAY_EVERY_SECONDS = 5.0
 FULL_MINUTES = 0.5
-"""A shorter storm begins with a smaller backlog, which it would not get through."""
+"""A shorter storm begins with a smaller backlog, so that it gets through it."""
 DRAIN_SECONDS = 90.0
-"""At most, after the storm: three tries of a poison take three leases and more."""
+"""The most seconds after the storm: three tries of a poison take three leases and more."""
 
 BOOKING_TABLE = "CREATE TABLE chaos_booking (record_id bigint NOT NULL, attempt int NOT NULL)"
 
 
 @dataclass
 class Run:
-    """A storm of `minutes` over `workers` processes in `directory`; what it draws comes from `seed`."""
+    """A storm of `minutes` over `workers` processes in `directory`; `seed` is for all random draws."""
 
     directory: Path
     server: CrashingServer
@@ -50,7 +50,7 @@ class Run:
     """The folder of another version, whose workers work on the same backlog."""
 
     def run(self) -> dict[str, Any]:
-        """Blow, drain, audit. Returns the report."""
+        """Run the storm, drain, audit. Returns the report."""
         deeds = Deeds()
         fleet = Fleet(self.directory, self.seed, self.workers, self.beside)
         filler = Filler(self.seed, deeds, min(1.0, self.minutes / FULL_MINUTES))
@@ -99,7 +99,7 @@ class Run:
             pause.wait(STEP_SECONDS)
 
     def _drain(self, storm: Storm, filler: Filler, fleet: Fleet) -> bool:
-        """Wait until everything has ended. Returns whether it has, before DRAIN_SECONDS were over."""
+        """Wait until everything has ended. Returns False if it has not within DRAIN_SECONDS."""
         pause, began = Event(), boot_seconds()
         printed_at = began
         while (now := boot_seconds()) - began < DRAIN_SECONDS:
@@ -122,7 +122,7 @@ def _by_version(fleet: Fleet) -> dict[str, int]:
 
 
 def _unfinished() -> int | None:
-    """How many are unfinished; None when the database does not say."""
+    """The number of unfinished records, or None if the database does not answer."""
     try:
         return BacklogRecord.objects.unfinished().count()
     except (OperationalError, InterfaceError):

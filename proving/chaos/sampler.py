@@ -1,4 +1,4 @@
-"""Asks the database, every 50 ms, how many records run against each cap and under each exclusive key."""
+"""Asks the database every 50 ms how many records run against each cap and under each exclusive key."""
 
 import threading
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ HAVING count(*) > 1
 
 
 class Sampler(threading.Thread):
-    """Samples until `end()`. When the database is away, it waits for it."""
+    """Samples until `end()`. While the database is down, it waits."""
 
     def __init__(self, url: str, feeding: Sequence[str]) -> None:
         super().__init__(name="sampler", daemon=True)
@@ -42,7 +42,7 @@ class Sampler(threading.Thread):
         self._doubled: set[str] = set()
 
     def end(self) -> Samples:
-        """Stop, and say what was seen."""
+        """Stop, and return the samples."""
         self._ended.set()
         self.join(timeout=30)
         return Samples(self._count, dict(self._peaks), frozenset(self._doubled))

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the storm's own: durable as in production, and restarted as after a crash."""
+"""The storm's PostgreSQL: durable as in production, and restarted as after a crash."""
 
 import os
 import shutil
@@ -13,21 +13,21 @@ from backupsched.embedded.lock import START_SECONDS
 
 
 class CrashingServer(Server):
-    """The embedded server, with a restart that loses everything which was not committed."""
+    """The embedded server, with a restart that loses everything that was not committed."""
 
     def restart_as_after_a_crash(self) -> None:
-        """`pg_ctl restart -m immediate`: no shutdown, then crash recovery. Raises: EmbeddedDatabaseError."""
+        """Do `pg_ctl restart -m immediate`: no shutdown, then crash recovery. Raises: EmbeddedDatabaseError."""
         with self.locked():
             self._pg_ctl("restart", "-l", str(self.layout.log_file))
 
     def stop_at_once(self) -> None:
-        """Stop it without a shutdown, as when its host loses power. Waits for no lock, which a stopped process may hold
-        that was about to start it. Raises: EmbeddedDatabaseError, also if it does not run.
+        """Stop it without a shutdown, as if its host lost power. It does not wait for the lock, which a stopped process
+        that was about to start the server may hold. Raises: EmbeddedDatabaseError, also if it does not run.
         """
         self._pg_ctl("stop")
 
     def kill(self) -> None:
-        """SIGKILL its postmaster, if it runs."""
+        """Send SIGKILL to its postmaster, if it runs."""
         if pid := self.status().pid:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -39,7 +39,7 @@ class CrashingServer(Server):
         super().destroy()
 
     def url(self) -> str:
-        """Its DATABASE_URL, for what does not start the server itself when it is away."""
+        """Its DATABASE_URL, for programs that do not start the server themselves while it is down."""
         host = str(self.layout.socket_directory).replace("/", "%2F")
         return f"postgresql://{USER}:{self.password()}@{host}:{PORT}/{DATABASE}"
 
@@ -49,12 +49,12 @@ class CrashingServer(Server):
 
 
 def make_directory() -> Path:
-    """A new directory that the server's own user may pass through."""
+    """Make a directory that the server's user may traverse."""
     directory = Path(tempfile.mkdtemp(prefix="backupsched-chaos-"))
     directory.chmod(0o711)
     return directory
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove what `make_directory` has made, and all that is in it."""
+    """Remove a directory of `make_directory` with its contents."""
     shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A small file system in memory that can be full and have room again. Mounting it takes root."""
+"""A small file system in memory that can be full and have room again. Mounting it needs root."""
 
 import os
 import subprocess
@@ -15,13 +15,13 @@ class SmallDisk:
         self._size = megabytes * 2**20
 
     def mount(self) -> bool:
-        """Returns whether it was possible."""
+        """Mount it. Returns True if that was possible."""
         mode = self.directory.stat().st_mode & 0o777
         return self._mount("-t", "tmpfs", "-o", f"size={self._size},mode={mode:o}", "tmpfs")
 
     def fill(self) -> None:
-        """Leave no room beyond what is in use by now."""
-        while not self._mount("-o", f"remount,size={self._used()}"):  # more is in use since
+        """Leave no free space."""
+        while not self._mount("-o", f"remount,size={self._used()}"):  # more is in use by now
             pass
 
     def make_room(self) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong, and when: drawn from a seed. One deed at a time; each is counted."""
+"""The disturbances and their instants, drawn from a seed. One deed at a time; each is counted."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,10 +23,10 @@ from proving.chaos.small_disk import SmallDisk
 BETWEEN_DEEDS_SECONDS = (0.2, 1.6)
 STOPPED_LEASES = (1.2, 2.6)
 SPARED = 0.8
-"""How often the eldest worker is spared: only one that has ticked for a whole lease rescues what the dead have left."""
+"""The share of deeds that spare the eldest worker: only one that ticked for a whole lease rescues records."""
 FULL_SECONDS = (0.5, 4.0)
 KILLED_WHILE_FULL = 0.5
-"""How often the server is killed on the full disk, and cannot start before there is room."""
+"""The share of full disks on which the server is killed, so that it cannot start before there is space."""
 PAUSED_SECONDS = (0.3, 2.0)
 CANCELLED_AT_ONCE = 3
 
@@ -43,14 +43,14 @@ Result = TypeVar("Result")
 
 @dataclass
 class Storm:
-    """Does things to `fleet`, `server` and the backlog; what the audit must know goes to `deeds`."""
+    """Disturbs `fleet`, `server` and the backlog; the facts that the audit needs go to `deeds`."""
 
     luck: Random
     fleet: Fleet
     server: CrashingServer
     deeds: Deeds
     disk: SmallDisk | None = None
-    """That of the server; None: it cannot be filled here."""
+    """The server's disk, or None if it cannot be filled here."""
     done: Counter[str] = field(default_factory=Counter)
     _later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
     _paused: dict[str, float | None] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Storm:
     _is_full: bool = False
 
     def step(self) -> None:
-        """Do what is due by now: what was put off, and the next deed."""
+        """Do everything that is due by now: postponed deeds, and the next one."""
         now = boot_seconds()
         self._do_what_was_put_off(now)
         if now >= self._next_at:
@@ -67,7 +67,7 @@ class Storm:
             self._next_at = boot_seconds() + self.luck.uniform(*BETWEEN_DEEDS_SECONDS)
 
     def calm_down(self) -> bool:
-        """Undo what lasts: stopped workers go on, paused queues are resumed. Returns whether nothing is left."""
+        """Undo lasting deeds: resume stopped workers and paused queues. Returns True if nothing is left."""
         self._do_what_was_put_off(float("inf"))
         return not self._later
 
@@ -94,7 +94,7 @@ class Storm:
         self._later.append((boot_seconds() + seconds, undo))
 
     def _victim(self) -> Member | None:
-        """A worker to be harmed; never the last one that runs."""
+        """A worker to harm, never the last one that runs."""
         running = self.fleet.running()
         younger = running[1:]
         return self.luck.choice(younger if self.luck.random() < SPARED else running) if younger else None
@@ -183,7 +183,7 @@ class Storm:
             self.deeds.pauses.append(Pause(queue, since, began))
 
     def _ask(self, question: Callable[[], Result]) -> Result | None:
-        """The answer; None when the database did not give one."""
+        """The answer, or None if the database did not give one."""
         try:
             return question()
         except (OperationalError, InterfaceError):

@@ -1,4 +1,4 @@
-"""A worker of the storm: `python -m proving.chaos.worker JOURNAL SEED GRACE`. The database comes by the environment."""
+"""A worker of the storm: `python -m proving.chaos.worker JOURNAL SEED GRACE`. DATABASE_URL names the database."""
 
 import sys
 from pathlib import Path

@@ -14,12 +14,12 @@ def _git(*arguments: str) -> str:
 
 
 def commit_named(name: str) -> str:
-    """The hash of a commit. Raises: subprocess.CalledProcessError where the clone lacks it."""
+    """The hash of a commit. Raises: subprocess.CalledProcessError if the clone lacks it."""
     return _git("rev-parse", "--verify", f"{name}^{{commit}}").strip()
 
 
 def text_of(commit: str, file: str) -> str:
-    """A text file of that commit. Raises: subprocess.CalledProcessError where it is not there."""
+    """A text file of that commit. Raises: subprocess.CalledProcessError if it is not there."""
     return _git("show", f"{commit}:{file}")
 
 
@@ -30,7 +30,7 @@ def has(commit: str) -> bool:
 
 
 def check_out(commit: str, folder: Path) -> None:
-    """Write the files of `commit` into `folder`. Raises: subprocess.CalledProcessError where the clone lacks it."""
+    """Write the files of `commit` into `folder`. Raises: subprocess.CalledProcessError if the clone lacks it."""
     archive = subprocess.run(["git", "-C", str(ROOT), "archive", commit], check=True, capture_output=True)  # noqa: S607
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")

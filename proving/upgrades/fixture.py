@@ -1,9 +1,9 @@
-"""`python -m proving.upgrades.fixture VERSION`: a database of a release with rows of each kind, as a small dump.
+"""`python -m proving.upgrades.fixture VERSION`: makes a small dump of a release's database with rows of each kind.
 
 The program of the released commit migrates an empty database, backs a folder up, and makes a row of each kind
-(`rows.py`). It runs with this environment's packages. The release is entered in `releases.toml` once its dump is there.
+(`rows.py`). It runs with this environment's packages. The release is entered in `releases.toml` once its dump exists.
 
-Exit codes: 0; 1 where that program failed; 2 for a commit that is not ready to be released.
+Exit codes: 0; 1 if that program failed; 2 for a commit that is not ready to be released.
 """
 
 import argparse
@@ -31,7 +31,7 @@ FLEET = """{
   "sources": [{"name": "papers", "kind": "local", "path": "PAPERS", "policies": ["always"]}]
 }"""
 LEFT_OUT = ("\\restrict", "\\unrestrict", "SET transaction_timeout")
-"""Lines that only newer servers and programs know."""
+"""Beginnings of lines that only newer servers and programs understand."""
 LEAVES = """
 SELECT DISTINCT ON (app) app, name FROM django_migrations
  WHERE app = ANY(%s) ORDER BY app, name DESC"""
@@ -48,7 +48,7 @@ class Program:
         }  # fmt: skip
 
     def run(self, *arguments: str) -> str:
-        """Raises: subprocess.CalledProcessError."""
+        """Run a command of the program. Returns its output. Raises: subprocess.CalledProcessError."""
         done = subprocess.run(
             [sys.executable, *arguments], cwd=self.folder, env=self.environment, check=True, stdout=subprocess.PIPE,
             text=True,
@@ -73,7 +73,7 @@ class UnreadyCommit(Exception):
 
 
 def look_at(commit: str, version: str) -> str:
-    """The hash of a commit that says of itself that it is `version`. Raises: UnreadyCommit."""
+    """The hash of a commit whose files name `version`. Raises: UnreadyCommit."""
     if version in {each.version for each in releases.read(releases.FILE).releases}:
         raise UnreadyCommit(f"releases.toml has {version} already")
     try:
@@ -137,8 +137,8 @@ def _make(program: Program, server: Server, home: Path, file: Path) -> dict[str,
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m proving.upgrades.fixture", description=__doc__.split("\n")[0])
-    parser.add_argument("version", help="to release, such as 0.1.0")
-    parser.add_argument("--commit", default="HEAD", help="with the program (HEAD)")
+    parser.add_argument("version", help="the version to release, such as 0.1.0")
+    parser.add_argument("--commit", default="HEAD", help="the commit to release (HEAD)")
     options = parser.parse_args(arguments)
     try:
         release = make(look_at(options.commit, options.version), options.version)

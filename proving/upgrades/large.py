@@ -1,4 +1,4 @@
-"""Tables that grow with work or with the fleet: to read one as a whole takes longer than anybody should wait."""
+"""Tables that grow with work or with the fleet: reading a whole one takes longer than anything should wait."""
 
 LARGE = frozenset({
     "alerting_alert", "alerting_alertmessage", "audit_entry", "django_q_task", "jobs_attempt", "jobs_backlogrecord",

@@ -1,6 +1,6 @@
-"""`python -m proving.upgrades.lint`: the migrations since the newest release, by `rules`. Needs no database.
+"""`python -m proving.upgrades.lint`: checks the migrations since the newest release by `rules`. Needs no database.
 
-Exit codes: 0; 1 for problems, which it prints; 2 where `releases.toml` is not as it should be.
+Exit codes: 0; 1 for problems, which it prints; 2 if `releases.toml` is not as it should be.
 """
 
 import os
@@ -17,8 +17,8 @@ from proving.upgrades.rules import Look, Problem
 
 
 def problems_since(release: Release, allowed: Iterable[Allowed] = ()) -> list[Problem]:
-    """All problems that are not allowed, and what is allowed without being a problem. Raises: ValueError for a
-    migration of the release that is not there.
+    """All problems that are not allowed, and allowances without a problem. Raises: ValueError for a migration of the
+    release that is not there.
     """
     loader = MigrationLoader(None)
     released: set[tuple[str, str]] = set()
@@ -39,7 +39,7 @@ def problems_since(release: Release, allowed: Iterable[Allowed] = ()) -> list[Pr
     excused = {(each.migration, each.rule) for each in allowed}
     unneeded = excused - {(each.migration, each.rule) for each in found}
     return [each for each in found if (each.migration, each.rule) not in excused] + [
-        Problem(migration, rule, "releases.toml allows it, and it is no problem")
+        Problem(migration, rule, "releases.toml allows it, but it is not a problem")
         for migration, rule in sorted(unneeded)
     ]
 

@@ -1,4 +1,4 @@
-"""The file `releases.toml`: a release is a commit named there, since a clone may lack tags."""
+"""The file `releases.toml`: it names the commit of each release, since a clone may lack tags."""
 
 import tomllib
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ FILE = ROOT / "releases.toml"
 
 @dataclass(frozen=True)
 class Release:
-    """A released version. `migrations`: app → its last migration; `database`: a dump of a database of it, a file."""
+    """A released version. `migrations`: app → its last migration; `database`: the file with a dump of its database."""
 
     version: str
     commit: str
@@ -21,7 +21,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Allowed:
-    """A problem of a migration (`app.name`) that is accepted, by its rule, and why."""
+    """An accepted problem of a migration (`app.name`): its rule and the reason."""
 
     migration: str
     rule: str
@@ -30,7 +30,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Releases:
-    """All releases, the oldest first, and what is allowed to migrations since the newest."""
+    """All releases, the oldest first, and the allowances for migrations since the newest."""
 
     releases: list[Release]
     allowed: list[Allowed]
@@ -41,7 +41,7 @@ class Releases:
 
 
 def read(file: Path = FILE) -> Releases:
-    """Raises: ValueError for what is not as it should be."""
+    """Read the file. Raises: ValueError if it is not as it should be."""
     found = tomllib.loads(file.read_text())
     try:
         releases = [_release(file, each) for each in found.get("release", [])]
@@ -54,7 +54,7 @@ def read(file: Path = FILE) -> Releases:
 
 
 def entry(release: Release) -> str:
-    """The lines of a release in the file."""
+    """The lines of a release for the file."""
     database = release.database.relative_to(ROOT).as_posix()
     facts = {"version": release.version, "commit": release.commit, "database": database}
     lines = [f'{name} = "{value}"' for name, value in facts.items()]

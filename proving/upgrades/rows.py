@@ -1,7 +1,7 @@
-"""Rows of each kind in a new database, by the program of any commit: run as a file, in that commit's folder.
+"""Makes rows of each kind in a new database, by the program of any commit: run as a file, in that commit's folder.
 
-One of everything that its API tells of, by that commit's own tests; and where a table is still empty, a row of the
-simplest values, if the table takes one. Prints the names of tables that stay empty.
+It makes one of everything in the commit's API, with the commit's tests; and in each table that is still empty, a row of
+the simplest values, if the table takes one. Prints the names of tables that stay empty.
 """
 
 import sys

@@ -1,5 +1,5 @@
-"""Every row, as the newest program sees it: run as a file after a migration. Prints what `full_clean` says of each row,
-and the tables that have rows."""
+"""Validates every row by the newest program: run as a file after a migration. Prints the complaints of `full_clean`
+about each row, and the tables that have rows."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from django.db import models
 
 
 def _empty(row: models.Model) -> set[str]:
-    """Columns that are empty: their forms want values, and their tables do not."""
+    """The empty columns: forms require values in them, tables do not."""
     return {each.name for each in row._meta.concrete_fields if getattr(row, each.attname) in each.empty_values}
 
 

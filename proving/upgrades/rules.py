@@ -1,14 +1,14 @@
-"""What a migration may do to tables that a release uses, while workers of that release go on.
+"""The rules for migrations of tables that a release uses, while workers of that release continue.
 
-removed    what the release reads or writes; allowed to a migration whose `contracts_after` the release has
-empty      a column that the release leaves out of its inserts, without a value by the database
-altered    a column whose values are others
-refused    a constraint that the release does not know, and may break
-locked     an index or a check that reads a large table while all others wait
-batches    rows of a large table, changed in one transaction
-function   a function of the database, which the release calls, too
+removed    the release reads or writes it; allowed in a migration whose `contracts_after` the release has
+empty      the release leaves the column out of its inserts, and the database has no default for it
+altered    the release reads and writes other values in the column
+refused    the release does not know the constraint, and may break it
+locked     an index or a check reads a large table while all others wait
+batches    rows of a large table are changed in one transaction
+function   the release also calls the replaced function of the database
 several    more than one operation without a transaction around them
-unknown    an operation that these rules do not know
+unknown    these rules do not know the operation
 """
 
 import re
@@ -41,7 +41,7 @@ CHANGES_ROWS = re.compile(r"\b(UPDATE|DELETE\s+FROM|INSERT\s+INTO)\b", re.IGNORE
 
 @dataclass(frozen=True)
 class Problem:
-    """A break of a rule by a migration, `app.name`."""
+    """A violation of a rule by a migration, `app.name`."""
 
     migration: str
     rule: str
@@ -53,10 +53,10 @@ class Problem:
 
 @dataclass
 class Look:
-    """One look at the migrations since a release, in their order: what they make themselves is no table of it."""
+    """One look at the migrations since a release, in their order. Tables that they create are not the release's."""
 
     released: frozenset[tuple[str, str]]
-    """App and name of each migration of the release."""
+    """App and name of each of the release's migrations."""
     new_models: set[tuple[str, str]] = field(default_factory=set)
     new_fields: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -68,7 +68,7 @@ class Look:
         if after and tuple(after) not in self.released:
             found.append(("removed", f"contracts_after names {'.'.join(after)}, which the release does not have"))
         if not migration.atomic and len(migration.operations) > 1:
-            found.append(("several", "an operation without a transaction has a migration of its own"))
+            found.append(("several", "an operation without a transaction needs a separate migration"))
         state = before.clone()
         for operation in migration.operations:
             parts = operation if isinstance(operation, migrations.SeparateDatabaseAndState) else None
@@ -82,7 +82,7 @@ class Look:
         return [Problem(name, rule, what) for rule, what in found]
 
     def _in_state(self, app: str, operation: Operation, state: ProjectState) -> Iterator[tuple[str, str]]:
-        """An operation on models alone: a field that is left out of inserts from now on."""
+        """Yields the problems of an operation on models alone: a field that is left out of inserts from now on."""
         if isinstance(operation, migrations.RemoveField):
             gone = _field(state, app, operation.model_name, operation.name)
             if not _is_filled(gone):
@@ -172,7 +172,7 @@ class Look:
             yield "locked", f"{constraint.name}: AddConstraintNotValid, and ValidateConstraint in another migration"
 
     def _is_of_new_columns(self, app: str, model: str, constraint: Any) -> bool:
-        """True for a check that mentions a column which the release does not write; it may replace one that did not."""
+        """True for a check that mentions a column which the release does not write. It may replace one that did not."""
         return any(
             re.search(rf"\b{name}(\b|__)", repr(constraint))
             for in_app, in_model, name in self.new_fields
@@ -187,7 +187,7 @@ class Look:
         if ALTERS.search(sql):
             yield "altered", f"SQL: {short}"
         if FUNCTION.search(sql):
-            yield "function", f"the release uses what is replaced, too: {short}"
+            yield "function", f"the release also uses what is replaced: {short}"
         if large and INDEX.search(sql):
             yield "locked", f"an index of {', '.join(large)}: jobs.online.BuildIndex"
         if large and CHANGES_ROWS.search(sql):

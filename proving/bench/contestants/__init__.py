@@ -1,4 +1,4 @@
-"""Who takes part. `CONTESTANTS` by name, in the order of the tables."""
+"""The participants: `CONTESTANTS` by name, in the order of the tables."""
 
 from proving.bench.contestant import Contestant
 from proving.bench.contestants.backups import Backups, BackupsByCopy

@@ -1,11 +1,11 @@
 """Claimers under a cap of CAP jobs in flight: PROCESSES × THREADS of them, LIMIT jobs a claim.
 
-`capped-ours` goes through `jobs.claiming`, with a throttle. `capped-floor` works on the same table with what no exact
-cap can do without: an advisory lock, a count of what runs, a claim of at most the rest, in one transaction that is sent
-in one trip; and a settle that writes nothing but the record. It knows one cap, one lane, no history and no fence.
+`capped-ours` uses `jobs.claiming`, with a throttle. `capped-floor` works on the same table with the least that an exact
+cap needs: an advisory lock, a count of running records, a claim of at most the rest, in one transaction that is sent in
+one round trip; and a settle that writes only the record. It has one cap, one lane, no history and no fence.
 
-Both notice an overshoot by themselves: between its claim and its settle each claimer adds what it holds to what all
-hold, under a lock, and writes the sum down when it is above the cap.
+Both notice an overshoot by themselves: between its claim and its settle each claimer adds its records to the number
+that all claimers hold, under a lock, and records the sum when it is above the cap.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ PROCESSES = 4
 THREADS = 4
 LIMIT = 2
 FULL_SECONDS = 0.001
-"""How long a claimer that found the cap full waits: 16 that ask without a pause only measure themselves."""
+"""The wait of a claimer that found the cap full: 16 claimers that ask without a pause only measure themselves."""
 
 LOCK_KEY = 5
 CLAIM = f"""
@@ -54,11 +54,11 @@ UPDATE jobs_backlogrecord
 RUNNING = f"SELECT count(*) FROM jobs_backlogrecord WHERE status = {Status.RUNNING}"
 
 ClaimAndSettle = Callable[["InFlight", Tally], int]
-"""One round of a claimer. Returns how many jobs it did."""
+"""One round of a claimer. Returns the number of jobs that it did."""
 
 
 class InFlight:
-    """What all claimers hold at this moment, in a file that all map."""
+    """The number of jobs that all claimers hold at this moment, in a file that all map."""
 
     def __init__(self, directory: Path) -> None:
         self._file = (directory / "in-flight").open("a+b")
@@ -106,7 +106,7 @@ class CappedOurs(Ours):
         self._in_threads(site, self.claimer)
 
     def claimer(self, url: str) -> ClaimAndSettle:
-        """Called in each thread."""
+        """The round of one claimer. Called in each thread."""
         from django.db import connection
 
         from jobs import claiming, settling
@@ -181,7 +181,7 @@ class CappedFloor(CappedOurs):
         return one_round
 
     def finished(self, connection: Connection) -> tuple[int, int]:
-        """It keeps no history: the attempts that the records count."""
+        """The numbers of jobs and runs. There is no history, so the runs are the attempts that the records count."""
         row = connection.execute(
             f"SELECT count(*) FILTER (WHERE status = {Status.SUCCEEDED}), sum(attempt) FROM jobs_backlogrecord "
             f"WHERE priority = {MEASURED}"

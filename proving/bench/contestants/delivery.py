@@ -1,8 +1,9 @@
-"""Callbacks to one host: this project's worker, and the same HTTP client with nothing around it.
+"""Callbacks to one host: this project's worker, and the bare HTTP client that it uses.
 
-`delivery-ours` is `jobs.worker.process.WorkerProcess` as `manage.py worker` runs it, with the queue `callbacks` at its
-200: every event is claimed, signed, sent, settled, and its answer kept. `delivery-bare` has the bodies in memory, and
-sends them from 200 tasks of one session, unsigned: a loop that takes the next one when it has an answer.
+`delivery-ours` is `jobs.worker.process.WorkerProcess` as `manage.py worker` runs it, with the default concurrency of
+the queue `callbacks`, 200: every event is claimed, signed, sent and settled, and its answer is kept. `delivery-bare`
+has the bodies in memory, and sends them unsigned from 200 tasks of one session: each takes the next one when it has an
+answer.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from proving.bench.contestants.ours import Ours, set_up
 
 QUEUE, PLACES = "callbacks", 200
 DONE = "sent"
-"""A row by which the bare client says that it has every answer."""
+"""The name of a row by which the bare client reports that it has every answer."""
 ALLOWED = {"BACKUPSCHED_CALLBACKS_ALLOWED": "127.0.0.1"}
 
 
@@ -33,7 +34,7 @@ class Delivery(Ours):
         super().__init__(name, is_async=True)
 
     def make_callbacks(self, url: str, count: int, receiver: str) -> None:
-        """Put `count` ready events there, for an endpoint at `receiver` with a signing secret."""
+        """Enqueue `count` ready events for an endpoint at `receiver` with a signing secret."""
         set_up_for_loopback(url)
         from delivery import signing
         from delivery.models import Endpoint
@@ -96,7 +97,7 @@ class BareDelivery(Delivery):
         receiver = Endpoint.objects.get().url
         payloads = BacklogRecord.objects.order_by("pk").values_list("payload", flat=True)
         messages = [(payload["event_id"], body_of(payload, "").encode()) for payload in payloads]
-        prepare()  # it collects garbage as seldom as our worker does
+        prepare()  # collects garbage as seldom as our worker does
         site.gate.wait_at()
         asyncio.run(send_all(receiver, messages, site))
         Worker.objects.create(name=DONE, hostname="bench", pid=os.getpid())
@@ -108,7 +109,7 @@ class BareDelivery(Delivery):
         return row == (True,)
 
     def finished(self, connection: Connection) -> tuple[int, int]:
-        """The receiver has counted; nothing is in the database."""
+        """The number of records as jobs and as runs: the receiver has counted, and the database has no results."""
         row: Any = connection.execute("SELECT count(*) FROM jobs_backlogrecord").fetchone()
         return row[0], row[0]
 

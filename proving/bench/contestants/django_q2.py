@@ -1,7 +1,7 @@
-"""django-q2 with the ORM broker: `qcluster` with as many workers as the measurement says.
+"""django-q2 with the ORM broker: `qcluster` with the measurement's number of workers.
 
 Tuning: `bulk` and `queue_limit` of BULK (the pusher takes this many in one query instead of one, and hands over as many
-before the workers have taken them), `save_limit` 0 (every success is kept, as by all here, and no pruning query
+before the workers have taken them), `save_limit` 0 (every success is kept, as by all others, and no pruning query
 runs per task), no timeout, no recycling, the scheduler off, logging off, polling every 0.05 s. A cluster also has a
 pusher and a monitor process; "1 worker" is 4 processes. It has no bulk enqueue: tasks are put in one by one, in one
 transaction.

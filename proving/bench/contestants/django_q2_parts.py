@@ -1,4 +1,4 @@
-"""What django-q2 imports by name in its own processes: the job, and a broker that waits at the starting line."""
+"""The objects that django-q2's processes import by name: the job, and a broker that waits at the starting line."""
 
 import os
 from functools import cache
@@ -23,7 +23,7 @@ def job(number: int) -> None:
 
 
 class GatedBroker(ORM):
-    """The ORM broker; its first dequeue is let go by the bench."""
+    """The ORM broker, whose first dequeue waits for the bench's start."""
 
     waited = False
 

@@ -1,4 +1,4 @@
-"""Settings, and the no-op job, of the contestants that are Django applications. Configured by the environment."""
+"""Settings and the no-op job of the contestants that are Django applications. Configured by the environment."""
 
 import json
 import os

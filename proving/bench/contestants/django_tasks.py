@@ -1,7 +1,7 @@
 """django-tasks-db, the database backend of django-tasks: `db_worker`'s Worker, one a process.
 
-Tuning: no start-up delay, an interval of 0.05 s (the default is 1 s) and logging off; it has nothing else to tune. It
-claims one job at a time by design, and enqueues them so: here in one transaction.
+Tuning: no start-up delay, an interval of 0.05 s (the default is 1 s) and logging off; there is nothing else to tune. It
+claims and enqueues one job at a time by design; here it enqueues them in one transaction.
 """
 
 import json
@@ -92,7 +92,7 @@ class DjangoTasks(Contestant):
         connection.execute(_fill(count, "now() + interval '1 year'"))
 
     def is_done(self, connection: Connection, count: int) -> bool:
-        # an index knows what is ready, none what runs: the second question reads the table, so it is asked last
+        # an index covers ready jobs, none covers running ones: the second query reads the table, so it comes last
         for status in ("READY", "RUNNING"):
             left = f"status = '{status}' AND priority = {MEASURED}"
             found = f"SELECT EXISTS (SELECT FROM django_tasks_database_dbtaskresult WHERE {left})"

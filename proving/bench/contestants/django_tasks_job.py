@@ -11,7 +11,7 @@ _called: list[Callable[[int], None]] = []
 
 
 def work_for(site: Site, *, stamp: bool) -> None:
-    """In a worker: let the job tick, and write its start down if told."""
+    """Let this worker's jobs tick, and record their starts if `stamp` is set."""
     write = stamper(site.starts)
 
     def called(number: int) -> None:

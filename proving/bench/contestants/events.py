@@ -1,6 +1,6 @@
 """This project's event schedules: batches emitted, staggered, and launched.
 
-`events-ours` is the project as it is, `events-copy` the least that PostgreSQL does for the very same rows.
+`events-ours` is the project as it is, `events-copy` a bare COPY of the same rows.
 """
 
 import time
@@ -20,14 +20,14 @@ class Events(Ours):
         super().__init__(name, is_async=True)
 
     def make_batch(self, url: str, events: int, stagger: str) -> None:
-        """A schedule whose trigger has come: see `proving/bench/fleets/events.py`."""
+        """Make a schedule whose trigger has come: see `proving/bench/fleets/events.py`."""
         set_up(url)
         from proving.bench.fleets import events as fleet
 
         fleet.make_batch(events, stagger)
 
     def time_batch(self, url: str) -> tuple[int, float, float]:
-        """Returns the number of records, the seconds, and by how many MiB the process grew."""
+        """Returns the number of records, the seconds, and the growth of the process in MiB."""
         set_up(url)
         from proving.bench.fleets import events as fleet
 
@@ -48,7 +48,7 @@ class Events(Ours):
         return fleet.make_launches(LAUNCHED, staggered, window_for, plain)
 
     def launch(self, url: str, ready: str) -> None:
-        """A worker whose deliveries only say when they began. Ends at SIGTERM."""
+        """Run a worker whose deliveries only record when they began. Ends at SIGTERM."""
         set_up(url)
         from jobs.conf import QueueRule
         from jobs.handlers import Kind, Run, registry

@@ -1,7 +1,7 @@
-"""Claims of LIMIT records beside running ones, all of them under throttles: `jobs.claiming`, one after the other.
+"""Claims of LIMIT records among running ones, all of them under throttles: `jobs.claiming`, one after the other.
 
-Each lane has a throttle of its own, beside one that all lanes share. All have room, so each claim goes through all of
-it: the look without locks, the locks, the counts. What was claimed is settled between two claims, and not timed.
+Each lane has one throttle for itself and one that all lanes share. All have room, so each claim runs all steps: the
+look without locks, the locks, the counts. Claimed records are settled between two claims; that is not timed.
 """
 
 import os
@@ -15,7 +15,7 @@ from proving.bench.contestants.ours import WARM_UP, Ours, set_up
 
 LIMIT = 2
 ROOM = 5
-"""Places that are free in each throttle."""
+"""Free places in each throttle."""
 
 THROTTLES = f"""
 INSERT INTO jobs_throttle (name, max_in_flight, tokens)
@@ -47,7 +47,7 @@ class LanesOurs(Ours):
         super().__init__("lanes-ours", is_async=False)
 
     def fill(self, url: str, lanes: int, running: int, ready: int) -> None:
-        """Put so many running and ready records there, spread over so many lanes."""
+        """Add running and ready records, spread over `lanes` lanes."""
         set_up(url)
         from jobs.models import Worker
 

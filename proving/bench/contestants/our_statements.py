@@ -1,4 +1,4 @@
-"""This project's own claim and settle statements in a bare psycopg loop: what the worker around them costs.
+"""This project's claim and settle statements in a bare psycopg loop, to show the cost of the worker around them.
 
 Batches of BATCH. `statements-serial` claims and settles in turn on one connection; `statements-overlapped` settles one
 batch on a second connection while the next is claimed, as the worker does.
@@ -57,7 +57,7 @@ class OurStatements(Ours):
 
 
 class Loop:
-    """A connection, set up as the worker sets up its own, and the two statements on it. `token`: of all leases."""
+    """A connection, set up as a worker's, and the two statements on it. `token`: the token of all leases."""
 
     def __init__(self, url: str, token: UUID) -> None:
         from psycopg.types.datetime import TimestamptzLoader
@@ -82,7 +82,7 @@ class Loop:
         return self._connection.execute(self._claim, {"queue": QUEUE, "limit": BATCH, **self._lease}).fetchall()
 
     def settle(self, rows: list[Row]) -> None:
-        """As `jobs.claiming` does: in id order, arrays as text."""
+        """Settle as `jobs.claiming` does: in id order, arrays as text."""
         rows.sort(key=lambda row: row[self._id])
         values = {
             "id": "{" + ",".join(str(row[self._id]) for row in rows) + "}",

@@ -1,8 +1,8 @@
 """This project: `jobs.worker.process.WorkerProcess`, as `manage.py worker` runs it.
 
-Tuning: none. The worker learns by itself how many records to claim at once; the number of places of the queue is that
-of the project's settings for backups, 16. Two variants, since handlers come in two kinds: `ours-async` runs on the
-event loop, `ours-sync` in threads.
+Tuning: none. The worker learns how many records to claim at once; the queue's concurrency is that of backups in the
+project's settings, 16. There are two variants, one for each kind of handler: `ours-async` runs on the event loop,
+`ours-sync` in threads.
 """
 
 import os
@@ -16,7 +16,7 @@ from proving.bench.contestants.stamps import stamper
 
 PLACES = 16
 WARM_UP = 10
-"""Claims that pay for what is done once, such as the plan of the statement."""
+"""Claims that pay one-time costs, such as the plan of the statement."""
 SETTINGS = {"DJANGO_SETTINGS_MODULE": "backupsched.settings", "SECRET_KEY": "bench", "LOG_LEVEL": "WARNING"}
 
 

@@ -3,9 +3,9 @@
 Tuning: `batch_size` of BATCH (the default is 10; its completion buffer has the same size, so finished jobs are written
 in batches of this size too; of 250, 500, 1000 and 2000 it was best for one worker, by less than the noise), no
 concurrency limits (so the plain dequeue statement without the capacity tables), a pool of connections, so that a batch
-is written while the next one is fetched, and its own autovacuum settings (`optimize_autovacuum`). Durability is
-`durable`, its default: all tables are logged, like those of all here. What is left in its buffer at the end is written
-by a timer, up to 0.12 s later.
+is written while the next one is fetched, and its autovacuum settings (`optimize_autovacuum`). Durability is `durable`,
+its default: all tables are logged, as those of all others. The rest of its buffer is written at the end by a timer, up
+to 0.12 s later.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class Pgqueuer(Contestant):
         connection.execute(_fill(count, "now() + interval '1 year'"))
 
     def is_done(self, connection: Connection, count: int) -> bool:
-        # what is done is deleted; the measured jobs came last
+        # finished jobs are deleted; the measured jobs came last
         before = newest(connection, "SELECT last_value FROM pgqueuer_id_seq") - count
         return none_above(connection, "pgqueuer", before)
 

@@ -1,7 +1,7 @@
 """Procrastinate, an async worker on psycopg and uvloop.
 
-Tuning: `concurrency` of CONCURRENCY (the default is 1), a pool that has a connection for as many (the default is 4),
-logging off, jobs kept when they are done (the default, as by all here). It fetches one job at a time by design.
+Tuning: `concurrency` of CONCURRENCY (the default is 1), a pool with as many connections (the default is 4), logging
+off, finished jobs kept (the default, as by all others). It fetches one job at a time by design.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Procrastinate(Contestant):
         uvloop.run(serve())
 
     def trickle(self, url: str, at: list[float]) -> list[int]:
-        """By its function in the database, which is what its client calls: so the COMMIT is ours."""
+        """Enqueue by its database function, as its client does, so that the bench sends the COMMIT."""
         sent = []
         with psycopg.connect(url) as connection:
             for number in paced(at):

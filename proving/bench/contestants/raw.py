@@ -1,7 +1,7 @@
-"""The floors: psycopg on a stripped-down table, with the columns that a queue cannot do without.
+"""The floors: psycopg on a stripped-down table, with the columns that every queue needs.
 
-No history, no retries, no fence beyond the lease columns, no exclusive keys, no constraints, one index. What a real
-queue adds costs something: these show how much.
+No history, no retries, no fence beyond the lease columns, no exclusive keys, no constraints, one index. They show the
+cost of what a real queue adds.
 
 `raw-batched` claims and settles BATCH jobs a statement (larger batches gain nothing); `raw-single` one.
 """
@@ -72,7 +72,7 @@ class Raw(Contestant):
             connection.execute(TABLE)
 
     def enqueue(self, url: str, count: int) -> float:
-        """By COPY: nothing is faster."""
+        """Enqueue by COPY: nothing is faster."""
         with psycopg.connect(url) as connection:
             began = time.perf_counter()
             columns = "(kind, queue, payload, status, priority, run_after)"
@@ -117,11 +117,11 @@ class Raw(Contestant):
         connection.execute(_fill(count, "now()"))
 
     def put_beside(self, connection: Connection, count: int) -> None:
-        """With a status of its own, as a team with waiting jobs in such a table does."""
+        """Add them with a separate status, as a team with waiting jobs in such a table does."""
         connection.execute(_fill(count, "now() + interval '1 year'", status=0))
 
     def is_done(self, connection: Connection, count: int) -> bool:
-        # by id, since no index knows what runs: the measured jobs came last
+        # by id, since no index covers running jobs: the measured jobs came last
         before = newest(connection, "SELECT max(id) FROM job") - count
         return none_above(connection, "job", before, f"status <> {DONE}")
 

@@ -1,4 +1,4 @@
-"""Handler starts, for the latency: lines of job number and instant in a file that all processes append to."""
+"""Handler starts, for the latency: lines with job number and instant in a file that all processes append to."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def stamper(path: Path) -> Callable[[int], None]:
-    """A function that writes down that the handler of a job has been called now."""
+    """A function that records that the handler of a job has been called now."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def stamp(number: int) -> None:

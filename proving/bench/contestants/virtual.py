@@ -1,6 +1,6 @@
-"""This project's backlog in virtual time: the statements and what decides are its own, the units are imagined.
+"""This project's backlog in virtual time: statements and decisions are real, the execution units are imagined.
 
-Commands that begin from the presets of the retry policies, in an empty database; see `proving/bench/virtual.py`.
+The commands begin with the presets of the retry policies, in an empty database; see `proving/bench/virtual.py`.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ PRESETS = (
     "every 5 minutes", "exponential, full jitter", "sidekiq, 25 retries", "buckets, 15 s", "fibonacci, a day at most",
     "progressive", "phased",
 )  # fmt: skip
-"""Retry policies that an installation begins with: one of each algorithm, with limits for every day."""
+"""Retry policies that an installation begins with: one of each algorithm, with everyday limits."""
 
 
 class Virtual(Ours):
@@ -21,7 +21,7 @@ class Virtual(Ours):
         super().__init__("virtual", is_async=True)
 
     def meet_poison(self, url: str, preset: str, load: dict[str, Any]) -> list[dict[str, Any]]:
-        """Runs of `proving/bench/fleets/poison.py` without and beside the poison. Returns the figures of both."""
+        """Run `proving/bench/fleets/poison.py` without and with the poison. Returns the figures of both."""
         self._begin(url)
         from jobs.models import RetryPolicy
         from proving.bench.fleets import poison
@@ -30,7 +30,7 @@ class Virtual(Ours):
         return [figures._asdict() for figures in poison.compare(poison.Load(**load), policy)]
 
     def meet_outage(self, url: str, preset: str, outage: dict[str, Any]) -> dict[str, Any]:
-        """One run of `proving/bench/fleets/outage.py`. Returns what it tells."""
+        """Run `proving/bench/fleets/outage.py` once. Returns its figures."""
         self._begin(url)
         from jobs.models import RetryPolicy
         from proving.bench.fleets import outage as fleet
@@ -38,7 +38,8 @@ class Virtual(Ours):
         return fleet.run(fleet.Outage(**outage), RetryPolicy.objects.get(name=preset))._asdict()
 
     def _begin(self, url: str) -> None:
-        """No crash is to be survived here, and no log tells what is done to thousands of records a second."""
+        """Set up Django without durability, since no crash has to be survived, and without logs of thousands of
+        records a second."""
         set_up(url)
         import logging
 

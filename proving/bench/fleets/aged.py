@@ -1,7 +1,7 @@
-"""A fleet of any size as it is after thirty days of work: sources in every status, with what pruning leaves of a month.
+"""A fleet of any size after thirty days of work: sources in every status, with the history that pruning leaves.
 
-All rows are made by few statements; each number follows from the number of its source, so the same size gives the same
-fleet, but for the instant that it is made at. What each source has of history: `proving/bench/fleets/month.py`.
+All rows are made by few statements; each value follows from the number of its source, so the same size gives the same
+fleet, except for the instant at which it is made. The history of each source: `proving/bench/fleets/month.py`.
 """
 
 from base64 import b64encode
@@ -26,13 +26,13 @@ from sources.planning import AVAILABILITY, BACKUPS, KIND
 REPOSITORIES, PER_POLICY, PER_SCHEDULE = 20, 200, 10
 UNITS = 16
 LINES = 5
-"""Of the log, about each source."""
+"""Log lines about each source."""
 
 STATES = {
     "failing": 10, "gave up": 5, "overdue": 20, "never": 5, "doubtful": 3, "unprotected": 3, "absent": 40,
     "waiting": 30, "due": 50, "paused": 10, "retired": 10, "protected": 814,
 }  # fmt: skip
-"""Of a thousand sources."""
+"""State of a source → how many of a thousand sources have it."""
 
 ERRORS = (
     "sftp: connection reset by peer", "no space left on device", "permission denied: /etc/shadow",
@@ -42,7 +42,7 @@ ERRORS = (
 
 HOST_KEY = "ssh-ed25519 " + b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0 " + bytes(32)).decode()
 
-# A line for each source. What it needs of its policy stands here, so that nothing is joined again.
+# A line for each source. It has the columns of its policy that are needed, so that nothing is joined again.
 FLEET = """
 CREATE TEMPORARY TABLE fleet AS
 SELECT n, n AS source, n AS assignment, policy.id AS policy, policy.schedule_id AS schedule,
@@ -61,7 +61,7 @@ IN_PLACE = "state <> 'unprotected'"
 
 @dataclass(frozen=True)
 class Size:
-    """How many of what there are."""
+    """The numbers of rows."""
 
     sources: int
 
@@ -71,12 +71,12 @@ class Size:
 
     @property
     def schedules(self) -> int:
-        """Of events."""
+        """The number of event schedules."""
         return max(5, self.sources // PER_SCHEDULE)
 
 
 def make(sources: int, directory: str) -> None:
-    """Make it in an empty database; its repositories lie in `directory`."""
+    """Make it in an empty database; its repositories are in `directory`."""
     size, now = Size(sources), database_clock().replace(microsecond=0)
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off; SET maintenance_work_mem = '256MB'; SET work_mem = '64MB'")
@@ -154,7 +154,7 @@ def _make_sources(values: dict[str, Any]) -> None:
 
 
 def _make_schedules(values: dict[str, Any]) -> None:
-    """Of events."""
+    """Make the event schedules."""
     values["first"] = Origin.objects.order_by("-pk").values_list("pk", flat=True)[0]
     numbers = "generate_series(1::bigint, %(schedules)s) AS n"
     run(insert(Origin, numbers, values, id="%(first)s + n", name="'schedule ' || n"), values)
@@ -180,7 +180,7 @@ UNFINISHED = {
 
 
 def _make_unfinished(values: dict[str, Any]) -> None:
-    """And those that gave up, and what runs."""
+    """Make the unfinished records, those that gave up, and those that run."""
     worker = Worker.objects.create(name="bench", hostname="bench", pid=1, queues={AVAILABILITY: 200, BACKUPS: UNITS})
     breaker = Breaker.objects.create(
         key="repository:1", title="repository 00", failures=1, last_failure_at=values["now"]
@@ -240,7 +240,7 @@ def _make_log(values: dict[str, Any]) -> None:
 
 
 def _make_days(values: dict[str, Any]) -> None:
-    """As the minute's round keeps them."""
+    """Make the day totals as the minute's round keeps them."""
     run(
         insert(
             DayTotal, "generate_series(1, 29) AS back", values, date="%(now)s::date - back::int",

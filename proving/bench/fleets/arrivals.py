@@ -1,7 +1,7 @@
 """Sources that were silent and are asked again in an hour; their agents are about to check in.
 
-Each is a folder that is there by now, out of its period like the laptop that comes back on Monday morning. Others,
-first in line, are silent for as long as they may be: their questions hang.
+Each is a folder that is there by now and overdue, like a laptop that comes back on Monday morning. Others, first in
+line, are silent for as long as they may be: their questions hang.
 """
 
 from datetime import timedelta
@@ -24,9 +24,9 @@ RECHECK_AFTER = timedelta(hours=1)
 
 
 def make(sources: int, directory: str, hanging: int = 0, port: int = 0) -> list[tuple[int, str]]:
-    """Make, emit and put them off. Returns for each its assignment's id and its agent's token.
+    """Make, emit and postpone them. Returns for each its assignment's id and its agent's token.
 
-    `port`: where `hanging` others are silent, which are ready to be asked.
+    `port`: the port at which `hanging` others, which are ready to be asked, are silent.
     """
     home = Path(directory)
     schedule = Schedule.objects.create(name="arrivals", cron="0 0 1 1 *", kind=KIND, provider="assignments")
@@ -53,7 +53,7 @@ def make(sources: int, directory: str, hanging: int = 0, port: int = 0) -> list[
 
 
 def make_hanging(policy: Policy, count: int, port: int) -> None:
-    """Sources under `policy` that are on the backlog, never backed up, and silent at `port`."""
+    """Make sources under `policy` that are on the backlog, never backed up, and silent at `port`."""
     silent = Source.objects.bulk_create(
         Source(name=f"frozen {number}", kind="sftp", address=address(number), port=port, path="/")
         for number in range(count)

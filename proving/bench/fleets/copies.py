@@ -29,7 +29,7 @@ FIRST, UNCHANGED, CHANGED = "first", "unchanged", "1 % changed"
 
 
 def make_files(home: Path, files: int, size: int, *, every: int = 1) -> None:
-    """Below `home`/files, a hundred in a folder, of `size` random bytes each; `every` so manieth of them."""
+    """Make files below `home`/files, a hundred in a folder, of `size` random bytes each; only each `every`-th one."""
     for number in range(0, files, every):
         folder = home / "files" / str(number // 100)
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,8 +39,8 @@ def make_files(home: Path, files: int, size: int, *, every: int = 1) -> None:
 def time_pair(
     home: Path, files: int, size: int, *, ours_first: bool, with_restic: bool, kind: str
 ) -> dict[str, dict[str, float]]:
-    """Returns the seconds by case and by who copied. Both copies are removed; the files are other ones then. `kind`: of
-    the source."""
+    """Returns the seconds by case and by contestant. Both copies are removed; the files have changed afterwards.
+    `kind`: the kind of the source."""
     with source_of(kind, home / "files") as spec:
         return _time_pair(spec, home, files, size, ours_first=ours_first, with_restic=with_restic)
 
@@ -74,7 +74,7 @@ def _time_pair(
     fast = ("--fast-list",) if is_bucket(spec) else ()
     bare = {"PATH": os.environ["PATH"], "RESTIC_REPOSITORY": str(copies), "RESTIC_PASSWORD": KEY}
     repository.mkdir(exist_ok=True)
-    if with_restic:  # the same key and parameters of its derivation, which restic sets by the load that it finds
+    if with_restic:  # the same key and derivation parameters, which restic otherwise chooses by the present load
         shutil.copytree(repository / RESTIC, copies)
     alone: tuple[str, Callable[[], None]] = (RESTIC, snapshot) if with_restic else (BARE, sync)
     both: list[tuple[str, Callable[[], None]]] = [(OURS, back_up), alone]
@@ -91,7 +91,7 @@ def _time_pair(
 
 
 def read_progress(home: Path, lines: int) -> float:
-    """Returns the seconds of processor that so many lines of restic's progress cost those who read them."""
+    """Returns the processor seconds that reading so many lines of restic's progress costs."""
     status = '{"message_type":"status","seconds_elapsed":%d,"percent_done":0.5,"total_files":10000,"files_done":%d,'
     status += '"total_bytes":1000000000,"bytes_done":%d,"current_files":["/srv/data/folder/file.bin","/srv/data/b"]}'
     printed = home / "progress"
@@ -104,7 +104,7 @@ def read_progress(home: Path, lines: int) -> float:
 
 
 def _seconds(work: Callable[[], None]) -> float:
-    os.sync()  # what was written before is not paid for by this one
+    os.sync()  # so that this copy does not pay for earlier writes
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -1,8 +1,8 @@
-"""A command of the project in this process, its statements counted.
+"""Runs a command of the project in this process and counts its statements.
 
-Called as `python -m proving.bench.fleets.counting FILE COMMAND…`.
+Usage: `python -m proving.bench.fleets.counting FILE COMMAND…`.
 
-FILE gets their number, the most memory that the process had in kB, the seconds of the slowest one, and that one.
+It writes to FILE their number, the peak memory of the process in kB, the seconds of the slowest one, and that one.
 """
 
 import atexit
@@ -19,7 +19,8 @@ STATUS = Path("/proc/self/status")
 
 
 def most_memory() -> str:
-    """Since its program was started, which `getrusage` does not tell from what its parent had; 0 where none says so."""
+    """The peak memory in kB since the program was started, or 0 where it is unknown. `getrusage` would include the
+    parent's memory."""
     lines = STATUS.read_text().splitlines() if STATUS.exists() else []
     return next((line.split()[1] for line in lines if line.startswith("VmHWM:")), "0")
 

@@ -1,7 +1,7 @@
-"""A host that is not there, at every loopback address: connections to its port are neither accepted nor refused.
+"""An absent host at every loopback address: connections to its port are neither accepted nor refused.
 
-A listening socket whose queue is full drops callers, so they run into their timeout, as with a laptop whose
-lid is closed. Nothing listens on 127.x.y.z otherwise, and a port without a listener refuses at once.
+A listening socket whose queue is full drops callers, so they run into their timeout, as with a laptop whose lid is
+closed. Otherwise nothing listens on 127.x.y.z, and a port without a listener refuses at once.
 """
 
 import socket
@@ -11,13 +11,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from proving.bench.processes import ContestantFailed
 
 QUEUE_FILLERS = 4
-"""A backlog of 0 still holds one connection or two."""
+"""Connections that fill the queue: a backlog of 0 still holds one or two."""
 PROBE_SECONDS = 0.4
 PER_NETWORK = 200
 
 
 class NotDeaf(ContestantFailed):
-    """This system answers, or refuses, where it should be silent: absent sources cannot be played here."""
+    """This system answers or refuses where it should be silent, so absent sources cannot be simulated here."""
 
 
 def address(number: int) -> str:

@@ -1,8 +1,8 @@
-"""A decision: some units are free; which source is asked next? The look-ahead's question and a claim of one record.
+"""The decision which source is asked next when units are free: the look-ahead's question and a claim of one record.
 
-What is there: a worker with 16 units, 12 of them busy, two sources that have answered; and `count` due assignments in
-the queue `availability`, a fifth of them found silent before. With lanes, half of them belong to a throttle that is
-full and stand first in the claim order; two fifths to two throttles that have room; the rest to none.
+The scene: a worker with 16 units, 12 of them busy, two sources that have answered; and `count` due assignments in the
+queue `availability`, a fifth of them found silent before. With lanes, half of them belong to a throttle that is full
+and come first in the claim order; two fifths belong to two throttles that have room; the rest to none.
 """
 
 import time
@@ -25,14 +25,14 @@ UNITS = 16
 BUSY = 12
 ANSWERED = 2
 FULL_AT = 4
-"""Cap of the full throttle: so many of the busy units are its own, and both that have answered."""
+"""Cap of the full throttle: it has this many of the busy units, and both sources that have answered."""
 ROOMY_AT = 16
 SHARES = (0, 0, 0, 0, 0, 1, 1, 2, 2, 3)
-"""Policy of each of ten assignments."""
+"""The policy of each of ten assignments."""
 WARM_UP = 20
 LONG = timedelta(days=1)
 
-# As a settled silence leaves a record behind: under today, with the instant of the last contact.
+# The state in which a settled silence leaves a record: ranked today, with the instant of the last contact.
 TRIED = """
 UPDATE jobs_backlogrecord
    SET tried_at = clock_timestamp() - (id * 7919 %% 86400) * interval '1 second',
@@ -42,13 +42,13 @@ UPDATE jobs_backlogrecord
 
 
 def make_due(count: int, *, lanes: bool) -> None:
-    """`count` due records, and a worker that is busy with others. With `lanes` as many of a full throttle as a half."""
+    """Make `count` due records, half of them of a full throttle with `lanes`, and a worker that is busy with others."""
     policies = [make_policy(0), make_policy(1), make_policy(2), make_policy(3)]
     if lanes:
         for number, cap in enumerate((FULL_AT, ROOMY_AT, ROOMY_AT)):
             schedule = policies[number].schedule
             schedule.throttle = Throttle.objects.create(name=f"throttle {number}", max_in_flight=cap)
-            # the full one first in line: a claim has to get past all of its records
+            # the full one is first in line: a claim has to skip all of its records
             schedule.priority = len(policies) - number
             schedule.save()
     make_assignments(count + BUSY + ANSWERED, [policies[index] for index in SHARES])
@@ -60,7 +60,8 @@ def make_due(count: int, *, lanes: bool) -> None:
 
 
 def _occupy(full: int, plain: int) -> None:
-    """Give the worker what keeps it busy: of schedule `full` as much as its throttle lets through, and ahead of it."""
+    """Keep the worker busy: with as many records of schedule `full` as its throttle lets through, and others ahead of
+    them."""
     worker = Worker.objects.create(name="busy", hostname="bench", pid=1, queues={AVAILABILITY: 200, BACKUPS: UNITS})
     ready = BacklogRecord.objects.ready().order_by("pk")
     of_full, of_plain = ready.filter(origin=full), ready.filter(origin=plain)
@@ -77,7 +78,7 @@ def _occupy(full: int, plain: int) -> None:
 
 
 def time_decisions(times: int) -> list[float]:
-    """Seconds of each decision, after WARM_UP others. Between two of them the source that was asked is found silent.
+    """The seconds of each decision, after WARM_UP others. Between two of them the asked source is found silent.
 
     Raises: RuntimeError when the units are short of nothing, or a claim comes back empty.
     """

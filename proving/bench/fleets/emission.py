@@ -1,7 +1,7 @@
-"""A period's start: every due assignment is put on the backlog. Beside it a COPY of the very same rows.
+"""A period's start: every due assignment is put on the backlog. Next to it a COPY of the same rows.
 
 Both write into an empty table with the same indexes, constraints and foreign keys, in one transaction each, on a
-connection like a worker's. What the emission has to read is in memory.
+connection like a worker's. The rows that the emission reads are in memory.
 """
 
 import time
@@ -20,7 +20,7 @@ READ_BY_THE_EMISSION = ("sources_assignment", "sources_source", "sources_policy"
 
 
 class Emitted(NamedTuple):
-    """`statements`: how many were sent; of a COPY one."""
+    """`statements`: the number that was sent, one for a COPY."""
 
     records: int
     seconds: float
@@ -28,7 +28,7 @@ class Emitted(NamedTuple):
 
 
 def emit() -> Emitted:
-    """Tick once, as a worker does. Raises: RuntimeError when not everything was emitted."""
+    """Tick once, as a worker does. Raises: RuntimeError if not everything was emitted."""
     prepare_in_this_thread()
     _warm()
     began = time.perf_counter()
@@ -40,7 +40,7 @@ def emit() -> Emitted:
 
 
 def copy() -> Emitted:
-    """Emit, read the rows back, empty the table, and COPY them in again: that is what is timed."""
+    """Emit, read the rows back, empty the table, and COPY them in again, which is timed."""
     records = emit().records
     with connection.cursor() as cursor, cursor.cursor.copy(COPY_OUT) as out:
         rows = [bytes(block) for block in out]
@@ -58,7 +58,7 @@ def copy() -> Emitted:
 
 
 def _warm() -> None:
-    """A copied database begins with nothing in the server's memory, unlike one that is at work."""
+    """Read the tables: a copied database begins with nothing in the server's memory, unlike one in use."""
     with connection.cursor() as cursor:
         for table in READ_BY_THE_EMISSION:
             cursor.execute(f"SELECT count(*), count(t::text) FROM {table} AS t")

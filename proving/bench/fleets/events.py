@@ -1,6 +1,6 @@
-"""Batches of events: how fast a trigger's batch is put on the backlog, and when its events are to start.
+"""Batches of events: the speed at which a trigger's batch is put on the backlog, and the starts of its events.
 
-One schedule, whose payload has what callbacks have: an endpoint, a throttle, a body with facts of the event.
+One schedule, whose payload is like that of callbacks: an endpoint, a throttle, a body with facts of the event.
 """
 
 import resource
@@ -27,7 +27,7 @@ STARTS = f"SELECT extract(epoch FROM run_after)::float8 FROM {TABLE} ORDER BY 1"
 
 
 class Emitted(NamedTuple):
-    """`mebibytes`: by how much the process grew meanwhile."""
+    """`mebibytes`: the growth of the process in the meantime."""
 
     records: int
     seconds: float
@@ -35,7 +35,7 @@ class Emitted(NamedTuple):
 
 
 def make_batch(events: int, stagger: str) -> None:
-    """A schedule whose trigger came a moment ago."""
+    """Make a schedule whose trigger came a moment ago."""
     trigger_at = database_clock().replace(second=0, microsecond=0)
     Schedule.objects.create(
         name="reports",
@@ -53,7 +53,7 @@ def make_batch(events: int, stagger: str) -> None:
 
 
 def emit() -> Emitted:
-    """Tick until everything is on the backlog, as a worker does. Raises: RuntimeError when that is not all."""
+    """Tick until everything is on the backlog, as a worker does. Raises: RuntimeError if events are missing."""
     prepare_in_this_thread()
     schedule = Schedule.objects.get()
     now = schedule.next_trigger_at or database_clock()
@@ -76,7 +76,7 @@ def _tick_until_done(now: datetime) -> int:
 
 
 def copy() -> Emitted:
-    """Emit, read the rows back, empty the table, and COPY them in again: that is what is timed."""
+    """Emit, read the rows back, empty the table, and COPY them in again, which is timed."""
     records = emit().records
     with connection.cursor() as cursor, cursor.cursor.copy(COPY_OUT) as out:
         whole = b"".join(bytes(block) for block in out)
@@ -94,7 +94,7 @@ def copy() -> Emitted:
 
 
 def starts() -> list[float]:
-    """Emit. Returns when each event is to start, in seconds from the trigger."""
+    """Emit. Returns the start of each event, in seconds from the trigger."""
     trigger_at = Schedule.objects.get().next_trigger_at or database_clock()
     emit()
     with connection.cursor() as cursor:
@@ -103,8 +103,8 @@ def starts() -> list[float]:
 
 
 def make_launches(kind: str, staggered: int, window_for: int, plain: int) -> float:
-    """A batch of `staggered` events over `window_for` seconds, and `plain` schedules of one event, all of which have
-    their trigger when the next minute begins. Returns that instant, in seconds since the epoch."""
+    """Make a batch of `staggered` events over `window_for` seconds, and `plain` schedules of one event, all with their
+    trigger at the beginning of the next minute. Returns that instant, in seconds since the epoch."""
     now = database_clock()
     trigger_at = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     common = {

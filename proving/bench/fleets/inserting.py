@@ -1,4 +1,4 @@
-"""Rows of a model from one statement: what is not given is as the model has it for a new row."""
+"""Rows of a model from one statement: columns that are not given get the model's defaults."""
 
 from typing import Any, cast
 
@@ -6,8 +6,8 @@ from django.db import connection, models
 
 
 def insert(model: type[models.Model], rows: str, values: dict[str, Any], **expressions: str) -> str:
-    """The statement that makes one row of `model` for each of `rows`, what follows a FROM. `expressions`: column → SQL.
-    Defaults are added to `values`, which are its parameters."""
+    """The statement that makes one row of `model` for each of `rows`, the text after a FROM. `expressions`: column →
+    SQL. Defaults are added to `values`, its parameters."""
     columns: dict[str, str] = {}
     for field in cast("list[Any]", model._meta.local_concrete_fields):
         if field.column in expressions:
@@ -21,7 +21,7 @@ def insert(model: type[models.Model], rows: str, values: dict[str, Any], **expre
 
 
 def run(sql: str, values: dict[str, Any]) -> None:
-    """Run a statement that this package has made."""
+    """Run a statement of this package."""
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
 

@@ -1,4 +1,4 @@
-"""A fleet at a period's start: everything is due, and differs in what the claim order looks at.
+"""A fleet at a period's start: everything is due, and all columns of the claim order vary.
 
 One assignment in 19 was never backed up; the others became due within the last 14 days, and their last backups took
 from a second to nearly three hours. No row of the backlog is there yet.
@@ -30,11 +30,11 @@ SPREAD = {
     "last_backup_at": f"CASE WHEN {NEVER} THEN NULL ELSE {DUE_SINCE} - interval '1 day' END",
     "last_backup_for": f"CASE WHEN {NEVER} THEN NULL ELSE 1 + (n * 104729 %% 100000) / 10.0 END",
 }
-"""Columns of the n-th assignment. The factors are primes, so no key follows another, or the policy."""
+"""Columns of the n-th assignment. The factors are primes, so that no key depends on another, or on the policy."""
 
 
 def make_policy(number: int, throttle: Throttle | None = None, *, seeding_limit: int | None = None) -> Policy:
-    """A daily policy whose window is open now and for the next hours, and whose trigger has come."""
+    """Make a daily policy whose window is open now and for the next hours, and whose trigger has come."""
     now = database_clock()
     schedule = Schedule.objects.create(
         name=f"policy {number}",
@@ -52,7 +52,7 @@ def make_policy(number: int, throttle: Throttle | None = None, *, seeding_limit:
         seeding_limit=seeding_limit,
     )
     limit_seeding(policy)
-    for first_backup in (False, True):  # a lane is made at its first use, which for most periods is long ago
+    for first_backup in (False, True):  # a lane is made at its first use, long before most periods
         policy.lane(first_backup=first_backup)
     return policy
 
@@ -64,7 +64,7 @@ def open_window(now: datetime) -> dict[str, str]:
 
 
 def make_assignments(count: int, policies: Sequence[Policy]) -> None:
-    """`count` sources, each under one of `policies` in turn. One that is named twice gets twice as many."""
+    """Make `count` sources, each under one of `policies` in turn. A policy that is given twice gets twice as many."""
     first = Source.objects.create(name="source 1", kind="local", path="/srv/files")
     up_to(count, first, name="'source ' || n")
     values: dict[str, Any] = {
@@ -77,7 +77,7 @@ def make_assignments(count: int, policies: Sequence[Policy]) -> None:
 
 
 def make_fleet(assignments: int, policies: int, *, throttled: bool) -> None:
-    """A fleet under so many policies; `throttled`: each with a throttle and a seeding limit of its own."""
+    """Make a fleet under so many policies; `throttled`: each has its own throttle and seeding limit."""
     made = []
     for number in range(policies):
         throttle = Throttle.objects.create(name=f"throttle {number}", max_in_flight=8) if throttled else None
@@ -87,6 +87,6 @@ def make_fleet(assignments: int, policies: int, *, throttled: bool) -> None:
 
 
 def keep_vacuum_away() -> None:
-    """No vacuum of the backlog may fall into one measurement and not into the other."""
+    """Turn autovacuum of the backlog off, so that it does not run during one measurement and not the other."""
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE jobs_backlogrecord SET (autovacuum_enabled = off)")

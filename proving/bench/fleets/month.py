@@ -1,6 +1,6 @@
-"""Thirty days of what has ended, as pruning leaves it: 44 backups of each source, each with its record and its
-attempts; and the events of each schedule, most of them answered. One statement a round, so rows lie in the order of
-their time.
+"""Thirty days of finished work, as pruning leaves it: 44 backups of each source, each with its record and its
+attempts; and the events of each schedule, most of them answered. One statement a round, so rows are stored in the order
+of their time.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from sources.planning import AVAILABILITY, BACKUPS, KIND
 ROUNDS, DAYS = 44, 30
 EVENT_ROUNDS = 30
 FLAWED = 20
-"""One backup in so many failed once before it succeeded; one event in so many was answered with 503 at first."""
+"""One backup of so many failed once before it succeeded; one event of so many was answered with 503 at first."""
 
 INDEXES = """
 SELECT indexname, indexdef
@@ -32,7 +32,7 @@ SELECT indexname, indexdef
 
 @contextmanager
 def without_indexes(*others: type[models.Model]) -> Iterator[None]:
-    """Let indexes of the large tables that are no constraints be made at the end, which takes a third of the time."""
+    """Make the indexes of large tables that are not constraints at the end, which takes a third of the time."""
     large: list[type[models.Model]] = [Attempt, Backup, Trigger, *others]
     tables = [model._meta.db_table for model in large]
     with connection.cursor() as cursor:
@@ -46,7 +46,7 @@ def without_indexes(*others: type[models.Model]) -> Iterator[None]:
 
 
 def make_history(values: dict[str, Any]) -> None:
-    """The oldest first."""
+    """Make the history, the oldest first."""
     step = f"interval '{DAYS * 24 * 60 // ROUNDS} minutes'"
     began = f"%(now)s::timestamptz - (1 + %(round)s) * {step} + share * interval '30 seconds'"
     records = insert(
@@ -95,7 +95,7 @@ def _backups(values: dict[str, Any]) -> str:
 
 
 def make_events(values: dict[str, Any]) -> None:
-    """Two a day of each schedule."""
+    """Make two events a day for each schedule."""
     at = "(date_trunc('hour', %(now)s::timestamptz) - (1 + %(round)s) * interval '1 day')"
     number = "generate_series(1, 2) AS number, generate_series(1::bigint, %(schedules)s) AS n"
     state = f"((n * 31 + number * 7 + %(round)s) %% {FLAWED * 5})"

@@ -1,7 +1,7 @@
-"""A service that many jobs need is away for a day or a week: how often is it called, and how soon is all well again?
+"""A service that many jobs need is down for a day or a week: how often is it called, and how soon are all jobs done?
 
-All jobs are there when the outage begins, each call takes a few seconds in any case, and there are more units than
-ever call at once, so that nothing but the retry policy decides. Once without a circuit breaker, once with one.
+All jobs are there when the outage begins, each call takes a few seconds in any case, and there are more units than ever
+call at once, so that only the retry policy decides. It runs once without a circuit breaker, once with one.
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ UNITS = 200
 CALL = 5.0
 SERVICE = BreakerTarget("service:bench", "the service")
 PATIENCE = 14 * DAY
-"""Seconds after the outage for which the last jobs are waited for. A cap of 1,000,000 s is 11.6 days."""
+"""Seconds after the outage until which the run waits for the last jobs. A cap of 1,000,000 s is 11.6 days."""
 
 
 @dataclass(frozen=True)
 class Outage:
-    """`jobs` that need what is away for `lasts` seconds. `guarded`: whether a circuit breaker watches over it."""
+    """`jobs` that need a service that is down for `lasts` seconds. `guarded`: a circuit breaker watches over it."""
 
     lasts: float
     jobs: int = 1_000
@@ -36,9 +36,9 @@ class Outage:
 
 
 class Told(NamedTuple):
-    """`calls`: how many in each hour of the outage; `recovered`: seconds from its end until each job was done.
+    """`calls`: the calls in each hour of the outage; `recovered`: seconds from its end until each job was done.
 
-    `gave_up`: jobs that failed for good. `charged`: failures that count for some job when it ends.
+    `gave_up`: jobs that failed for good. `charged`: failures that are counted for jobs at its end.
     """
 
     calls: list[int]
@@ -48,7 +48,7 @@ class Told(NamedTuple):
 
 
 def run(outage: Outage, policy: RetryPolicy) -> Told:
-    """One outage from its beginning until all jobs are done. Starts from empty tables."""
+    """Run one outage from its beginning until all jobs are done. Starts with empty tables."""
     registry.add(Kind(KIND, home_queue=QUEUE))
     unfinished = BacklogRecord.objects.exclude(status__in=[Status.SUCCEEDED, Status.FAILED])
 

@@ -1,9 +1,9 @@
-"""Records that are wrong for ever, beside a stream of good ones: how long do the good ones wait?
+"""Records that can never succeed, next to a stream of good ones: how long do the good ones wait?
 
-The stream is a policy's: a batch of due records every hour, of which some fail once for a passing reason, and a
-trickle of single ones. The poison has been there for so long that each of its records has failed at least once when
-the stream begins: before that nothing tells it from a good one. The stream crosses a midnight. All attempts take
-equally long. The same stream goes through the same backlog with the poison and without.
+The stream is a policy's: a batch of due records every hour, some of which fail once for a passing reason, and a trickle
+of single ones. The poison has been there for so long that each of its records has failed at least once when the stream
+begins: before that nothing distinguishes it from a good record. The stream crosses a midnight. All attempts take
+equally long. The same stream passes through the same backlog with the poison and without.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,22 +28,22 @@ KIND = QUEUE = "bench"
 PROVIDER = "bench batches"
 UNITS = 16
 ATTEMPT = 70.0
-"""Seconds. An hour is no multiple of it, so each batch comes at another moment of the attempts under way."""
+"""Seconds. An hour is not a multiple, so each batch comes at another moment of the attempts under way."""
 EVERY = HOUR
 MIDNIGHT = 2 * DAY
-"""Half of the batches come before it, half after: what failed yesterday must not come before what is due today."""
+"""Half of the batches come before it, half after: records that failed yesterday must not precede those due today."""
 FAILS_ONCE = 20
-"""One good record in so many fails at its first attempt."""
+"""One good record of so many fails at its first attempt."""
 TABLES = tuple(model._meta.db_table for model in (BacklogRecord, Attempt, Decision, Origin, Sweep, Worker))
 PATIENCE = DAY
-"""Seconds after the last batch until which the run goes on when good records are left."""
+"""Seconds after the last batch until which the run continues if good records are left."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """`poison` records beside `batches` of `batch` records, and one more every `trickle` seconds.
+    """`poison` records next to `batches` of `batch` records, and one more every `trickle` seconds.
 
-    `max_records`: what a sweep takes at most; None: as configured. `within_a_day`: nothing of it comes after midnight.
+    `max_records`: the most that a sweep takes, as configured if None. `within_a_day`: nothing comes after midnight.
     """
 
     poison: int = 10_000
@@ -57,7 +57,7 @@ class Load:
 
     @property
     def first_pass(self) -> float:
-        """Seconds that it takes to try each poison record once."""
+        """The seconds that it takes to try each poison record once."""
         return self.poison * ATTEMPT / self.units
 
     @property
@@ -71,10 +71,10 @@ class Load:
 
 
 class Waits(NamedTuple):
-    """Seconds that good records waited. `first`: until their first attempt began; `single`: of the trickle alone.
+    """Seconds that good records waited. `first`: until their first attempt began; `single`: those of the trickle alone.
 
-    `again`: of those that failed once, from that failure until they had succeeded. `unfinished`: how many never did;
-    they count as if they had at the end.
+    `again`: from its failure until its success, for each that failed once. `unfinished`: the number that never
+    succeeded; they count as if they had at the end.
     """
 
     first: list[float]
@@ -84,7 +84,7 @@ class Waits(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What is told of one run, in seconds. `attempts`: at poison; `left_some`: warnings of sweeps that left some."""
+    """The figures of one run, in seconds. `attempts`: those at poison; `left_some`: sweeps that warned of a rest."""
 
     mean: float
     p99: float
@@ -97,7 +97,7 @@ class Figures(NamedTuple):
 
 @dataclass
 class Stream:
-    """The good records: puts them on the backlog, and knows when."""
+    """The good records: puts them on the backlog, and remembers when."""
 
     load: Load
     policy: RetryPolicy
@@ -115,7 +115,7 @@ class Stream:
         return int(self.load.batches * EVERY // self.load.trickle)
 
     def put_on(self, backlog: Backlog) -> None:
-        """Let the tick emit the batches, as those of a schedule, and put the trickle there."""
+        """Let the tick emit the batches, as a schedule's, and add the trickle."""
         providers.add_provider(PROVIDER, self._emit)
         Schedule.objects.create(
             name=PROVIDER,
@@ -131,7 +131,7 @@ class Stream:
 
     def handle(self, record: ClaimedRecord, at: float) -> tuple[float, Outcome]:
         if record.payload.get("poison"):
-            return ATTEMPT, Failed("wrong for ever")
+            return ATTEMPT, Failed("can never succeed")
         if record.failures < record.payload.get("fails", 0):
             return ATTEMPT, Failed("a passing fault")
         self.succeeded += 1
@@ -154,7 +154,7 @@ class Stream:
         return insert(zip(subjects, payloads, strict=True), self.policy, now)
 
     def waits(self, backlog: Backlog) -> Waits:
-        """What the attempts say."""
+        """The waits, from the attempts."""
         starts: dict[str, float] = {}
         failed_at: dict[str, float] = {}
         done: dict[str, float] = {}
@@ -195,7 +195,7 @@ def insert(records: Iterable[tuple[str, dict[str, Any]]], policy: RetryPolicy, n
 
 
 def run(load: Load, policy: RetryPolicy) -> tuple[Backlog, Stream]:
-    """Let the stream through a backlog that is empty but for the poison. Starts from empty tables."""
+    """Let the stream through a backlog that is empty except for the poison. Starts with empty tables."""
     registry.add(Kind(KIND, home_queue=QUEUE))
     stream = Stream(load, policy)
     backlog = Backlog(
@@ -217,21 +217,22 @@ def run(load: Load, policy: RetryPolicy) -> tuple[Backlog, Stream]:
 
 
 def compare(load: Load, policy: RetryPolicy) -> tuple[Figures, Figures]:
-    """The same stream without the poison and beside it. Starts from empty tables, and leaves what the second did."""
+    """The figures of the same stream without and with the poison. Starts with empty tables, and leaves the rows of the
+    second run."""
     without = figures(replace(load, poison=0), policy)
     empty()
     return without, figures(load, policy)
 
 
 def empty() -> None:
-    """Forget what a run did; the next begins with the same ids, so *phased* gives the same waits."""
+    """Delete the rows of a run; the next one begins with the same ids, so *phased* gives the same waits."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY CASCADE")
 
 
 def figures(load: Load, policy: RetryPolicy) -> Figures:
-    """One run, told. Starts from empty tables."""
+    """Do one run and return its figures. Starts with empty tables."""
     backlog, stream = run(load, policy)
     waits = stream.waits(backlog)
     return Figures(

@@ -2,9 +2,9 @@
 
 It writes its port to FILE.
 
-As little as a server can do, on asyncio's transports, so that it is not what is measured: a request's head is looked
-through for three headers, and every POST is answered with 200 at once. `GET /counts` tells what has come since the one
-before, as JSON. Ends with the process that started it.
+It does the least that a server can do, on asyncio's transports, so that it does not dominate the measurement: it
+searches a request's head for three headers, and answers every POST with 200 at once. `GET /counts` returns the counts
+since the previous one, as JSON. It ends with the process that started it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ BACKLOG = 1024
 
 
 class Counts:
-    """What has come: requests, the ids of their events, and the connections that they came by."""
+    """Counts of requests, of their events' ids, and of the connections that they came by."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -31,7 +31,7 @@ class Counts:
         self.connections = 0
 
     def facts(self) -> bytes:
-        """The counts as JSON; all begin anew."""
+        """The counts as JSON, after which all begin again at 0."""
         counts = {
             "requests": self.requests,
             "signed": self.signed,

@@ -14,7 +14,7 @@ def up_to(count: int, pattern: models.Model, values: dict[str, Any] | None = Non
     columns = [field.column for field in meta.concrete_fields if field.column and not field.primary_key]
     chosen = ", ".join(f"{expressions[name]}" if name in expressions else f"pattern.{name}" for name in columns)
     with connection.cursor() as cursor:
-        # the names are those of the model, the expressions this package's own
+        # the names are the model's, the expressions this package's
         cursor.execute(
             f"INSERT INTO {meta.db_table} ({', '.join(columns)}) "
             f"SELECT {chosen} FROM {meta.db_table} AS pattern, generate_series(2::bigint, %(count)s) AS n "

@@ -1,4 +1,4 @@
-"""The files of a copy as another host has them: rclone serves their folder on this one."""
+"""The files of a copy as another host has them: rclone serves their folder on this host."""
 
 import os
 import socket
@@ -36,7 +36,7 @@ def source_of(kind: str, folder: Path) -> Iterator[SourceSpec]:
         how = ("s3", str(folder.parent), f"--auth-key={USER},{PASSWORD}")
         options = {"access_key_id": USER, "provider": "Rclone"}
         spec = SourceSpec("bench", kind, f"http://127.0.0.1:{port}", None, folder.name, options, PASSWORD, "")
-    # what changes between two copies is seen at once
+    # changes between two copies are seen at once
     argv = (find_rclone(), "serve", *how, f"--addr=127.0.0.1:{port}", "--config=", "--dir-cache-time=1ms")
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder.parent)}
     with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
@@ -48,7 +48,7 @@ def source_of(kind: str, folder: Path) -> Iterator[SourceSpec]:
 
 
 def alone_at(spec: SourceSpec) -> tuple[str, dict[str, str]]:
-    """The same as an argument of an rclone that is started by hand, and its environment: without our gate."""
+    """The same source as an argument of an rclone that is started by hand, and its environment: without our gate."""
     if spec.kind == LOCAL:
         return spec.path, {}
     own = {"TYPE": spec.kind}

@@ -1,4 +1,4 @@
-"""The project's own processes, as an operator starts them: `manage.py worker`, `manage.py web`."""
+"""The project's processes, as an operator starts them: `manage.py worker`, `manage.py web`."""
 
 import socket
 import tempfile
@@ -32,7 +32,7 @@ def temporary_home() -> Iterator[Path]:
 
 @contextmanager
 def worker(contestant: Contestant, url: str, home: Path, queues: str, connection: Connection) -> Iterator[Any]:
-    """A worker that serves `queues`; yields its process when it is about to claim. Raises: ContestantFailed."""
+    """Run a worker that serves `queues`; yields its process when it is about to claim. Raises: ContestantFailed."""
     arguments = ["manage.py", "worker", "--queues", queues, "--grace", "0"]
     with running(contestant, "become", url=url, arguments=arguments, variables=_variables(home)) as process:
         wait_until(lambda: _is_alive(connection, process.pid), "the worker", process)
@@ -41,7 +41,7 @@ def worker(contestant: Contestant, url: str, home: Path, queues: str, connection
 
 @contextmanager
 def web(contestant: Contestant, url: str, home: Path) -> Iterator[int]:
-    """The web pages and the API. Yields the port. Raises: ContestantFailed."""
+    """Serve the web pages and the API. Yields the port. Raises: ContestantFailed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     arguments = ["manage.py", "web", "--listen", f"127.0.0.1:{port}"]
@@ -51,13 +51,13 @@ def web(contestant: Contestant, url: str, home: Path) -> Iterator[int]:
 
 
 def wait_until(condition: Callable[[], bool], what: str, process: Any, longest: float = START_SECONDS) -> None:
-    """Return when `condition` holds. Raises: ContestantFailed when `process` ends before, or it takes too long."""
+    """Return when `condition` holds. Raises: ContestantFailed if `process` ends before, or if it takes too long."""
     deadline = time.monotonic() + longest
     while not condition():
         if process.poll() is not None:
             raise ContestantFailed(f"{what} has ended")
         if time.monotonic() > deadline:
-            raise ContestantFailed(f"waited {longest:.0f} s for {what}, which did not come")
+            raise ContestantFailed(f"{what} did not come within {longest:.0f} s")
         time.sleep(LOOK_EVERY_SECONDS)
 
 

@@ -1,11 +1,11 @@
-"""What recorded attempts say: spans of time in seconds on one clock. Pure."""
+"""Spans of time from recorded attempts, in seconds on one clock. Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """From `start` to `end`, in seconds."""
+    """The time from `start` to `end`, in seconds."""
 
     start: float
     end: float
@@ -15,13 +15,13 @@ class Span(NamedTuple):
         return self.end - self.start
 
     def within(self, other: "Span") -> "Span":
-        """The part of it that lies in `other`; of no length when there is none."""
+        """The part of this span that is in `other`, of length 0 if there is none."""
         start = max(self.start, other.start)
         return Span(start, max(start, min(self.end, other.end)))
 
 
 def unit_seconds(spans: Iterable[Span]) -> float:
-    """How long units were taken, all together."""
+    """The time for which units were taken, all together."""
     return sum(span.seconds for span in spans)
 
 
@@ -31,5 +31,5 @@ def busy_share(spans: Iterable[Span], units: int, whole: Span) -> float:
 
 
 def seconds_of_one_pass(sources: int, at_once: int, timeout: float) -> float:
-    """How long it takes at the least to ask silent `sources`, `at_once` at a time, for `timeout` seconds each."""
+    """The least time that it takes to ask silent `sources`, `at_once` at a time, for `timeout` seconds each."""
     return max(1.0, sources / at_once) * timeout

@@ -1,4 +1,4 @@
-"""Counts the statements that this process sends, whichever way they go: Django's cursors and the lease protocol's."""
+"""Counts the statements that this process sends, by Django's cursors and by the lease protocol's."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import psycopg
 
 @contextmanager
 def counted() -> Iterator[list[str]]:
-    """Yields a list that grows by the text of each statement. BEGIN and COMMIT are not among them."""
+    """Yields a list that grows by the text of each statement, without BEGIN and COMMIT."""
     sent: list[str] = []
     execute = psycopg.Cursor.execute
 
@@ -25,8 +25,8 @@ def counted() -> Iterator[list[str]]:
 
 @contextmanager
 def timed() -> Iterator[list[tuple[str, float]]]:
-    """Yields a list that grows by the text and the seconds of each statement, also of those that set a bound or begin
-    and end a transaction by themselves."""
+    """Yields a list that grows by the text and the seconds of each statement, including those that set a bound or
+    begin and end a transaction."""
     sent: list[tuple[str, float]] = []
     execute = psycopg.Cursor.execute
 

@@ -1,7 +1,7 @@
-"""Everything that shows a fleet: each list of the admin and of the API, whatever is added to them; pages that are no
-list; what people filter and search for; and the commands.
+"""Everything that shows a fleet: each list of the admin and of the API, including lists that are added later; other
+pages; common filters and searches; and the commands.
 
-A page is opened by Django's test client, through all middleware, as a superuser, and a command as a process of its own.
+A page is opened by Django's test client, through all middleware, as a superuser, and a command as a separate process.
 """
 
 import gc
@@ -35,7 +35,7 @@ from sources.models import Policy, Source
 LONGEST_COMMAND = 240.0
 FIRST = "home, as the first page of its process"
 NOT_COMPUTED = ("/api/what-if", 409)
-"""An address and the status that is its answer, too: there is no history, or too much to be read in its time."""
+"""An address and a status that it may answer with as well: there is no history, or too much to be read in time."""
 COMMANDS = {
     "status": ["status"], "sources": ["sources"], "sources --json": ["sources", "--json"], "backlog": ["backlog"],
     "backlog errors": ["backlog", "errors"], "doctor": ["doctor"], "schedules": ["schedules"],
@@ -45,7 +45,7 @@ COMMANDS = {
 
 
 def pages() -> dict[str, str]:
-    """What is opened: its name → its address."""
+    """The name of each page → its address."""
     found = {name: reverse(name) for name in ("home", "home-facts", "matrix")}
     for model in admin.site._registry:
         name = f"{model._meta.app_label}_{model._meta.model_name}"
@@ -56,7 +56,7 @@ def pages() -> dict[str, str]:
 
 
 def asked() -> Iterator[tuple[str, str]]:
-    """Filters, searches, facets and pages of one row: their names, the same for each fleet, and their addresses."""
+    """The names, the same for each fleet, and the addresses of filters, searches, facets and pages of one row."""
     policy, schedule, source = (
         model._default_manager.order_by("-pk").values_list("pk", flat=True)[0] for model in (Policy, Schedule, Source)
     )
@@ -101,14 +101,14 @@ def asked() -> Iterator[tuple[str, str]]:
 
 
 def _lists_of_the_api() -> list[str]:
-    """Addresses of what is read without naming a row."""
+    """Addresses that are read without naming a row."""
     paths = api.get_openapi_schema()["paths"]
     read = [path for path, operations in paths.items() if "get" in operations and "{" not in path]
     return [path for path in read if not path.startswith("/api/agent/")]
 
 
 def open_pages(wanted: list[str], repeats: int) -> dict[str, Any]:
-    """Name of each page that is wanted, all if none is named → what opening it `repeats` times took."""
+    """The name of each wanted page (all if none is named) → the costs of opening it `repeats` times."""
     user, _ = get_user_model().objects.get_or_create(username="bench", is_staff=True, is_superuser=True)
     client = Client(raise_request_exception=False, HTTP_HOST="localhost")
     client.force_login(user)
@@ -142,15 +142,15 @@ def _opened(client: Client, address: str, repeats: int) -> dict[str, Any]:
 
 
 def processor_time() -> float:
-    """Seconds of processor of this connection's server process, without those of parallel workers; 0 where it runs on
-    another host, or none says so."""
+    """The processor seconds of this connection's server process, without those of parallel workers; 0 where it runs on
+    another host or they are unknown."""
     connection.ensure_connection()
     found = Path(f"/proc/{connection.connection.info.backend_pid}/schedstat")
     return int(found.read_text().split()[0]) / 1e9 if found.exists() else 0.0
 
 
 def _forget_what_is_kept() -> None:
-    """So that each opening is one at which nothing had been kept in this process."""
+    """Empty the caches of this process, so that each opening begins without them."""
     cache.clear()
     for kept in (monitoring.TOTALS, monitoring.BY_SOURCE):
         kept.forget()
@@ -158,7 +158,7 @@ def _forget_what_is_kept() -> None:
 
 
 def run_command(name: str, directory: str) -> dict[str, Any]:
-    """Run one of COMMANDS. Its time is that of its process, its memory the most that it had."""
+    """Run one of COMMANDS. Returns the time of its process, its peak memory and more."""
     fleet, output = Path(directory) / "fleet.json", Path(directory) / "output"
     changed = fleet.with_name("changed.json")
     arguments = [each.format(fleet=fleet, changed=changed) for each in COMMANDS[name]]
@@ -192,7 +192,7 @@ def run_command(name: str, directory: str) -> dict[str, Any]:
 
 
 def run_minute() -> dict[str, Any]:
-    """The round of what every worker does each minute, once."""
+    """Do each worker's round of the minute once."""
     from jobs.periodic import run_minutely
 
     with _rows_read() as rows, timed() as sent, redirect_stdout(io.StringIO()):
@@ -213,14 +213,14 @@ OTHERS_END_WITHIN = 5.0
 
 @contextmanager
 def _rows_read() -> Iterator[list[int]]:
-    """Yields a list that holds, at the end, how many rows of tables and entries of indexes were read meanwhile."""
+    """Yields a list that contains, at the end, the number of table rows and index entries read in the meantime."""
     before, found = _read(), [0]
     yield found
     found[0] = max(0, _read() - before)
 
 
 def _read() -> int:
-    """By all sessions: others, which say so when they end, are waited for."""
+    """The rows read by all sessions so far. Waits for other sessions, which report theirs when they end."""
     until = time.monotonic() + OTHERS_END_WITHIN
     with connection.cursor() as cursor:
         cursor.execute(OTHERS)

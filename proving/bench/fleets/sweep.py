@@ -1,8 +1,8 @@
-"""Absent sources among present ones: what a worker finds in its queue `availability` at the start of a sweep.
+"""Absent sources among present ones: the queue `availability` as a worker finds it at the start of a sweep.
 
 The order is mixed: present sources (folders) are spread evenly over the absent ones (SFTP hosts), since the look-ahead
-asks only while units are short of sources that have answered. More present ones stand behind, so that units stay busy
-to the end.
+asks only while units are short of sources that have answered. More present ones come after them, so that units stay
+busy to the end.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ NEVER_SECONDS = 86_400.0
 def make(
     absent: int, present: int, behind: int, port: int, directory: str, connect_timeout: float, bandwidth: str
 ) -> None:
-    """Make and emit them. `directory` holds `files` (backed up) and `repository`; `bandwidth` is rclone's limit."""
+    """Make and emit them. `directory` contains `files` (backed up) and `repository`; `bandwidth` is rclone's limit."""
     home = Path(directory)
     schedule = Schedule.objects.create(name="sweep", cron="0 0 1 1 *", kind=KIND, provider="assignments")
     policy = Policy.objects.create(
@@ -41,7 +41,7 @@ def make(
 
 
 def mixed(absent: int, present: int) -> list[bool]:
-    """Whether each in turn is present: `present` of them spread evenly over all, the first one among them."""
+    """True for each source in turn that is present: `present` of them, spread evenly from the first on."""
     fleet = absent + present
     return [number * present % fleet < present for number in range(fleet)]
 

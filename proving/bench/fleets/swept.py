@@ -1,4 +1,4 @@
-"""What the attempts of a sweep say. Pure."""
+"""The verdict on a sweep, from its attempts. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ ASKING, COPYING = "availability", "backups"
 
 
 class Tried(NamedTuple):
-    """One attempt, in seconds of the database's clock. `outcome`: None while it runs."""
+    """One attempt, in seconds of the database's clock. `outcome` is None while it runs."""
 
     absent: bool
     queue: str
@@ -26,13 +26,13 @@ class Tried(NamedTuple):
 
 
 class NoSweep(ContestantFailed):
-    """What happened was not what was to be measured."""
+    """The run was not the sweep that was to be measured."""
 
 
 @dataclass(frozen=True)
 class Swept:
-    """`whole`: from the first claim until the last absent source had been asked. `busy`: the share (0 to 1) of the
-    units' time that present sources took of it. `wasted`: seconds of units that absent ones took, ever."""
+    """`whole`: the span from the first claim until the last absent source had been asked. `busy`: the share (0 to 1) of
+    the units' time in it that present sources took. `wasted`: unit-seconds that absent ones took, in all."""
 
     whole: Span
     busy: float
@@ -40,7 +40,8 @@ class Swept:
 
 
 def swept(attempts: Iterable[Tried], *, absent: int, units: int, timeout: float) -> Swept:
-    """Raises: NoSweep when an absent source was not asked, asked twice, found present, or given less than `timeout`."""
+    """Judge a sweep. Raises: NoSweep if an absent source was not asked, asked twice, found present, or given less than
+    `timeout`."""
     tried = list(attempts)
     asked = [attempt for attempt in tried if attempt.absent and attempt.queue == ASKING]
     silent = [a.span for a in asked if a.outcome == AttemptOutcome.UNAVAILABLE]

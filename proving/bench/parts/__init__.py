@@ -1,4 +1,4 @@
-"""The parts, in the order in which they are run. Each has `run(stage)`."""
+"""The parts, in the order in which they run. Each has `run(stage)`."""
 
 from collections.abc import Callable
 

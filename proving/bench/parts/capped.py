@@ -1,9 +1,9 @@
 """Sixteen claimers under a cap of five jobs in flight: how fast, and does the cap hold?
 
-Overshoots are counted twice over: by the claimers themselves, between claim and settle, and by a session that counts
-what runs, every few milliseconds.
+Overshoots are counted in two ways: by the claimers themselves, between claim and settle, and by a session that counts
+running records, every few milliseconds.
 
-Then: what does a claim take by the number of throttled lanes, and of records that run in them?
+Then: how long does a claim take, by the number of throttled lanes and of records that run in them?
 """
 
 from typing import cast
@@ -62,7 +62,7 @@ def sweep(stage: Stage) -> None:
                 with stage.trying(contestant):
                     times = claim_times(stage, cast("LanesOurs", contestant), lanes, running)
                     value = percentile(times, 0.5) * 1000
-                    stage.say(f"capped: a claim takes {value:.2f} ms beside {running:,} running in {lanes} lanes")
+                    stage.say(f"capped: a claim takes {value:.2f} ms with {running:,} running in {lanes} lanes")
                     stage.results.add(_key(lanes, running), value, "ms")
     few, many = _key(*SIZES[0]), _key(*SIZES[-1])
     stage.results.compare(f"capped, a claim: {many.case} / {few.case}", many, few, "≤ 5")
@@ -70,7 +70,7 @@ def sweep(stage: Stage) -> None:
 
 def claim_times(stage: Stage, contestant: LanesOurs, lanes: int, running: int) -> list[float]:
     """The seconds of each claim. Raises: ContestantFailed."""
-    # each lane stays in the claims' sight to the last one
+    # no lane runs out of records before the last claim
     ready = (stage.options.claims + WARM_UP) * LIMIT + 10 * lanes
     template = stage.template_by(contestant, "fill", lanes=lanes, running=running, ready=ready)
     with stage.server.copy_of(template) as database:

@@ -1,8 +1,8 @@
-"""From the check-in of a source that was silent to the start of its backup, in a free unit of an idle worker.
+"""The time from the check-in of a source that was silent to the start of its backup in a free unit of an idle worker.
 
-The clock starts before the agent's request is sent, over real HTTP to the project's web server, on a connection of its
-own; it stops when an execution unit claims the record. In between the source is asked whether it is really there. All
-the while the worker waits for the answers of others that are silent: none, some, and more than it has places for.
+The clock starts before the agent's request is sent, over real HTTP to the project's web server, on a new connection; it
+stops when an execution unit claims the record. In between the source is asked whether it is really there. All the time
+the worker waits for the answers of others that are silent: none, some, and more than it has places for.
 """
 
 import http.client
@@ -21,9 +21,9 @@ NAME = "backups-ours"
 PLACES = 200
 QUEUES = f"availability:{PLACES},backups:16"
 SPACING_SECONDS = 0.4
-"""So that the engines of the last ones do not take the processor from the next."""
+"""Seconds between two check-ins, so that the engines of the last ones do not take the processor from the next."""
 WARM_UP = 3
-"""The first requests and claims pay for what is done once."""
+"""The first requests and claims pay one-time costs."""
 FILE_BYTES = 1024
 LAST_SECONDS = 10.0
 TIMEOUT_SECONDS = 10.0
@@ -51,7 +51,7 @@ def run(stage: Stage) -> None:
             for contestant in stage.cast([NAME]):
                 with stage.trying(contestant):
                     latencies, answers = measure(stage, contestant, hanging)
-                    beside = f" beside {hanging} that hang" if hanging else ""
+                    beside = f" with {hanging} that hang" if hanging else ""
                     for what, times in (("to the start of the backup", latencies), ("to the answer", answers)):
                         half, most = (percentile(times, share) * 1000 for share in (0.5, 0.99))
                         stage.say(f"check-in{beside}, {what}: p50 {half:.0f} ms, p99 {most:.0f} ms of {len(times)}")
@@ -61,8 +61,8 @@ def run(stage: Stage) -> None:
 
 
 def measure(stage: Stage, contestant: Contestant, hanging: int) -> tuple[list[float], list[float]]:
-    """Seconds to the start of the backup, and to the answer, of all check-ins but the first, beside so many sources
-    that were asked before and are silent.
+    """The seconds to the start of the backup and to the answer, for all check-ins except the first, with `hanging`
+    sources that were asked before and are silent.
 
     Raises: ContestantFailed, NotDeaf.
     """
@@ -103,7 +103,7 @@ def _running(connection: Connection) -> int:
 
 
 def check_in(port: int, token: str) -> None:
-    """As an agent does. Raises: ContestantFailed unless it is accepted."""
+    """Check in as an agent does. Raises: ContestantFailed unless it is accepted."""
     agent = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
@@ -119,5 +119,5 @@ def check_in(port: int, token: str) -> None:
 
 
 def _begun(connection: Connection) -> dict[int, float]:
-    """Assignment id → when a unit claimed its record first, in seconds since the epoch."""
+    """Assignment id → the instant at which a unit first claimed its record, in seconds since the epoch."""
     return dict(connection.execute(BEGUN).fetchall())

@@ -1,4 +1,4 @@
-"""What a claim of one record takes, with a thousand and with a million records ready."""
+"""The time of a claim of one record, with a thousand and with a million records ready."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""What a backup costs beside rclone or restic alone, its own processes and its manifest included."""
+"""The time of a backup compared with rclone or restic alone, its processes and its manifest included."""
 
 import tempfile
 from typing import Any
@@ -11,12 +11,12 @@ from proving.bench.stage import Stage
 NAME = "backups-ours"
 PART, OURS, RCLONE, RESTIC = "copies", "backup", "rclone", "restic"
 BARES = ((RCLONE, "local"), (RESTIC, "local"), (RCLONE, "sftp"), (RCLONE, "s3"))
-"""Who copies alone, and the kind of the source."""
+"""The programs that copy alone, and the kind of the source."""
 FIRST = "first"
 TARGET = "≤ 1.10"
 MORE = "promised, unchanged: ≤ 0.3"
 SHAPES = ((1_000, 100_000), (100_000, 1_000), (10, 100_000_000))
-"""Many small files and few large ones: what costs by the file, and by the byte."""
+"""Many small files and few large ones, to show costs per file and per byte."""
 LINES = 100_000
 LINES_TARGET = "promised: ≤ 83, a twentieth of the time in which restic prints them, 60 a second"
 
@@ -57,4 +57,4 @@ def _measure(stage: Stage, contestant: Contestant, home: str, files: int, size: 
                 if case != FIRST:
                     more, less = seconds[OURS] - seconds[bare], f"{case}, {shape}, {kind}, backup less {bare}"
                     stage.results.add(Key(PART, less, OURS), more, "s", MORE)
-            stage.say(f"copies of {shape}, {kind}, beside {bare}: {found}")
+            stage.say(f"copies of {shape}, {kind}, next to {bare}: {found}")

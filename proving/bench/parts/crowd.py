@@ -1,7 +1,7 @@
-"""How long until idle units have met all present sources among very many that do not answer.
+"""The time until idle units have met all present sources among very many that do not answer.
 
-One idle worker finds them all on its backlog; those that are there stand last in order. Each absent one is silent for
-the minute that it is given. The clock starts at the first claim and stops when the last present source's backup begins.
+One idle worker finds them all on its backlog; the present ones come last in order. Each absent one is silent for the
+minute that it is given. The clock starts at the first claim and stops when the last present source's backup begins.
 """
 
 import time
@@ -42,7 +42,7 @@ def run(stage: Stage) -> None:
 
 
 def measure(stage: Stage, contestant: Contestant, crowd: int) -> float:
-    """Seconds from the first claim to the start of the last present source's backup.
+    """The seconds from the first claim to the start of the last present source's backup.
 
     Raises: ContestantFailed, NotDeaf.
     """
@@ -65,7 +65,7 @@ def measure(stage: Stage, contestant: Contestant, crowd: int) -> float:
 
 
 def _begun(connection: Connection) -> tuple[int, float]:
-    """How many backups have begun, and how long after the first claim the latest did."""
+    """The number of backups that have begun, and the seconds from the first claim to the latest."""
     count, seconds = connection.execute(BEGUN).fetchone() or (0, None)
     time.sleep(0.2)  # it reads all attempts
     return count, seconds or 0.0

@@ -1,7 +1,7 @@
-"""What it takes to decide which source is asked next, with a thousand and with a hundred thousand assignments due.
+"""The time to decide which source is asked next, with a thousand and with a hundred thousand assignments due.
 
-A decision is what a worker does when units get free: it asks how many sources they are short of, and claims. Once
-without throttles, once beside three, of which one is full and half of all that is due belongs to it.
+A worker decides when units get free: it asks how many sources they are short of, and claims. It runs once without
+throttles, once with three, one of which is full and has half of all due assignments.
 """
 
 from typing import cast
@@ -16,7 +16,7 @@ FEW = 1000
 NO_LANES, LANES = "no throttle", "3 throttles, one full"
 QUANTILES = (("p50", 0.5), ("p99", 0.99))
 LEFT = 50
-"""Some are always left of the half that no full throttle holds back."""
+"""Some assignments are always left of the half that no full throttle holds back."""
 TARGET = "≤ 2"
 
 

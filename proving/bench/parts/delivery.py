@@ -1,4 +1,4 @@
-"""How fast one worker delivers events to a local HTTP server, beside the same HTTP client without a database."""
+"""The speed at which one worker delivers events to a local HTTP server, next to the same client without a database."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def run(stage: Stage) -> None:
 
 
 def made(stage: Stage, contestant: Contestant, url: str) -> str:
-    """A database with the events for this receiver."""
+    """The name of a database with the events for this receiver."""
     name = "callbacks"
     stage.server.create(name, stage.tables_of(contestant))
     call(contestant, "make_callbacks", url=stage.server.url(name), count=stage.options.jobs, receiver=f"{url}/hook")
@@ -46,7 +46,7 @@ def made(stage: Stage, contestant: Contestant, url: str) -> str:
 
 
 def measure(stage: Stage, contestant: Contestant, template: str, url: str) -> None:
-    """Deliver everything once. Raises: ContestantFailed, also when the receiver has counted something else."""
+    """Deliver everything once. Raises: ContestantFailed, also if the receiver's counts differ."""
     jobs = stage.options.jobs
     counts(url)
     drained = drain(stage.server, contestant, template, jobs, 1)
@@ -60,7 +60,7 @@ def measure(stage: Stage, contestant: Contestant, template: str, url: str) -> No
 
 @contextmanager
 def receiver() -> Iterator[str]:
-    """A receiver in a process of its own. Yields its URL. Raises: ContestantFailed."""
+    """Run a receiver in a separate process. Yields its URL. Raises: ContestantFailed."""
     with tempfile.TemporaryDirectory(prefix="backlog-bench-receiver-") as directory:
         port = Path(directory) / "port"
         process = subprocess.Popen(
@@ -78,7 +78,7 @@ def receiver() -> Iterator[str]:
 
 
 def counts(url: str) -> dict[str, int]:
-    """What the receiver has counted since it was asked last."""
+    """The receiver's counts since it was last asked."""
     with urllib.request.urlopen(f"{url}/counts", timeout=10) as answer:  # noqa: S310 - ours
         found: dict[str, int] = json.load(answer)
     return found

@@ -1,6 +1,6 @@
-"""How fast a backlog is worked off, by one and by two worker processes; and with a million others behind or beside.
+"""The speed at which one and two worker processes work a backlog off, also with a million other jobs around it.
 
-`proving/bench/race.py` has the clock. Slow peers drain fewer jobs: what is compared is jobs a second.
+`proving/bench/race.py` has the clock. Slow peers drain fewer jobs: jobs a second are compared.
 """
 
 from proving.bench.contestant import Contestant
@@ -22,9 +22,9 @@ ALL = (
 )
 WITH_OTHERS = ("ours-async", "raw-batched", "pgqueuer")
 ALL_WITH_OTHERS = (*WITH_OTHERS, "procrastinate", "django-tasks")
-"""django-q2 has no priorities, so nothing can be put behind."""
+"""django-q2 has no priorities, so no jobs can be put behind others."""
 WORKERS = (1, 2)
-NONE = "none behind or beside"
+NONE = "no others"
 
 
 def run(stage: Stage) -> None:
@@ -41,7 +41,8 @@ def alone(stage: Stage) -> None:
 
 
 def beside_others(stage: Stage) -> None:
-    """Each of these drains alone once more, so that both sides of a ratio come from the same minute."""
+    """Measure the drains with others. Each contestant drains alone once more, so that both sides of a ratio come from
+    the same minute."""
     names = ALL_WITH_OTHERS if stage.options.all_beside_others else WITH_OTHERS
     others = stage.options.others
     for _ in stage.repeats("drain with others") if others else ():

@@ -1,4 +1,4 @@
-"""How fast a period's start puts due assignments on the backlog, beside a COPY of the very same rows."""
+"""The speed at which a period's start puts due assignments on the backlog, next to a COPY of the same rows."""
 
 from typing import NamedTuple
 

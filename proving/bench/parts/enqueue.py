@@ -1,4 +1,4 @@
-"""How fast jobs are put there, each in its own bulk way; committed, so durable.
+"""The speed at which jobs are enqueued, by each contestant's bulk way; committed, so durable.
 
 Ours: `jobs.backlog.enqueue`. Raw: COPY. django-q2 and django-tasks have no bulk way: one by one in one transaction.
 """

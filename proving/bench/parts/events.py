@@ -1,5 +1,5 @@
-"""Batches of events: how fast a trigger's batch is emitted beside a COPY of the very same rows, how even its starts
-are, and how long after its launch instant an event's delivery begins when a worker is idle.
+"""Batches of events: how fast a trigger's batch is emitted next to a COPY of the same rows, how even its starts are,
+and how long after its launch instant an event's delivery begins if a worker is idle.
 """
 
 import time
@@ -15,13 +15,13 @@ TARGET = "≥ 0.25"
 FLATNESS = (100, 1_000, 10_000)
 MINUTES = 60
 FEW = 10.0
-"""Where the mean of a minute is below that, two more may start; from there on a fifth more."""
+"""The mean of a minute below which two more may start in one; from there on a fifth more."""
 
 STAGGERED, WINDOW_FOR, PLAIN = 200, 45, 50
 LAST_SECONDS = 20.0
 LAG_TARGET = "target < 1,000"
 
-# The row has forgotten its launch instant: a settle moves `run_after`. The payload has it.
+# The launch instant is read from the payload, since a settle moves the row's `run_after`.
 LAGS = """
 SELECT launch_at = b.trigger_at, (a.facts->>'began')::float8 - extract(epoch FROM launch_at)::float8
   FROM jobs_attempt a
@@ -62,7 +62,7 @@ def measure_emission(stage: Stage, contestant: Contestant, case: str) -> None:
 
 
 def measure_flatness(stage: Stage, contestant: Contestant) -> None:
-    """The fullest minute of an hour. The same each time, so once."""
+    """Measure the fullest minute of an hour. It is the same each time, so once."""
     for events in FLATNESS:
         for stagger in ("even", "none"):
             with stage.server.copy_of(stage.tables_of(contestant)) as database:
@@ -77,18 +77,18 @@ def measure_flatness(stage: Stage, contestant: Contestant) -> None:
 
 
 def fullest_minute(starts: list[float]) -> int:
-    """How many of these instants, in seconds, lie in the same minute at most."""
+    """The largest number of these instants, in seconds, that fall in the same minute."""
     minutes = [int(start // 60) for start in starts]
     return max(minutes.count(minute) for minute in set(minutes))
 
 
 def most_a_minute(mean: float) -> float:
-    """How many events an evenly staggered batch may start in one minute."""
+    """The number of events that an evenly staggered batch may start in one minute."""
     return mean + 2 if mean < FEW else 1.2 * mean
 
 
 def measure_lag(stage: Stage, contestant: Contestant) -> None:
-    """From the launch instant to the first line of the handler, in a worker that has nothing else to do."""
+    """Measure from the launch instant to the first line of the handler, in a worker that has nothing else to do."""
     with temporary_home() as home, stage.server.copy_of(stage.tables_of(contestant)) as database:
         url = stage.server.url(database)
         wait_for_room_in_the_minute()
@@ -112,7 +112,7 @@ def measure_lag(stage: Stage, contestant: Contestant) -> None:
 
 
 def wait_for_room_in_the_minute() -> None:
-    """What is made before a minute begins must be there when it does."""
+    """Wait for the next minute if this one is too short to make everything before it ends."""
     if (second := time.time() % 60) > 45:
         time.sleep(60 - second)
 

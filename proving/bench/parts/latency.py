@@ -1,9 +1,9 @@
-"""From the COMMIT of a single job to the start of its handler, by one worker: of a trickle, job after job.
+"""The time from the COMMIT of a single job to the start of its handler, in one worker: for a trickle, job after job.
 
 The clock starts just before the COMMIT is sent, so its flush to disk counts; it stops in the first line of the handler.
-Everybody's jobs come RATE a second; ours and PgQueuer's at each of RATES, since a worker's wake-ups may be quick at one
-and slow at another. The instants are spread at random around even ones, the same for all. A peer that is too slow puts
-them there as fast as it can. django-q2 and django-tasks poll, every 50 ms here.
+All contestants' jobs come at RATE a second; ours and PgQueuer's at each of RATES, since a worker's wake-ups may be
+quick at one and slow at another. The instants are spread at random around even ones, the same for all. A peer that is
+too slow enqueues as fast as it can. django-q2 and django-tasks poll, every 50 ms here.
 """
 
 import random
@@ -21,9 +21,9 @@ RATES = (2, RATE, 20, 50, 200, 500)
 SWEPT = ("ours-async", "pgqueuer")
 TARGETS = {"p50": (0.5, "≤ 1.2"), "p99": (0.99, "≤ 3")}
 TRICKLE_SECONDS = 10.0
-"""Of more than `letters` jobs as many come as are due in this time."""
+"""Seconds of a trickle at a rate that has more than `letters` jobs in this time."""
 WARM_UP = 5
-"""The first jobs pay for what is done once."""
+"""The first jobs pay one-time costs."""
 LAST_SECONDS = 3.0
 LOOK_EVERY_SECONDS = 0.1
 
@@ -53,13 +53,13 @@ def _key(name: str, rate: int, contestant: str) -> Key:
 
 
 def instants(rate: int, count: int) -> list[float]:
-    """`count` instants, `rate` a second, each up to half of their distance earlier or later. Always the same."""
+    """`count` instants, `rate` a second, each shifted by up to half of their distance. Always the same."""
     rng = random.Random(rate)  # noqa: S311 - figures, no secrets
     return [(number + rng.random()) / rate for number in range(count)]
 
 
 def measure(stage: Stage, contestant: Contestant, rate: int) -> list[float]:
-    """The seconds of each job but the first ones. Raises: ContestantFailed."""
+    """The seconds of each job except the first ones. Raises: ContestantFailed."""
     letters = stage.options.letters
     count = WARM_UP + min(max(letters, round(rate * TRICKLE_SECONDS)), 10 * letters)
     with stage.server.copy_of(stage.template(contestant, 0)) as database:

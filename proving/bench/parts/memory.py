@@ -1,4 +1,4 @@
-"""Whether a worker grows: its resident memory while it works through many records."""
+"""The growth of a worker: its resident memory while it works through many records."""
 
 import psutil
 
@@ -13,7 +13,7 @@ MEGABYTE = 2**20
 
 
 def run(stage: Stage) -> None:
-    """Once: it is the growth within the run that counts."""
+    """Measure once, since only the growth within the run counts."""
     jobs = stage.options.memory_jobs
     for contestant in stage.cast([NAME]):
         sizes: list[float] = []

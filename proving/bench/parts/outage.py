@@ -1,6 +1,6 @@
-"""A service is away for a day or a week: how often is it called, and how long until all jobs that need it are done?
+"""A service is down for a day or a week: how often is it called, and how long until all jobs that need it are done?
 
-In virtual time. One preset of each algorithm, without a circuit breaker and with one.
+This runs in virtual time, with one preset of each algorithm, without a circuit breaker and with one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,9 @@ DAY = 86_400.0
 ONE_DAY, ONE_WEEK = "1 day", "7 days"
 LASTS = {ONE_DAY: DAY, ONE_WEEK: 7 * DAY}
 STRETCHES = {ONE_DAY: (0, 1, 2, 6, 12, 24), ONE_WEEK: (0, 24, 48, 96, 168)}
-"""Hours between which the calls an hour are given."""
+"""Hours between which the calls per hour are reported."""
 WINDOW = {ONE_DAY: 6, ONE_WEEK: 56}
-"""Hours; of two such windows the later one should hold no more calls."""
+"""Hours; the later of two such windows should not have more calls."""
 SHARES = (0.5, 0.99)
 WEEK_SHARE = 5
 GUARDED_PRESET = "fibonacci"
@@ -52,11 +52,11 @@ def run(stage: Stage) -> None:
 
 
 def cases_of(jobs: int, *, hardest_only: bool) -> Iterator[Case]:
-    """A day with all jobs, a week with a part of them. A quick look leaves the week out."""
+    """Cases of a day with all jobs, and of a week with a part of them. A quick look leaves the week out."""
     weeks = () if hardest_only else ((ONE_WEEK, max(1, jobs // WEEK_SHARE)),)
     for lasts, count in ((ONE_DAY, jobs), *weeks):
         yield from (Case(preset, lasts, count, guarded=False) for preset in PRESETS)
-        # what waits for a breaker does not wait by its policy
+        # records that wait for a breaker do not wait by their policy
         yield Case(GUARDED_PRESET, lasts, count, guarded=True)
 
 
@@ -86,13 +86,13 @@ def gave_up(result: dict[str, Any]) -> str:
 
 
 def is_called_less(calls: Sequence[int], window: int) -> bool:
-    """Whether no `window` hours hold more calls than those before. Chance is given two deviations."""
+    """True if no `window` hours have more calls than those before, within two deviations for chance."""
     counts = [sum(calls[start : start + window]) for start in range(0, len(calls), window)]
     return all(later <= earlier + 2 * (earlier + later) ** 0.5 for earlier, later in pairwise(counts))
 
 
 def recovered_by(recovered: list[float], jobs: int, share: float) -> float | None:
-    """Seconds after the outage by which `share` (0 to 1) of all jobs were done; None: so many never were."""
+    """Seconds after the outage by which `share` (0 to 1) of all jobs were done, or None if so many never were."""
     never = float("inf")
     at = percentile([*recovered, *[never] * (jobs - len(recovered))], share)
     return None if at == never else at

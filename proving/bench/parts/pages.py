@@ -1,9 +1,9 @@
-"""What people look at, opened as they open it, with fleets of three sizes: how long it takes, and what grows too fast.
+"""Pages and commands as users open them, with fleets of three sizes: how long they take, and which grow too fast.
 
-Each page is opened some times in a row in one process, the first time of which is its maximum, and home once before
-all others, as it is where a process has just started; nothing that the pages
-keep for the next one counts. A command is a process, with its start, and is run again only while it is quick. What
-takes longer with ten times the sources than `n log n` allows is marked, and so is what reads more than a million rows.
+Each page is opened several times in a row in one process, the first of which is the slowest, and home once before all
+others, as in a process that has just started; nothing that pages keep for the next one counts. A command is a separate
+process, with its start, and is run again only while it is quick. A page that takes longer with ten times the sources
+than `n log n` allows is marked, and so is one that reads more than a million rows.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ ROUND = "the minute's round"
 LONGEST_LOOK = 3600.0
 MILLION = 1_000_000
 MANY_ROWS, LONG = 20_000, 100.0
-"""Fewer rows, and less milliseconds, may grow as they like."""
+"""Fewer rows and fewer milliseconds may grow as they like."""
 CHANCE = 1.3
 WORST = 5
 
@@ -46,13 +46,13 @@ def run(stage: Stage) -> None:
 
 
 def sizes_up_to(largest: int) -> list[int]:
-    """Of the fleets: each ten times the one before, a thousand sources at least."""
+    """The sizes of the fleets: each ten times the one before, at least a thousand sources."""
     found = [largest // STEP**power for power in reversed(range(SIZES))]
     return [size for size in found if size >= FEWEST] or [largest]
 
 
 def measure(stage: Stage, contestant: Contestant, size: int) -> None:
-    """Open all that is wanted. Raises: ContestantFailed."""
+    """Open all wanted pages. Raises: ContestantFailed."""
     with TemporaryDirectory(prefix="backlog-bench-fleet-") as name:
         directory = stage.options.kept or Path(name)
         database = stage.fleet(contestant, size, directory)
@@ -60,7 +60,7 @@ def measure(stage: Stage, contestant: Contestant, size: int) -> None:
         looks: dict[str, Callable[[], Any]] = {ROUND: partial(call, contestant, "run_minute", **at)}
         looks |= {f"`{each}`": partial(call, contestant, "run_command", name=each, **at) for each in COMMANDS}
         wanted, repeats = list(stage.options.surfaces), stage.options.repeats
-        looks[ROUND]()  # as a worker's, before anything is looked at: it keeps the count of today
+        looks[ROUND]()  # as a worker does, before any page is opened: it keeps the count of today
         opened = call_within(LONGEST_LOOK, contestant, "open_pages", wanted=wanted, repeats=repeats, **at)
         for title, found in opened.items():
             note(stage, title, size, found)
@@ -75,7 +75,7 @@ def measure(stage: Stage, contestant: Contestant, size: int) -> None:
 
 
 def note(stage: Stage, title: str, size: int, found: dict[str, Any]) -> None:
-    """Keep what a look has `found`, and say its median and its maximum."""
+    """Keep the figures that a look has `found`, and report its median and its maximum."""
     memory = f", {found['memory']:.0f} MB" if "memory" in found else ""
     memory += f", {found['processor'] * 1000:,.0f} ms of the database's processor" if "processor" in found else ""
     text = f"{found['statements']:,} statements, {found['rows']:,} rows{memory}, {found['bytes'] / 1000:,.0f} kB"
@@ -96,7 +96,7 @@ def _key(title: str, size: int) -> Key:
 
 
 def _name_the_worst(stage: Stage, opened: dict[str, dict[str, Any]], size: int) -> None:
-    """The slowest statement of each of the slowest pages."""
+    """Add the slowest statement of each of the slowest pages to the remarks."""
     slowest = sorted(opened.items(), key=lambda each: -each[1]["slowest"][1])[:WORST]
     for title, found in slowest:
         statement, seconds = found["slowest"]
@@ -104,7 +104,7 @@ def _name_the_worst(stage: Stage, opened: dict[str, dict[str, Any]], size: int) 
 
 
 def mark(stage: Stage, sizes: Iterable[int]) -> None:
-    """Note of each page and command by which step it has grown too fast, where it was measured at both ends of it."""
+    """Mark each page and command with the step in which it grew too fast, if it was measured at both ends of it."""
     titles = dict.fromkeys(key.case for key in stage.results.series if key.part == "pages")
     ordered = list(sizes)
     for title in titles:
@@ -123,5 +123,5 @@ def mark(stage: Stage, sizes: Iterable[int]) -> None:
 
 
 def grows_too_fast(few: float, many: float, fewer: int, more: int) -> bool:
-    """Whether what costs `few` with `fewer` sources and `many` with `more` grows faster than n log n."""
+    """True if a cost of `few` with `fewer` sources and `many` with `more` grows faster than n log n."""
     return many > CHANCE * max(few, 1) * (more * log(more)) / (fewer * log(fewer))

@@ -1,6 +1,6 @@
 """The drain while another session holds a snapshot from before it.
 
-Nothing that dies meanwhile can be removed: every claim steps over the dead entries of those before it. A backup by
+No row that dies in the meantime can be removed: every claim steps over the dead entries of those before it. A backup by
 pg_dump or a long report does this to a queue.
 """
 

@@ -1,7 +1,8 @@
-"""10,000 records that are wrong for ever, beside a stream of good ones: how much longer do the good ones wait?
+"""10,000 records that can never succeed, next to a stream of good ones: how much longer do the good ones wait?
 
-In virtual time (`virtual.py`), so no machine's speed is in it and two processes may measure at once. One preset
-of each algorithm; *progressive* once more with sweeps that may take a fiftieth of the poison, so that they warn.
+This runs in virtual time (`virtual.py`), so the machine's speed does not matter and two processes may measure at once.
+It takes one preset of each algorithm; *progressive* once more with sweeps that may take a fiftieth of the poison, so
+that they warn.
 """
 
 from collections.abc import Iterator
@@ -19,9 +20,9 @@ EXHAUSTED_SHARE = 50
 
 
 class Measure(NamedTuple):
-    """A field of `proving.bench.fleets.poison.Figures`, as tables name it. `target`: what is promised of its ratio.
+    """A field of `proving.bench.fleets.poison.Figures`, as tables name it. `target`: the promise for its ratio.
 
-    `by_policy`: whether it depends on the retry policy also without any poison.
+    `by_policy`: it depends on the retry policy even without any poison.
     """
 
     field: str
@@ -75,7 +76,7 @@ def note_down(stage: Stage, measure: Measure, case: Case, without: dict[str, Any
 
 
 def note_of(measure: Measure, beside: dict[str, Any]) -> str:
-    """What belongs to a figure: the attempts that the poison took, sweeps that warned, good records never done."""
+    """The note of a figure: the attempts that the poison took, sweeps that warned, good records never done."""
     if measure.field == "mean":
         warned = f", {beside['left_some']:,} warnings of sweeps" if beside["left_some"] else ""
         return f"{beside['attempts']:,} attempts at poison{warned}"

@@ -1,4 +1,4 @@
-"""Runs in virtual time, two at a time: what else the machine does changes nothing about what comes out."""
+"""Runs in virtual time, two at a time: the machine's other work does not change their results."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ NAME = "virtual"
 
 
 def side_by_side(stage: Stage, command: str, cases: Mapping[C, tuple[str, dict[str, Any]]]) -> Iterator[tuple[C, Any]]:
-    """Run `command` once a case, with a preset and options, each in a database of its own.
+    """Run `command` once a case, with a preset and options, each in a separate database.
 
-    Yields the cases in their order with what came of them. Without the contestant, and for a case that fails: nothing.
+    Yields the cases in their order with their results; nothing without the contestant, and for a case that fails.
     """
     if not stage.cast([NAME]):
         return

@@ -1,8 +1,9 @@
-"""Absent sources are asked while present ones are backed up by real engines: how long, and what does it cost the units?
+"""Absent sources are asked while present ones are backed up by real engines: how long does it take, and what does it
+cost the units?
 
 One worker asks 200 sources at once and has 16 execution units. An absent source is silent for the two seconds that it
 is given. The clock starts at the first claim and stops when the last absent source has been asked once. The units are
-busy with copies by rclone that take two seconds, since their bandwidth is limited, and next to no processor.
+busy with copies by rclone that take two seconds, since their bandwidth is limited, and almost no processor time.
 """
 
 from jobs.states import Status
@@ -20,10 +21,10 @@ AT_ONCE, UNITS = 200, 16
 CONNECT_TIMEOUT = 2.0
 FILE_BYTES, BANDWIDTH = 512 * 1024, "256K"
 ABSENT_PER_PRESENT = 8
-"""More present ones would make it longer: no source is asked for which there is no unit. Fewer would leave units
-free."""
+"""More present ones would make it longer, since a source is asked only if there is a unit for it. Fewer would leave
+units free."""
 BEHIND = 64
-"""Present ones that come after all absent ones, so that units have something to do to the end."""
+"""Present ones that come after all absent ones, so that units have work to the end."""
 LONGEST_SECONDS = 120.0
 TARGET = "≤ 3"
 
@@ -64,7 +65,9 @@ def run(stage: Stage) -> None:
                 stage.results.add(
                     Key("sweep", case, ONE_PASS), one_pass, "s", f"{AT_ONCE} at once, {CONNECT_TIMEOUT:g} s each"
                 )
-                stage.results.add(Key("sweep", "units busy meanwhile", NAME), found.busy * 100, "%", f"{UNITS} units")
+                stage.results.add(
+                    Key("sweep", "units busy in the meantime", NAME), found.busy * 100, "%", f"{UNITS} units"
+                )
                 stage.results.add(Key("sweep", "units taken by absent ones", NAME), found.wasted, "s", "target 0")
                 if found.wasted:
                     stage.results.failures.append(f"sweep: absent sources took {found.wasted:.2f} unit-seconds")

@@ -1,12 +1,12 @@
 """Faults between many hosts: workers, web, qcluster and an agent in network namespaces, with a primary, a streaming
-replica and a PgBouncer. `python -m proving.chaos.hosts partition`; `docs/many-hosts.md` has what was seen.
+replica and a PgBouncer: `python -m proving.chaos.hosts partition`. `docs/many-hosts.md` has the results.
 
 __main__.py    the command
-faults.py      what goes wrong; stage.py is what it is done to
+faults.py      the faults; stage.py is what they change
 run.py         one fault from its beginning to its audit
 lan.py         the hosts; switch.py is the network between them, which loses and delays
 servers.py     primary, replica, PgBouncer
-services.py    web, qcluster and agent, and since when they work again; processes.py starts and ends them
+services.py    web, qcluster and agent, and when they work again; processes.py starts and ends them
 fleet.py       a worker on each of three hosts
-overlaps.py    pure: what really ran at once
+overlaps.py    pure: runs at the same time
 """

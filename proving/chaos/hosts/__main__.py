@@ -1,8 +1,8 @@
 """`python -m proving.chaos.hosts partition`: faults between hosts, each on fresh servers and with an audit after it.
 
-Without a name, all of them. Progress goes to standard error, the report to standard output. Exit code 0: the books
-balance and all healed; 1: they do not; 2: bad arguments, or a machine that cannot have such hosts; 130: stopped by
-Ctrl-C. Whatever happens, the processes are ended and the namespaces removed; logs are kept only after exit code 1.
+Without a name it runs all faults. Progress goes to standard error, the report to standard output. Exit code 0: the
+books balance and all healed; 1: they do not; 2: bad arguments, or a machine that cannot have such hosts; 130: stopped
+by Ctrl-C. In any case the processes are ended and the namespaces removed; logs are kept only after exit code 1.
 """
 
 import argparse
@@ -105,7 +105,7 @@ def _arguments() -> argparse.Namespace:
         allow_abbrev=False, prog="python -m proving.chaos.hosts", description=__doc__.split("\n")[0]
     )
     parser.add_argument("faults", nargs="*", metavar="FAULT", help="one or more of the faults (all)")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="puts the same on the backlog again")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="enqueues the same records again")
     parser.add_argument("--lease", type=float, default=LEASE_SECONDS, help="seconds that a lease lasts (12)")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
-"""The faults: each a generator that does something to the stage and yields the seconds until its next deed.
+"""The faults: each is a generator that changes the stage and yields the seconds until its next deed.
 
-At its end nothing may be left that only an operator could mend: from there on everything has to heal by itself.
+At its end nothing may be left that only an operator could repair: from then on everything has to heal by itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,13 +13,13 @@ Pauses = Iterator[float]
 CLIENTS = (*WORKERS, "web", "tasks")
 """The hosts that have connections to the database."""
 CUT_OFF = ("worker1", "web", "tasks")
-"""Those that are cut off from it; the other workers work on."""
+"""The clients that are cut off from it; the other workers continue."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`pooled`: workers, web and qcluster reach the database through PgBouncer. `clocks`: host → seconds by which its
-    clock is wrong. `synchronous`: a COMMIT waits for the replica."""
+    """A fault and its setup. `pooled`: workers, web and qcluster reach the database through PgBouncer. `clocks`: host →
+    seconds by which its clock is wrong. `synchronous`: a COMMIT waits for the replica."""
 
     summary: str
     play: Callable[[HostsStage], Pauses]
@@ -29,7 +29,7 @@ class Fault:
 
 
 def _network(stage: HostsStage, hosts: Iterable[str], troubles: FrameTroubles, seconds: float) -> Pauses:
-    """`troubles` for so long; in that time `hosts` may be unable to renew."""
+    """Have `troubles` for so many seconds, in which `hosts` may be unable to renew."""
     with stage.renewals_in_doubt(*hosts):
         stage.trouble(troubles)
         yield seconds
@@ -61,7 +61,7 @@ def delay(stage: HostsStage) -> Pauses:
 
 
 def no_notices(stage: HostsStage) -> Pauses:
-    """No frame with a notice arrives, nor what comes after it on that connection: it hears nothing more."""
+    """Lose each frame with a notice and all later ones of that connection, which receives nothing more."""
     from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, ROOM_CHANNEL  # takes Django's settings
 
     notices = [channel.encode() + b"\0" for channel in (CHANNEL, ROOM_CHANNEL, CANCEL_CHANNEL)]
@@ -70,7 +70,7 @@ def no_notices(stage: HostsStage) -> Pauses:
 
 
 def promotion(stage: HostsStage) -> Pauses:
-    """The old primary lives on, answers, and takes no writes; no connection is broken."""
+    """Promote the replica while the old primary lives on, answers, and takes no writes; no connection is broken."""
     with stage.renewals_in_doubt(*WORKERS):
         stage.pair.make_read_only()
         yield 4
@@ -78,7 +78,7 @@ def promotion(stage: HostsStage) -> Pauses:
 
 
 def power_loss(stage: HostsStage) -> Pauses:
-    """The primary's host is gone without a word: whoever has a connection to it waits for an answer."""
+    """Take the primary's host away without a word: clients with a connection to it wait for an answer."""
     with stage.renewals_in_doubt(*WORKERS):
         stage.trouble(dict.fromkeys(both_ways("primary"), CUT))
         stage.pair.one.stop_at_once()
@@ -87,8 +87,8 @@ def power_loss(stage: HostsStage) -> Pauses:
 
 
 def lag(stage: HostsStage) -> Pauses:
-    """The server dies on a host that lives on, so connections break off at once, and the new primary, which lacks the
-    last ten seconds, is asked for more while workers still run what it knows nothing of."""
+    """Kill the server on a host that lives on, so that connections break at once. The new primary, which lacks the last
+    ten seconds, is used while workers still run records that it does not know."""
     with stage.renewals_in_doubt(*WORKERS):
         stage.replica_lags()
         stage.trouble(dict.fromkeys(both_ways("primary", "replica"), CUT))

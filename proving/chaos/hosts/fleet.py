@@ -11,7 +11,7 @@ FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
 class HostFleet(Fleet):
-    """A worker on each of `hosts`, with `environment`. `clocks`: host → seconds by which its clock is wrong."""
+    """One worker on each of `hosts`, with `environment`. `clocks`: host → seconds by which its clock is wrong."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class HostFleet(Fleet):
         self._places[journal] = host.name
         environment |= self.environment
         if seconds := self._clocks.get(host.name):
-            # the clocks that deadlines run by are as they are: so is a host's whose time of day is wrong
+            # monotonic clocks stay right, as on a host whose time of day is wrong
             environment |= {
                 "LD_PRELOAD": glob(FAKETIME)[0],
                 "FAKETIME": f"{seconds:+.0f}",

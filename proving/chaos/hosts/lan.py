@@ -1,8 +1,8 @@
-"""Hosts as network namespaces on a switch (`switch.py`). Takes root, `ip` and /dev/net/tun; the host's own network has
-no part in it.
+"""Hosts as network namespaces on a switch (`switch.py`). Needs root, `ip` and /dev/net/tun; the machine's own network
+takes no part.
 
-A namespace's name has the process id of its storm. A storm that was killed leaves its namespaces behind, and the next
-one removes them.
+A namespace's name contains the process id of its storm. A storm that was killed leaves its namespaces behind, and the
+next one removes them.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class NoHosts(Exception):
-    """This machine cannot have hosts in namespaces; the message says why and what to do."""
+    """This machine cannot have hosts in namespaces; the message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LanHost:
         return ["ip", "netns", "exec", self.namespace, *argv]
 
     def do(self, work: Callable[[], Result]) -> Result:
-        """Do `work` on this host: its connections, and processes that it starts, are there. Raises what it raises."""
+        """Do `work` on this host, with its connections and the processes that it starts. Raises what it raises."""
         done: Future[Result] = Future()
 
         def run() -> None:
@@ -93,7 +93,7 @@ class Lan:
         if hasattr(self, "switch"):
             self.switch.end()
         for end in self._ends:
-            os.close(end)  # its device is gone with it
+            os.close(end)  # removes its device
         for host in self.hosts.values():
             _remove(host.namespace)
 
@@ -112,22 +112,22 @@ class Lan:
 
 
 def why_not() -> str:
-    """Why this machine cannot have such hosts; empty if it can."""
+    """The reason why this machine cannot have such hosts, or empty if it can."""
     if os.geteuid() != 0:
-        return "hosts are network namespaces, and these take root: run it with sudo"
+        return "hosts are network namespaces, which need root: run it with sudo"
     if not shutil.which("ip"):
         return "`ip` is not installed (Debian: apt install iproute2)"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"{TUN} cannot be opened: the kernel's tun driver makes the hosts' cables"
     refused: list[int] = []
     thread = threading.Thread(target=lambda: refused.append(_libc().unshare(CLONE_NEWNET) and ctypes.get_errno()))
-    thread.start()  # what it does to its own network ends with it
+    thread.start()  # changes of a thread's network end with the thread
     thread.join()
     return f"no network namespace can be made here: {os.strerror(refused[0])}" if refused[0] else ""
 
 
 def remove_leftovers() -> None:
-    """Remove the namespaces of storms that no longer run."""
+    """Remove the namespaces of storms that do not run any more."""
     for path in NAMESPACES.glob(f"{PREFIX}-*-*"):
         pid = path.name.split("-")[1]
         if pid.isdecimal() and not Path("/proc", pid).exists():

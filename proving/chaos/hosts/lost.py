@@ -1,8 +1,8 @@
 """The verdict on a failover to a replica that lacked the last commits. Pure.
 
-Lost may be what was put on the backlog since the replica lagged, and what any worker did since. Everything older must
-be there, and what is there must agree with itself: this module takes the lost part out of the facts, and the audits of
-the storm judge the rest.
+Records that were enqueued since the replica lagged may be lost, and so may all that workers did since. Everything older
+must be there and consistent: this module takes the lost part out of the facts, and the audits of the storm judge the
+rest.
 """
 
 from dataclasses import dataclass, replace
@@ -11,12 +11,12 @@ from proving.chaos.audit_tables import CLOCK_SECONDS
 from proving.chaos.facts import AttemptFact, Execution, Facts
 
 UNDER_WAY_SECONDS = 1.0
-"""What was committed so shortly before may not have been sent yet."""
+"""Commits less than this before may not have been sent yet."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """What a failover has lost, and the facts without it. `discrepancies`: what it may not have lost."""
+    """The losses of a failover, and the facts without them. `discrepancies`: losses that must not happen."""
 
     facts: Facts
     subjects: frozenset[str]
@@ -25,7 +25,8 @@ class Lost:
 
 
 def without_the_lost(facts: Facts, lags_from: float, put_before: frozenset[str]) -> Lost:
-    """`lags_from`: since when, in boot seconds; `put_before`: the subjects put on the backlog until then."""
+    """Separate the losses from the facts. `lags_from`: the beginning of the lag, in boot seconds; `put_before`: the
+    subjects enqueued until then."""
     there = {record.subject for record in facts.records.values()}
     subjects = frozenset(facts.deeds.subjects.keys() - there)
     kept, executions = _divided(facts)
@@ -42,8 +43,8 @@ def without_the_lost(facts: Facts, lags_from: float, put_before: frozenset[str])
 
 
 def _divided(facts: Facts) -> tuple[list[Execution], list[Execution]]:
-    """The executions that the history has, and those that were lost with their claims: their numbers are given again,
-    to other attempts and even to other records."""
+    """The executions in the history, and those that were lost with their claims: their numbers are given again, to
+    other attempts and even to other records."""
     by_number = {(a.record_id, a.number): a for history in facts.attempts.values() for a in history}
     latest: dict[tuple[int, int], Execution] = {}
     lost = []

@@ -1,7 +1,7 @@
-"""Whether anything really ran twice at once. Pure.
+"""Runs of the same thing at the same time. Pure.
 
-The storm over one host counts an execution until its attempt was taken from it. Here nothing is forgiven: a worker that
-is cut off has to stop what it runs before another worker may begin with it.
+The storm over one host counts an execution until it lost its attempt. Here nothing is forgiven: a worker that is cut
+off has to stop its runs before another worker may begin with them.
 """
 
 from collections import defaultdict
@@ -11,8 +11,8 @@ from proving.chaos.facts import Execution
 
 
 def overlaps(executions: Iterable[Execution], ended: dict[int, float]) -> Iterator[tuple[Execution, Execution, float]]:
-    """Pairs of executions of one record, or under one exclusive key, and for how many seconds both ran. `ended`:
-    process → when it ended, for what was cut off with it."""
+    """Yields pairs of executions of one record, or under one exclusive key, and the seconds in which both ran. `ended`:
+    process → its end, which is that of executions that were cut off with it."""
     groups: dict[object, list[Execution]] = defaultdict(list)
     for execution in executions:
         groups[execution.record_id].append(execution)

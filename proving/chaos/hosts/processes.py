@@ -1,4 +1,4 @@
-"""Web, qcluster, agent and PgBouncer: each a process of its host, ended by its id."""
+"""Web, qcluster, agent and PgBouncer: each is a process of its host, ended by its id."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ END_SECONDS = 15.0
 
 
 class HostProcesses:
-    """Processes by name, with their logs in `directory`. `environment` is that of all that start from now on."""
+    """Processes by name, with their logs in `directory`. `environment` is for all that start from now on."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -30,20 +30,20 @@ class HostProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # with their children, they are a group that can be ended
+                start_new_session=True,  # so that it can be ended together with its children
                 preexec_fn=die_with_parent,
             )
 
     def python(self, name: str, host: LanHost, *arguments: str) -> None:
-        """The same for a program of Python's."""
+        """Start a Python program."""
         self.start(name, host, sys.executable, *arguments)
 
     def died(self) -> list[str]:
-        """Those that ended by themselves."""
+        """The names of processes that ended by themselves."""
         return [name for name, process in self._running.items() if process.poll() is not None]
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """End one, and what it has started."""
+        """End one process and its children."""
         process = self._running.pop(name)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

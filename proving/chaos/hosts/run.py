@@ -1,4 +1,4 @@
-"""One fault from fresh servers to its audit. Everything is bounded, and nothing is left behind."""
+"""One fault, from new servers to its audit. Everything is bounded, and nothing is left behind."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ STEP_SECONDS = 0.1
 TOP_UP_SECONDS = 0.5
 START_SECONDS = 180.0
 HEAL_SECONDS = 180.0
-"""At most, for web, qcluster, agent and every worker to do something after the fault: a machine may be slow."""
+"""The most seconds for web, qcluster, agent and every worker to do something after the fault: machines may be slow."""
 DRAIN_SECONDS = 180.0
 PICKED_UP = """
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY waited), max(waited)
@@ -55,7 +55,7 @@ PORTIONS = (
 
 @dataclass
 class HostsRun:
-    """`fault` on the hosts of `lan`, with the servers of `pair`, in `directory`; what it draws comes from `seed`."""
+    """`fault` on the hosts of `lan`, with the servers of `pair`, in `directory`; `seed` is for all random draws."""
 
     name: str
     fault: Fault
@@ -83,7 +83,7 @@ class HostsRun:
             began, since = boot_seconds(), database_clock()
             for seconds in self.fault.play(stage):
                 self._go_on(stage, seconds)
-            connections.close_all()  # the storm's own may lead to the old primary
+            connections.close_all()  # the storm's connections may lead to the old primary
             self._say("the fault is over")
             healed = self._heal(stage, services)
             until = database_clock()
@@ -131,7 +131,7 @@ class HostsRun:
         return {**found, **dict.fromkeys(missing)}
 
     def _see(self, stage: HostsStage, services: Services, seconds: float) -> tuple[dict[str, float], list[str]]:
-        """Wait until all have done something that is newer than now: seconds to each, and what has not."""
+        """Wait until all have done something from now on. Returns the seconds of each, and the names of the others."""
         began = boot_seconds()
         watch = HealingWatch(services, database_clock(), began)
         services.ask_for_a_task()
@@ -153,7 +153,7 @@ class HostsRun:
         self._wait(stage, seconds, lambda: False)
 
     def _wait(self, stage: HostsStage, seconds: float, condition: Callable[[], object]) -> bool:
-        """Keep the backlog filled until `condition`, or for so many seconds. Returns whether it came true."""
+        """Keep the backlog filled until `condition`, or for `seconds`. Returns True if it came true."""
         until, filled_at = boot_seconds() + seconds, 0.0
         while (now := boot_seconds()) < until:
             stage.fleet.bury()
@@ -192,7 +192,7 @@ class HostsRun:
 
 
 def _began_after(journal: Path, instant: float) -> float | None:
-    """When the worker of that journal first began something after `instant`."""
+    """The instant at which the worker of that journal first began something after `instant`."""
     for line in journal.read_text().splitlines() if journal.exists() else []:
         what, at, *_ = json.loads(line)
         if what == "began" and at > instant:
@@ -201,7 +201,7 @@ def _began_after(journal: Path, instant: float) -> float | None:
 
 
 def _pick_up(since: datetime, until: datetime) -> dict[str, float]:
-    """How long a quick record that was put there in between waited for its first attempt, in seconds."""
+    """The seconds for which quick records that were enqueued in between waited for their first attempt."""
     with connection.cursor() as cursor:
         cursor.execute(PICKED_UP, [since, until])
         median, longest = cursor.fetchone()

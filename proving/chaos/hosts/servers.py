@@ -1,4 +1,4 @@
-"""A primary, its streaming replica and a PgBouncer, each on a host of its own."""
+"""A primary, its streaming replica and a PgBouncer, each on a separate host."""
 
 import shutil
 import signal
@@ -38,7 +38,7 @@ ignore_startup_parameters = extra_float_digits
 
 
 class ServerDidNot(Exception):
-    """A server did not do in time what the storm needs; the message says what."""
+    """A server did not do in time what the storm needs; the message names it."""
 
 
 class LanServer(CrashingServer):
@@ -49,35 +49,35 @@ class LanServer(CrashingServer):
         self.host = host
 
     def ensure_running(self) -> bool:
-        """As the embedded server's, on its host."""
+        """Start the server on its host, unless it runs. Returns True if it was started."""
         return self.host.do(super().ensure_running)
 
     def ask(self, question: str, *values: Any) -> Any:
-        """The first column of the first row. Raises: psycopg.Error."""
+        """Run a query. Returns the first column of the first row. Raises: psycopg.Error."""
         with self.connect(DATABASE) as there:
             row = there.execute(question, values).fetchone()
         return row and row[0]
 
 
 class ReplicatedPair:
-    """Two servers in `directory`. `fresh` makes `one` the primary and `other` its replica, from what `keep` kept."""
+    """Two servers in `directory`. `fresh` makes `one` the primary and `other` its replica, from the data of `keep`."""
 
     def __init__(self, directory: Path, one: LanHost, other: LanHost) -> None:
         self.one, self.other = (LanServer(directory / host.name, host) for host in (one, other))
         self._kept = directory / "kept"
 
     def open_doors(self) -> None:
-        """Let the other hosts in."""
+        """Allow connections from the other hosts."""
         with (self.one.layout.data / "pg_hba.conf").open("a") as rules:
             rules.write(DOORS)
 
     def keep(self) -> None:
-        """Stop the primary and keep its data as what each fault begins with."""
+        """Stop the primary and keep its data as the start of each fault."""
         self.one.stop()
         _copy(self.one.layout.data, self._kept)
 
     def fresh(self, *, synchronous: bool) -> None:
-        """Both servers with the data that was kept, whatever became of them. `synchronous`: a COMMIT waits for both."""
+        """Start both servers with the kept data, whatever became of them. `synchronous`: a COMMIT waits for both."""
         self.end()
         self.other._make_home()
         _copy(self._kept, self.one.layout.data)
@@ -102,18 +102,18 @@ class ReplicatedPair:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Wait until the replica has all that is written by now."""
+        """Wait until the replica has everything that is written by now."""
         written = self.one.ask("SELECT pg_current_wal_lsn()")
         arrived = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
         _until("the replica has all", lambda: self.other.ask(arrived, written))
 
     def promote(self) -> None:
-        """Make the replica the primary. Returns when it takes writes."""
+        """Make the replica the primary. Returns once it takes writes."""
         self.other.ask("SELECT pg_promote()")
         _until("the replica is promoted", lambda: not self.other.ask("SELECT pg_is_in_recovery()"))
 
     def end(self) -> None:
-        """Stop what runs, at once."""
+        """Stop running servers at once."""
         for server in (self.other, self.one):
             with suppress(EmbeddedDatabaseError):
                 if server.status().running:
@@ -127,11 +127,11 @@ class ReplicatedPair:
                 server.destroy()
 
     def url(self) -> str:
-        """Both by their sockets: how the storm itself finds the primary, whatever the network does."""
+        """The URL of both by their sockets, so that the storm itself finds the primary in spite of the network."""
         return self._url(",".join(str(each.layout.socket_directory).replace("/", "%2F") for each in self._both()))
 
     def lan_url(self) -> str:
-        """Both by their addresses: how the hosts find the primary."""
+        """The URL of both by their addresses, by which the hosts find the primary."""
         return self._url(",".join(f"{each.host.address}:{PORT}" for each in self._both()))
 
     def _url(self, hosts: str) -> str:
@@ -142,7 +142,7 @@ class ReplicatedPair:
 
 
 class Pooler:
-    """A PgBouncer in transaction mode on `host`, before `server`."""
+    """A PgBouncer in transaction mode on `host`, in front of `server`."""
 
     def __init__(self, directory: Path, host: LanHost, server: LanServer, processes: HostProcesses) -> None:
         self._file, self._host, self._server, self._processes = directory / "pgbouncer.ini", host, server, processes
@@ -164,7 +164,7 @@ class Pooler:
         _until("PgBouncer answers", self._answers)
 
     def kill(self) -> None:
-        """SIGKILL: its clients' connections break off."""
+        """Send SIGKILL, which breaks its clients' connections."""
         self._processes.end("pooler", signal.SIGKILL)
 
     def url(self) -> str:
@@ -183,7 +183,7 @@ class Pooler:
 
 def _copy(source: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
-    command = ("cp", "-a", str(source), str(target))  # with its owner, the server's account
+    command = ("cp", "-a", str(source), str(target))  # keeps the owner, the server's account
     subprocess.run(command, check=True)
 
 

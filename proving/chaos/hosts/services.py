@@ -1,4 +1,4 @@
-"""Web, qcluster and an agent on hosts of their own, and how it is seen that each does its work."""
+"""Web, qcluster and an agent on separate hosts, and the check that each does its work."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ class ServiceDoesNotStart(Exception):
 
 
 def prepare() -> None:
-    """What they need in the database: a user, the periodic tasks and a source with an agent."""
+    """Make the rows that they need: a user, the periodic tasks and a source with an agent."""
     get_user_model().objects.create_superuser("anna", "anna@example.org", PASSWORD)
     install()
     Source.objects.create(name=LAPTOP, kind="local", path="/nowhere")
@@ -46,7 +46,7 @@ def prepare() -> None:
 
 @dataclass
 class Services:
-    """`hosts` has web, tasks and laptop. Logs and the agent's token are in `directory`."""
+    """The services. `hosts` has web, tasks and laptop. Logs and the agent's token are in `directory`."""
 
     hosts: Mapping[str, LanHost]
     processes: HostProcesses
@@ -62,7 +62,7 @@ class Services:
         self.processes.python("qcluster", self.hosts["tasks"], "manage.py", "qcluster")
 
     def start_agent(self) -> None:
-        """Enrol it, and let it run. Raises: ServiceDoesNotStart."""
+        """Enrol and start the agent. Raises: ServiceDoesNotStart."""
         config = self.directory / "agent.json"
         config.unlink(missing_ok=True)
         code = tokens.make_code(Source.objects.get(name=LAPTOP))
@@ -75,17 +75,17 @@ class Services:
         self.processes.python("agent", self.hosts["laptop"], str(AGENT), "run", "--verbose", "--config", str(config))
 
     def ask_for_a_task(self) -> None:
-        """Make all periodic tasks due now: else they are so once a minute."""
+        """Make all periodic tasks due now instead of once a minute."""
         Schedule.objects.update(next_run=database_clock())
 
     def log_in(self) -> bool:
-        """Whether a user on the laptop's host can log in, which writes a session."""
+        """True if a user on the laptop's host can log in, which writes a session."""
         return self.hosts["laptop"].do(lambda: _log_in(self.url))
 
 
 @dataclass
 class HealingWatch:
-    """Sees since when each of the services works again, in seconds after `began` (boot seconds)."""
+    """Notes when each of the services works again, in seconds after `began` (boot seconds)."""
 
     services: Services
     since: datetime
@@ -95,7 +95,7 @@ class HealingWatch:
     _asked: "Future[bool] | None" = None
 
     def look(self) -> bool:
-        """Look once. Returns whether all work."""
+        """Look once. Returns True if all work."""
         if "web" not in self.found:
             if self._asked is None:
                 self._asked = self._pool.submit(self.services.log_in)

@@ -1,4 +1,4 @@
-"""Everything that a fault can be done to, and what of it the audit must know."""
+"""The stage: everything that a fault can change, and the facts about it that the audit needs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +20,8 @@ HOSTS = ("primary", "replica", "pooler", "web", "tasks", "laptop", *WORKERS)
 
 @dataclass
 class HostsStage:
-    """The hosts, and what runs on them. `in_doubt`: host → spans of boot seconds in which its worker may be unable to
-    renew what it runs, so that others may rescue that."""
+    """The hosts and their processes. `in_doubt`: host → spans of boot seconds in which its worker may be unable to
+    renew its runs, so that others may rescue them."""
 
     lan: Lan
     pair: ReplicatedPair
@@ -32,24 +32,24 @@ class HostsStage:
     deeds: Deeds
     in_doubt: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     lags_from: float | None = None
-    """Since when commits may be lost with the primary; and what had been put on the backlog by then:"""
+    """The instant from which commits may be lost with the primary, then the subjects that were enqueued until it:"""
     put_before: frozenset[str] = frozenset()
 
     def trouble(self, troubles: FrameTroubles) -> None:
-        """Let the network do this from now on, and nothing else."""
+        """Give the network these troubles from now on, and no others."""
         self.lan.switch.troubles = dict(troubles)
 
     @contextmanager
     def renewals_in_doubt(self, *hosts: str) -> Iterator[None]:
-        """Their workers may lose leases in the meantime, and until they have connections again."""
+        """Expect that these hosts' workers may lose leases inside the block, and until they have connections again."""
         began = boot_seconds()
         yield
         for host in hosts:
             self.in_doubt.setdefault(host, []).append((began, boot_seconds() + self.lease))
 
     def replica_lags(self) -> None:
-        """From now on commits may be lost with the primary. Long records that the replica has are claimed in a moment,
-        which it will not learn."""
+        """Let the replica lag from now on, so that commits may be lost with the primary. The replica has long records
+        that are claimed in a moment, and will not receive the claims."""
         from jobs import backlog  # takes Django's settings
         from jobs.models import RetryPolicy
 
@@ -66,5 +66,5 @@ class HostsStage:
 
 
 def both_ways(host: str, *others: str) -> list[tuple[str, str]]:
-    """The ways between `host` and each of the others, by default all."""
+    """The directions between `host` and each of the others, by default all."""
     return [way for other in others or HOSTS if other != host for way in ((host, other), (other, host))]

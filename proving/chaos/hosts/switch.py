@@ -1,7 +1,7 @@
-"""The network between the hosts: a switch in user space that can lose or delay what passes.
+"""The network between the hosts: a switch in user space that can lose or delay frames.
 
 Each host has one end of a TAP device, the switch has the other. A kernel with netem could do the same between veth
-devices; not every kernel has it. Frames that the switch has not been told to touch are passed on at once.
+devices; not every kernel has it. Frames without a trouble are passed on at once.
 """
 
 import heapq
@@ -22,8 +22,8 @@ LENGTH_OF_ADDRESS = 6
 
 @dataclass(frozen=True)
 class FrameTrouble:
-    """What happens to frames from one host to another: the share that is lost, and the seconds that the rest takes.
-    `concerns`: which frames; by default all."""
+    """A disturbance of frames from one host to another: the share that is lost, and the seconds that the rest takes.
+    `concerns`: selects the frames, by default all."""
 
     loss: float = 0.0
     delay: float = 0.0
@@ -33,7 +33,7 @@ class FrameTrouble:
 CUT = FrameTrouble(loss=1.0)
 
 FrameTroubles = Mapping[tuple[str, str], FrameTrouble]
-"""Sender and receiver → what happens on this way."""
+"""Sender and receiver → the trouble in this direction."""
 
 
 class Switch(threading.Thread):
@@ -95,5 +95,5 @@ def _frame(end: int) -> bytes:
 
 
 def _send(end: int, frame: bytes) -> None:
-    with suppress(OSError):  # the interface is down: as a cable that is not plugged in
+    with suppress(OSError):  # the interface is down, like an unplugged cable
         os.write(end, frame)

@@ -1,4 +1,4 @@
-"""The verdict on one fault: the audits of the storm, and what counts between hosts. Pure."""
+"""The verdict on one fault: the audits of the storm, and the rules between hosts. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from proving.chaos.hosts.overlaps import overlaps
 from proving.chaos.hosts.stage import HostsStage
 
 LONGEST_TOGETHER = 2 / 3
-"""Leases. So long a worker runs what it could not renew, whatever became of the database in the meantime."""
+"""The longest time, in leases, for which a worker runs what it could not renew, whatever the database does."""
 ENDING_SECONDS = 2.0
 
 
 def judge(
     facts: Facts, stage: HostsStage, healed: Mapping[str, float | None], died: Sequence[str], patience: float
 ) -> Any:
-    """The report of one fault. `healed`: service or worker → seconds after the fault, None: not within `patience`;
+    """The report of one fault. `healed`: service or worker → seconds after the fault, or None if not within `patience`;
     `died`: services that ended by themselves."""
     lost = Lost(facts, frozenset(), [], [])
     if stage.lags_from is not None:
@@ -52,7 +52,7 @@ def _name(execution: Execution) -> str:
 
 
 def text(found: Mapping[str, Any]) -> str:
-    """A report for people."""
+    """The report as text."""
     healed = ", ".join(f"{name} {'never' if at is None else f'{at:.1f} s'}" for name, at in found["healed"].items())
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in found["by_outcome"].items())
     waited, lost = found["pick_up"], found["lost"]

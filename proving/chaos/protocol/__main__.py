@@ -1,4 +1,4 @@
-"""`python -m proving.chaos.protocol --seeds 1000`: plays the lease protocol step by step, and looks after each.
+"""`python -m proving.chaos.protocol --seeds 1000`: plays the lease protocol step by step, with checks after each step.
 
 Progress goes to standard error, the report to standard output. Exit code 0: no rule was broken; 1: one was, and its
 seed and a short list of choices are printed; 2: bad arguments or no database; 130: stopped by Ctrl-C.
@@ -35,8 +35,8 @@ FAST = {
     "max_connections": "60",
     "shared_buffers": "32MB",
 }
-"""A deadlock is found by the simulation, which the server would end by chance. Plans are those of large tables: of a
-handful of rows all would be read, and a settle of plain successes would lock them as they lie."""
+"""Deadlocks are left to the simulation, since the server would end one by chance. Plans are those of large tables: with
+a handful of rows the server would read them all, and a settle of plain successes would lock them in physical order."""
 SAY_EVERY_SECONDS = 2.0
 HASH_SEED = "0"
 
@@ -127,7 +127,7 @@ def _text(report: dict[str, Any]) -> str:
             "",
             f"seed {each['seed']}: {each['rule']}",
             f"  {each['text']}",
-            f"  after {len(each['choices'])} choices (again: --seed {each['seed']}), with what each thread did:",
+            f"  after {len(each['choices'])} choices (again: --seed {each['seed']}), with the deed of each thread:",
             *(f"    {number:2} {line}" for number, line in enumerate(each["steps"], 1)),
         ]
     return "\n".join(lines)
@@ -137,11 +137,13 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="python -m proving.chaos.protocol", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds are played (1000)")
-    parser.add_argument("--first", type=int, default=1, help="the first of them (1)")
-    parser.add_argument("--seed", type=int, help="play this one again")
+    parser.add_argument("--seeds", type=int, default=1000, help="number of seeds to play (1000)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (1)")
+    parser.add_argument("--seed", type=int, help="play this seed again")
     parser.add_argument("--go-on", action="store_true", help="do not end at the first violation")
-    parser.add_argument("--shrink-for", type=float, default=20.0, help="seconds for shortening a failing seed (20)")
+    parser.add_argument(
+        "--shrink-for", type=float, default=20.0, help="seconds to spend on shortening a failing seed (20)"
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     options = parser.parse_args()
     if options.seeds < 1:

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 LOCK_TIMEOUT_SECONDS = 10.0
-"""A sixth of a lease, as `jobs.prepared_statements.session_settings`."""
+"""A sixth of a lease, as in `jobs.prepared_statements.session_settings`."""
 
 
 class Killed(BaseException):
@@ -38,12 +38,12 @@ _here = threading.local()
 
 
 def actor_here() -> "Actor | None":
-    """The actor in whose thread this is called."""
+    """The actor whose thread calls this, or None."""
     return getattr(_here, "actor", None)
 
 
 class Conductor(Protocol):
-    """The part of the baton that actors use: they arrive there, and it adopts the threads that they start."""
+    """The part of the baton that actors use: they report to it, and it adopts the threads that they start."""
 
     clocks: Any
     monitor: Any
@@ -55,7 +55,7 @@ class Conductor(Protocol):
 
 
 class Actor:
-    """A thread of the simulation. `name` as w1.heartbeat; `worker` its number, 0 for those outside of workers."""
+    """A thread of the simulation. `name`: such as w1.heartbeat; `worker`: its number, 0 outside of workers."""
 
     def __init__(self, baton: Conductor, name: str, worker: int) -> None:
         self.baton, self.name, self.worker = baton, name, worker
@@ -112,12 +112,12 @@ class Actor:
             self._arrive(State.ENDED)
 
     def idle(self, is_ready: Callable[[], bool], until: float | None) -> None:
-        """Park until `is_ready`, or, where `until` (boot seconds) is given, until it is said to be late."""
+        """Park until `is_ready`, or, if `until` (boot seconds) is given, until a choice makes it late."""
         self.is_ready, self.until = is_ready, until
         self._wait(State.IDLE)
 
     def round_trip(self, connection: Any, statement: str, send: Callable[[], Any]) -> Any:
-        """Park, then send a statement and return its result, or what becomes of it when it is disturbed."""
+        """Park, then send a statement and return its result. Raises what the database would if it is disturbed."""
         self.connection, self.statement = connection, statement
         if asked := re.search(r"set_config\('lock_timeout', '(\d+)'", statement):
             self.lock_timeout = int(asked[1]) / 1000

@@ -1,11 +1,11 @@
-"""The baton: of all actors' threads one goes on at a time, and a step ends when every thread is parked or blocked.
+"""The baton: one actor's thread runs at a time, and a step ends when every thread is parked or blocked.
 
 An actor parks before each round trip to the database, and where it would wait for time, an event or a queue. The
-holder of the baton chooses one and resumes it. If its statement waits for another actor's lock, which the server is
-asked (`pg_blocking_pids`), the step is over, and the backend is held by SIGSTOP; once the lock is granted, in a later
-step, it goes on and the actor parks again with what it got. Of several that are granted their locks at once (all who
-wait for one transaction), the longest held goes on first, and the next when that one is parked or blocked. So the order
-of events is that of the choices, and nothing depends on how quick the machine is.
+holder of the baton chooses one and resumes it. If its statement waits for another actor's lock (the server is asked:
+`pg_blocking_pids`), the step is over, and the backend is held by SIGSTOP; once the lock is granted, in a later step, it
+resumes, and the actor parks again with the result. If several get their locks at once (all that wait for one
+transaction), the longest held resumes first, and the next when that one is parked or blocked. So the choices alone
+decide the order of events, and nothing depends on the speed of the machine.
 """
 
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60.0
 """A step that takes longer is a fault of the simulation, or of the machine."""
 LOOK_AFTER_SECONDS = 0.01
-"""A statement that takes longer may be blocked."""
+"""A statement that takes longer than this may be blocked."""
 
 
 class Stuck(Exception):
@@ -37,7 +37,7 @@ class Deadlock(Exception):
 
 
 class Baton:
-    """Resumes one actor at a time. `clocks` and `monitor`: see there."""
+    """Resumes one actor at a time."""
 
     def __init__(self, clocks: Any, monitor: "Monitor") -> None:
         self.clocks, self.monitor = clocks, monitor
@@ -49,7 +49,7 @@ class Baton:
         self._held: list[Actor] = []
 
     def start(self, name: str, worker: int, work: Callable[[], object]) -> Actor:
-        """A new actor in a thread of its own, parked before its first move."""
+        """Start a new actor in a new thread, parked before its first move."""
         actor = Actor(self, name, worker)
         self.actors.append(actor)
         actor.thread = threading.Thread(target=actor.run, args=(work,), name=name, daemon=True)
@@ -57,7 +57,7 @@ class Baton:
         return actor
 
     def adopt(self, thread: threading.Thread, starter: Actor) -> None:
-        """Let a thread that an actor starts be an actor of the same worker."""
+        """Make a thread that an actor starts an actor of the same worker."""
         actor = Actor(self, f"w{starter.worker}.{thread.name}", starter.worker)
         actor.thread = thread
         self.actors.append(actor)
@@ -66,7 +66,7 @@ class Baton:
         _start_thread(thread)
 
     def resume(self, actor: Actor, order: Order = Order.GO) -> None:
-        """Let it go on until it parks, blocks or ends, and with it those that it unblocks."""
+        """Resume the actor until it parks, blocks or ends, and with it those that it unblocks."""
         actor.resume(order)
         self.settle()
 
@@ -79,7 +79,7 @@ class Baton:
         self.settle()
 
     def linger(self, actor: Actor, reading: int) -> None:
-        """Resume it, and let its statement stop at its first, second or third reading of a clock."""
+        """Resume the actor, and let its statement stop at its first, second or third reading of a clock."""
         if (pid := actor.pid) is None:
             return
         self.monitor.shut_gate(pid)
@@ -90,7 +90,7 @@ class Baton:
             self._open_gate(actor)
 
     def go_on(self, actor: Actor) -> None:
-        """Let a statement that lingers go on, until its actor parks, blocks or ends."""
+        """Resume a lingering statement until its actor parks, blocks or ends."""
         actor.lingers, actor.state = False, State.SENT
         self._open_gate(actor)
         self._release(actor)
@@ -102,7 +102,7 @@ class Baton:
             actor.gate = None
 
     def interrupt(self, actor: Actor) -> None:
-        """End the statement in which it is blocked, as a lock timeout does."""
+        """End the statement in which the actor is blocked, as a lock timeout does."""
         actor.times_out = True
         if actor.pid is not None:
             self.monitor.cancel(actor.pid)
@@ -110,7 +110,7 @@ class Baton:
         self.await_back(actor)
 
     def await_back(self, actor: Actor) -> None:
-        """Wait until a statement that was blocked and is not to be any more has come back."""
+        """Wait until a statement that is not blocked any more has returned."""
         until = monotonic() + PATIENCE_SECONDS
         while actor.state is State.BLOCKED:
             if monotonic() > until:
@@ -126,7 +126,7 @@ class Baton:
             self._await_rest()
 
     def _await_rest(self) -> None:
-        """Wait until every thread that is not held is parked or ended, or blocked, and hold those that are blocked."""
+        """Wait until every thread that is not held is parked, ended or blocked, and hold those that are blocked."""
         until = monotonic() + PATIENCE_SECONDS
         while moving := [
             actor
@@ -144,7 +144,7 @@ class Baton:
             self.arrivals.get()
 
     def _are_blocked(self, moving: list[Actor]) -> bool:
-        """Whether each of them waits for a lock, and not for one that another is just letting go."""
+        """True if each waits for a lock that no other is just releasing."""
         if any(actor.state is State.SENT for actor in moving) and not self.arrivals.empty():
             return False
         if any(actor.pid is None for actor in moving):
@@ -158,7 +158,7 @@ class Baton:
         return all(actor.state is State.BLOCKED for actor in moving)
 
     def _granted(self) -> Actor | None:
-        """The first that is held although it has its lock now. Raises: Deadlock."""
+        """The first actor that is held although it has its lock by now. Raises: Deadlock."""
         if not self._held:
             return None
         self._ask_for_blockers([])
@@ -170,7 +170,7 @@ class Baton:
         self.blockers = self.monitor.blocking([actor.pid for actor in (*moving, *self._held) if actor.pid is not None])
 
     def _cycle(self) -> list[Actor]:
-        """Held actors that wait for each other in a circle."""
+        """The held actors that wait for each other in a circle."""
         by_pid = {actor.pid: actor for actor in self._held}
 
         def follow(path: list[Actor]) -> list[Actor]:
@@ -196,7 +196,7 @@ class Baton:
                 os.kill(actor.pid, signal.SIGCONT)
 
     def end(self, actors: list[Actor]) -> None:
-        """End these threads for good, wherever they are, and their connections."""
+        """End these threads, wherever they are, and their connections."""
         for actor in actors:
             actor.is_dead = True
         for actor in actors:
@@ -219,7 +219,7 @@ _start_thread = threading.Thread.start
 
 
 def start_thread(thread: threading.Thread) -> None:
-    """Stands in for `Thread.start`: what an actor starts is an actor."""
+    """Replaces `Thread.start`: a thread that an actor starts is an actor."""
     if (starter := actor_here()) is None:
         _start_thread(thread)
     else:

@@ -1,4 +1,4 @@
-"""What was seen after a step: the rows, as an onlooker reads them, and what the workers believe."""
+"""The books after a step: the rows, as an observer reads them, and the runs that the workers believe in."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ WRITTEN_AS: dict[type, AttemptOutcome] = {
 
 
 class Row(NamedTuple):
-    """A record. The columns of `RECORDS`."""
+    """A record, with the columns of `RECORDS`."""
 
     id: int
     kind: str
@@ -52,7 +52,7 @@ class Ended(NamedTuple):
 
 
 class Emitted(NamedTuple):
-    """A trigger that was written down, and how many of its records are there."""
+    """A trigger in the database, and the number of its records."""
 
     trigger_at: datetime
     events: int
@@ -72,7 +72,7 @@ class Seen:
     triggers: list[Emitted]
 
     def holds(self, run: Run) -> bool:
-        """Whether the database says that this run's lease is its worker's."""
+        """True if this run's worker has its lease, by the database."""
         row = self.records.get(run.record.id)
         return (
             row is not None
@@ -96,15 +96,15 @@ def look(world: World) -> Seen:
 
 
 def lives(worker: SimulatedWorker, run: Run, boot: float) -> bool:
-    """Whether a worker that is neither dead nor paused takes this run for its own: its handler is busy and not stopped,
-    or has ended within two thirds of a lease of the last renewal."""
+    """True if a worker that is neither dead nor paused considers this run its own: the handler is busy and not stopped,
+    or has ended within two thirds of a lease after the last renewal."""
     if worker.is_dead or worker.is_paused or run.is_stopped:
         return False
     return bool(places.holding(run)) or boot - run.renewed_at <= conf.deadline_seconds()
 
 
 def may_have_been_stopped(worker: SimulatedWorker, run: Run, boot: float) -> bool:
-    """Whether its guard had to: it was not renewed for two thirds of a lease."""
+    """True if the worker's guard had to stop this run, which was not renewed for two thirds of a lease."""
     return boot - run.renewed_at > conf.deadline_seconds() or run.ran_out or worker.is_paused
 
 

@@ -1,4 +1,4 @@
-"""What may happen next in a world, each with its weight, and how it is done. A choice is a line for people."""
+"""The possible next choices in a world, each with its weight, and their execution. A choice is a readable line."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from proving.chaos.protocol.world import World
 MOST_KILLS = 2
 ADVANCES = {"1": 3.0, "6": 2.0, "11": 2.0, "16": 1.0, "25": 0.5}
 CLOCKS = ("clock_timestamp", "jobs_claim_beside_throttles")
-"""In whose statements one may linger: at its first, second … reading of a clock or a bucket."""
+"""Functions whose statements may linger: at their first, second … reading of a clock or a bucket."""
 READINGS = (1, 2, 3, 4)
 STEP_SECONDS = 150.1
-"""Of the database's clock. No sum of other waits: two instants are the same by chance only."""
+"""A step of the database's clock. It is not a sum of other waits, so two instants are equal only by chance."""
 
 Choice = tuple[str, float]
 
@@ -34,12 +34,13 @@ class Choices:
         self._beats = rng.choice((0.7, 2, 4))
 
     def enabled(self) -> list[Choice]:
-        """All that may happen now."""
+        """All choices that are possible now."""
         found = [*self._turns(), *self._endings(), *self._edits(), *self._faults()]
         return [choice for choice in found if choice[1] > 0]
 
     def do(self, line: str) -> bool:
-        """Let it happen. Returns False, and does nothing, if it may not now: a choice that led to it was left out."""
+        """Execute a choice. Returns False, and does nothing, if it is not possible now, since a choice that led to it
+        was left out."""
         if line not in {name for name, _ in self.enabled_at_all()}:
             return False
         first, *rest = line.split()
@@ -51,14 +52,14 @@ class Choices:
         return True
 
     def _statement_of(self, name: str) -> str:
-        """What the thread of that name is about to do, for people."""
+        """The next action of the thread of that name, as text."""
         actor = next((actor for actor in self.world.baton.actors if actor.name == name), None)
         if actor is None or actor.state is State.IDLE:
             return ""
         return f"{actor.statement[:70]}{'' if actor.state is State.PARKED else f' ({actor.state.value})'}"
 
     def enabled_at_all(self) -> list[Choice]:
-        """Also those that this seed would not have chosen."""
+        """All possible choices, including those that this seed would not have drawn."""
         return [*self._turns(), *self._endings(), *self._edits(), *self._faults()]
 
     def _paused(self, actor: Actor) -> bool:
@@ -82,7 +83,7 @@ class Choices:
         return found
 
     def _haste(self, actor: Actor, *, is_held: bool) -> float:
-        """The weight of one that waits for its timer. Beats are rarely late, and of most interest beside an edit."""
+        """The weight of an actor that waits for its timer. Beats are rarely late, and most useful during an edit."""
         if not actor.name.endswith("heartbeat"):
             return self.world.scene.idle
         if not any(worker.busy() for worker in self.world.living() if worker.number == actor.worker):
@@ -138,7 +139,7 @@ class Choices:
         return found
 
     def _steps(self) -> dict[str, float]:
-        """A clock is set forward or back, and soon corrected: perhaps between two looks of a worker."""
+        """Choices that set a clock forward or back, and soon correct it, perhaps between two looks of a worker."""
         if not self.world.clocks.stepped:
             return {f"+{STEP_SECONDS}": 0.2, f"-{STEP_SECONDS}": 0.4}
         return {f"{'-' if self.world.clocks.stepped > 0 else '+'}{STEP_SECONDS}": 1.0}
@@ -213,7 +214,8 @@ class Choices:
         self.world.advance(float(rest[0]))
 
     def _do_minute(self, _: str, _rest: list[str]) -> None:
-        """A minute in which every worker that can does what its timers say: what is dead is rescued after it."""
+        """Let a minute pass in which every worker that can obeys its timers; dead workers' records are rescued after
+        it."""
         for _second in range(7):
             self.world.advance(9)
             for actor in list(self.world.baton.actors):
@@ -258,5 +260,5 @@ class Choices:
         assert actor is not None  # noqa: S101 - else it would not be enabled
         self.world.desks[actor.name].jobs.put(jobs[what])
         self.world.baton.resume(actor)
-        if what in ("hold", "replan") and actor.state is State.PARKED:  # it is of interest once it holds its locks
+        if what in ("hold", "replan") and actor.state is State.PARKED:  # interesting only once it holds its locks
             self.world.baton.resume(actor)

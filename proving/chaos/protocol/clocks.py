@@ -1,4 +1,4 @@
-"""The two clocks of a simulation, which stand still unless they are moved. Shared by all actors."""
+"""The two clocks of a simulation, which stand still unless they are moved. All actors share them."""
 
 import sys
 import time
@@ -11,12 +11,12 @@ from proving.chaos.protocol.monitor import Monitor
 BEGINNING = datetime(2026, 1, 5, 8, tzinfo=UTC)
 BOOT_BEGINNING = 1000.0
 PLAYED = ("jobs", "schedules", "operations", "sources", "backups", "fleet")
-"""The layers of which a seed plays something. What one of them reads of a real clock, as the half second after which an
-emission leaves the rest to the next tick, would let a seed depend on how busy the machine is."""
+"""The layers that a seed plays. A reading of a real clock, such as that for the half second after which an emission
+leaves the rest to the next tick, would let a seed depend on the load of the machine."""
 
 
 class Clocks:
-    """`boot` is the boot clock, in seconds; `database()` the database's, ahead of it by what it was stepped."""
+    """`boot` is the boot clock, in seconds; `database()` is the database's, ahead of it by the sum of its steps."""
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
@@ -30,21 +30,21 @@ class Clocks:
         return self.database_at(self.boot)
 
     def database_at(self, boot: float) -> datetime:
-        """What the database's clock says when the boot clock says `boot`, as they stand now."""
+        """The database's clock when the boot clock is at `boot`, without further steps."""
         return BEGINNING + timedelta(seconds=boot - BOOT_BEGINNING + self.stepped)
 
     def advance(self, seconds: float) -> None:
-        """Let time go by on both."""
+        """Let time pass on both."""
         self.boot += seconds
         self._monitor.set_clock(self.database())
 
     def step(self, seconds: float) -> None:
-        """Set the database's clock forward or back, as NTP does on a machine that was resumed."""
+        """Set the database's clock forward or back, as NTP does on a resumed machine."""
         self.stepped = round(self.stepped + seconds, 1)
         self._monitor.set_clock(self.database())
 
     def install(self) -> None:
-        """Let every module of the played layers that reads a clock of the machine read this one."""
+        """Replace the machine's clock by this one in every module of the played layers that reads it."""
 
         def boot(*_: object) -> float:
             return self.boot

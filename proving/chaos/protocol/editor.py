@@ -1,4 +1,4 @@
-"""Who edits beside the workers: a thread that is given one edit at a time. And the minute's tick of django-q2."""
+"""The editor next to the workers: a thread that gets one edit at a time. And the minute's tick of django-q2."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,11 @@ from proving.chaos.protocol.waits import Queue
 from schedules.models import Schedule
 
 rollouts.LOCK_SECONDS = 3_600
-"""By the real clock, which means nothing here."""
+"""Seconds of the real clock, which does not matter here."""
 
 
 class Desk:
-    """Does what it is given, one thing after the other. Nothing disturbs it, so whatever it raises is a fault."""
+    """Does its edits one after the other. Nothing disturbs it, so any exception is a fault."""
 
     def __init__(self) -> None:
         self.jobs = Queue()
@@ -29,7 +29,7 @@ class Desk:
 
 
 def follow(schedule_id: int) -> None:
-    """Give a schedule the other retry policy, and its records with it."""
+    """Give a schedule and its records the other retry policy."""
     schedule = Schedule.objects.get(pk=schedule_id)
     schedule.retry_policy = RetryPolicy.objects.exclude(origin=schedule).order_by("pk")[0]
     schedule.save(update_fields=["retry_policy"])
@@ -38,7 +38,7 @@ def follow(schedule_id: int) -> None:
 
 @transaction.atomic
 def replan() -> None:
-    """As an edit of a policy: all its unfinished records are locked in id order, and what runs is updated."""
+    """Do as an edit of a policy: lock all its unfinished records in id order, and update the running ones."""
     records = BacklogRecord.objects.filter(status__in=(Status.WAITING, Status.READY, Status.RUNNING))
     ids = list(records.select_for_update().order_by("pk").values_list("pk", flat=True))
     BacklogRecord.objects.filter(pk__in=ids, status=Status.RUNNING).update(priority=1)
@@ -46,15 +46,15 @@ def replan() -> None:
 
 @transaction.atomic
 def hold(record_id: int) -> None:
-    """Lock one row, and let it go some time later."""
+    """Lock one row, and release it some time later."""
     list(BacklogRecord.objects.filter(pk=record_id).select_for_update())
 
 
 def stop(record_id: int) -> None:
-    """A person cancels one record."""
+    """Cancel one record, as an operator does."""
     cancel([record_id])
 
 
 def tick() -> None:
-    """As `jobs.periodic.tick`, which rescues nothing."""
+    """Do as `jobs.periodic.tick`, without a rescue."""
     jobs.tick.tick(rescue=False)

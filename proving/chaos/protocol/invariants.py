@@ -1,4 +1,4 @@
-"""What must never be, asked after each step. Each rule is about rows and runs, and knows no statement of the queue."""
+"""The invariants, checked after each step. Each rule is about rows and runs, not about the queue's statements."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from proving.chaos.protocol.world import World
 
 @dataclass
 class Beat:
-    """A beat under way: when it began (boot seconds), and the runs that it has to renew, as far as it could."""
+    """A beat under way: its beginning (boot seconds), and the runs that it has to renew as far as it can."""
 
     began_at: float
     runs: list[Run]
 
 
 class Audit:
-    """Looks at a world after each step. Raises: Violation."""
+    """Checks a world after each step. Raises: Violation."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -40,11 +40,11 @@ class Audit:
         self.met: Counter[str] = Counter()
 
     def begins(self, actor_name: str) -> None:
-        """To be called before an actor is resumed: a heartbeat that was idle begins a beat."""
+        """Note the beginning of a beat if an idle heartbeat is about to be resumed. Call it before each resumption."""
         for worker in self.world.living():
             actor = worker.actor("heartbeat")
             boot, last = self.world.clocks.boot, self._beat_at.get(worker.number, float("-inf"))
-            is_beat = boot - last >= conf.heartbeat_seconds()  # sooner it tries again what it could not renew
+            is_beat = boot - last >= conf.heartbeat_seconds()  # sooner, it retries what it could not renew
             if actor is not None and actor.name == actor_name and actor.state is State.IDLE and is_beat:
                 self._beat_at[worker.number] = boot
                 held = [run for run in worker.runs() if not run.ran_out and not run.is_stopped]
@@ -53,12 +53,12 @@ class Audit:
                 self.met["beats beside an edit" if self.world.editing() else "beats"] += bool(held)
 
     def disturbed(self, worker: SimulatedWorker) -> None:
-        """Its beat under way has an excuse."""
+        """Excuse the worker's beat under way."""
         self._beats.pop(worker.number, None)
         self._disturbed.add(worker.number)
 
     def look(self) -> None:
-        """Ask every rule about what has become of the world by the last step."""
+        """Check every rule after the last step."""
         seen = self.before
         self._count(seen)
         if self.world.baton.has_news:
@@ -86,7 +86,7 @@ class Audit:
         self.before = seen
 
     def _count(self, seen: Seen) -> None:
-        """What this seed has met, so that one sees what a thousand of them try."""
+        """Count the situations that this seed has met, to show what a thousand seeds try."""
         waiting = {
             actor.name for actor in self.world.baton.actors if actor.state is State.BLOCKED and not actor.lingers
         }
@@ -94,7 +94,7 @@ class Audit:
         self._waiting = waiting
 
     def look_at_the_end(self) -> None:
-        """After all has come to rest: what runs by the database is known to a worker, and runs there."""
+        """Check at rest that each record that runs by the database is known to a worker, and runs there."""
         seen = look(self.world)
         self.met.update(AttemptOutcome(each.outcome).label for each in seen.attempts.values())
         self.met["stopped runs"] += len(self._stopped)
@@ -195,7 +195,8 @@ class Audit:
                 raise Violation("a wait is cut short", f"{row.subject} was to wait until {row.run_after:%H:%M:%S}")
 
     def _main_waits_for_no_record(self, worker: SimulatedWorker) -> None:
-        """A claim and a tick skip what an edit holds. One that was cut off looks for its claims, and may wait."""
+        """Check that claims and ticks skip rows that an edit holds. A worker that was cut off looks for its claims, and
+        may wait."""
         main, baton = worker.actor("main"), self.world.baton
         if main is None or main.state is not State.BLOCKED or main.lingers or worker.number in self._disturbed:
             return
@@ -217,7 +218,7 @@ class Audit:
                 )
 
     def _leases_last_as_long_as_believed(self, worker: SimulatedWorker, seen: Seen) -> None:
-        """A worker that takes a lease for renewed that was not runs on beside the next owner."""
+        """Check the lease that a worker believes in: with a wrong belief it runs on next to the next owner."""
         clocks = self.world.clocks
         if clocks.stepped or self.was_stepped_back:
             return

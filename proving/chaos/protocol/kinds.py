@@ -1,4 +1,4 @@
-"""What the records of the simulation are, and what their handlers may return."""
+"""The kinds of the simulation's records, and the outcomes that their handlers may return."""
 
 from datetime import datetime
 
@@ -12,12 +12,12 @@ from proving.chaos.protocol.violation import Violation
 KEY = "source:1"
 
 early: list[Violation] = []
-"""Settle hooks that were given an instant from before a wait for a lock, in the seed that runs."""
+"""Settle hooks that got an instant from before a wait for a lock, in the present seed."""
 
 
 def book(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
-    """A settle hook, as that of backups, which emits the next period by the instant it is given. A booking must be
-    there if and only if its success is."""
+    """Book a success, as a settle hook like that of backups, which emits the next period by the given instant. A
+    booking must be there if and only if its success is."""
     actor = actor_here()
     if actor is not None and actor.waited_until is not None and now < actor.waited_until:
         early.append(
@@ -49,7 +49,7 @@ OUTCOMES: dict[str, Outcome] = {
 
 
 def endings(record: ClaimedRecord) -> list[tuple[str, float]]:
-    """How a handler of this record may end, each with its weight."""
+    """The possible ends of a handler of this record, each with its weight."""
     if record.kind == "relay" and record.queue == "ask":
         return [("hands-on", 8), ("is-silent", 0.5)]
     return [("succeeds", 6), ("fails", 1.2), ("is-silent", 0.5), ("gives-back", 0.5)]

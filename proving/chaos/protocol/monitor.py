@@ -1,4 +1,4 @@
-"""A connection of the simulation's own, which no actor sees: it asks who is blocked, moves the clock and reads rows."""
+"""The simulation's connection, which no actor sees: it asks who is blocked, moves the clock and reads rows."""
 
 import os
 import signal
@@ -19,9 +19,9 @@ CREATE TABLE IF NOT EXISTS sim.booking (record_id bigint NOT NULL, attempt int N
 INSERT INTO sim.clock SELECT '2026-01-05 08:00Z', '2026-01-01Z' WHERE NOT EXISTS (SELECT FROM sim.clock);
 """
 
-# Volatile: a snapshot of its own, so the present is that of the call, also after a wait for a lock. Stable: that of the
-# statement. A default of a column is bound when its table is made, so these come before the migrations. A lock timeout
-# is the scheduler's: by the server's it would run out by the machine's clock.
+# Volatile functions have their own snapshot, so the present is that of the call, also after a wait for a lock. Stable
+# ones have the statement's. A column's default is bound when its table is made, so these come before the migrations.
+# The simulation ends lock waits itself, since the server's timeout runs by the machine's clock.
 FUNCTIONS = """
 CREATE OR REPLACE FUNCTION sim.linger() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -45,7 +45,7 @@ CREATE OR REPLACE FUNCTION sim.pg_postmaster_start_time() RETURNS timestamptz LA
     AS 'BEGIN RETURN (SELECT started_at FROM sim.clock); END';
 """
 
-# A statement may linger where it reads a clock or a bucket, as on a slow server: between its snapshot and its writes.
+# A statement may linger at a reading of a clock or a bucket, as on a slow server: between its snapshot and its writes.
 LINGERING_TOKENS = """
 CREATE OR REPLACE FUNCTION jobs_tokens(
     p_tokens double precision, p_tokens_at timestamptz, p_rate double precision, p_burst integer,
@@ -67,7 +67,7 @@ SELECT id, kind, queue, subject, status, attempt, leased_by_id, lease_token, lea
   FROM jobs_backlogrecord
  ORDER BY id
 """
-"""In one order: edits are chosen among them, and where rows lie depends on what the server has cleaned up by now."""
+"""Sorted, since edits are chosen among them, and the physical order depends on what the server has cleaned up."""
 ATTEMPTS = "SELECT record_id, number, worker_id, outcome FROM jobs_attempt"
 TRIGGERS = """
 SELECT t.trigger_at, t.events, t.emitted_at IS NOT NULL, s.next_trigger_at, s.event_count,
@@ -82,7 +82,7 @@ BOOKINGS = "SELECT record_id, attempt FROM sim.booking"
 
 
 class Monitor:
-    """Autocommit, for any thread. `conninfo`: of the simulation's database."""
+    """A connection in autocommit mode, for any thread. `conninfo`: that of the simulation's database."""
 
     def __init__(self, conninfo: str) -> None:
         self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=1)
@@ -93,7 +93,7 @@ class Monitor:
         self._connection.close()
 
     def prepare(self) -> None:
-        """Make what migrations and statements are to find first in the search path."""
+        """Make the functions that migrations and statements find first in the search path."""
         self.execute(SCHEMA)
         self.execute(FUNCTIONS)
 
@@ -104,7 +104,7 @@ class Monitor:
         return self._connection.execute(sql, values).fetchall()
 
     def all_rows(self, statements: Sequence[str]) -> list[list[tuple[Any, ...]]]:
-        """What each of these yields, in one round trip."""
+        """The rows of each statement, in one round trip."""
         cursor = self._connection.execute(";".join(statements))
         found = [cursor.fetchall()]
         while cursor.nextset():
@@ -115,15 +115,15 @@ class Monitor:
         self.execute("UPDATE sim.clock SET present = %s", [present])
 
     def blocking(self, pids: list[int]) -> dict[int, list[int]]:
-        """Which backends each of these waits for."""
+        """Backend → the backends that it waits for."""
         return dict(self.rows(BLOCKING, [pids]))
 
     def free(self, record_ids: list[int]) -> set[int]:
-        """Those of these records whose row is locked by none."""
+        """The ids of the records whose rows are not locked."""
         return {row[0] for row in self.rows(FREE, [record_ids])}
 
     def end_backend(self, pid: int) -> None:
-        """Cut a connection, also one whose backend is held, and wait until its locks are gone."""
+        """Cut a connection, even if its backend is held, and wait until its locks are gone."""
         self.rows("SELECT pg_terminate_backend(%s)", [pid])
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
@@ -134,12 +134,12 @@ class Monitor:
             sleep(0.0005)
 
     def shut_gate(self, pid: int) -> None:
-        """Let what this backend runs next linger, where it is told to."""
+        """Let the next statement of this backend linger where it was told to."""
         self.rows("SELECT pg_advisory_lock(7, %s)", [pid])
 
     def open_gate(self, pid: int) -> None:
         self.rows("SELECT pg_advisory_unlock(7, %s)", [pid])
 
     def cancel(self, pid: int) -> None:
-        """End the statement that this backend is blocked in."""
+        """End the statement in which this backend is blocked."""
         self.rows("SELECT pg_cancel_backend(%s)", [pid])

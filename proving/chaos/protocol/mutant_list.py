@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - texts as they stand in the code
-"""The mutants: each a mistake that could be made in an edit, in the protocol's own text."""
+# ruff: noqa: E501 - texts as in the code
+"""The mutants: each is a plausible mistake of an edit, in the protocol's text."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ ROOM_FUNCTION = "jobs_room"
 
 @dataclass(frozen=True)
 class Mutant:
-    """`changes`: (file, text, what replaces it); `functions`: the same in functions of the database."""
+    """`changes`: (file, text, replacement); `functions`: the same in functions of the database."""
 
     name: str
     changes: tuple[tuple[str, str, str], ...] = ()
@@ -86,7 +86,7 @@ MUTANTS = [
     )),
     _one("a settle's hooks run for lost results", SETTLING, "        for record, outcome in written:\n            if hook",
          "        for record, outcome in results:\n            if hook"),
-    _one("a settle is no transaction", SETTLING, SETTLE_OTHERS + "    with transaction.atomic():\n",
+    _one("a settle is not a transaction", SETTLING, SETTLE_OTHERS + "    with transaction.atomic():\n",
          SETTLE_OTHERS + NO_TRANSACTION),
     Mutant("a settle reads the clock before its locks", (
         (SETTLING, "        ids = [record.id for record, _ in results]\n        rows",

@@ -1,9 +1,9 @@
-"""Plants faults in a copy of the code, one at a time, and counts how many the simulation finds.
+"""Plants faults in a copy of the code, one at a time, and counts those that the simulation finds.
 
     python -m proving.chaos.protocol.mutants --seeds 150 [--only NAME]
 
-A mutant is text that is replaced in a file, or in a function of the database. One whose text is gone is an error that
-names it: the protocol has moved on, and so must the mutant. Exit code 0: at least NEEDED of them were found.
+A mutant is text that is replaced in a file, or in a function of the database. If its text is gone, an error names the
+mutant: the protocol has changed, and so must the mutant. Exit code 0: at least NEEDED of them were found.
 """
 
 import argparse
@@ -90,11 +90,11 @@ def _plant(mutants: list[Mutant], seeds: int, url: str, environment: dict[str, s
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[Path]:
-    """A copy of the code with what `mutant` changes in files. Raises: TextGone."""
+    """Copy the code with the changes of `mutant` to files. Yields the folder. Raises: TextGone."""
     with tempfile.TemporaryDirectory(prefix="backupsched-mutant-") as name:
         place = Path(name)
         for package in COPIED:
-            shutil.copytree(HERE / package, place / package)  # with what is compiled: a mutant changes a file or two
+            shutil.copytree(HERE / package, place / package)  # with compiled files: a mutant changes one or two
         for file, old, new in mutant.changes:
             _replace(place / file, old, new)
         yield place
@@ -117,7 +117,7 @@ def _replace(path: Path, old: str, new: str) -> None:
 
 
 def _replace_function(url: str, mutant: Mutant) -> list[str]:
-    """Replace text in functions of the database. Returns what brings them back."""
+    """Replace text in functions of the database. Returns the statements that restore them."""
     originals = []
     for function, old, new in mutant.functions:
         with closing(psycopg.connect(url, autocommit=True)) as connection:
@@ -152,8 +152,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="python -m proving.chaos.protocol.mutants", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--seeds", type=int, default=150, help="how many seeds a mutant is played for (150)")
-    parser.add_argument("--only", default="", help="only mutants in whose name this stands")
+    parser.add_argument("--seeds", type=int, default=150, help="number of seeds to play for each mutant (150)")
+    parser.add_argument("--only", default="", help="only mutants whose name contains this")
     parser.add_argument("--json", action="store_true", help="the results as JSON")
     return parser.parse_args()
 

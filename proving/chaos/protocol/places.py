@@ -1,4 +1,4 @@
-"""Places in which handlers run until the scheduler says that they have ended, and how."""
+"""Places in which handlers run until a choice ends them with an outcome."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from jobs.worker.handler_places import NOT_BEGUN, Done, ended, may_begin
 
 _all: "list[SimulatedPlaces]" = []
 outcomes: dict[tuple[int, UUID], Outcome] = {}
-"""How the handlers of this seed ended, by record id and lease token."""
+"""The outcomes of this seed's handlers, by record id and lease token."""
 
 
 def forget() -> None:
@@ -23,12 +23,12 @@ def forget() -> None:
 
 
 def holding(run: Run) -> "SimulatedPlaces | None":
-    """The places in one of which the handler of `run` is busy."""
+    """The places that have the busy handler of `run`, or None."""
     return next((each for each in _all if run in each.busy()), None)
 
 
 class SimulatedPlaces:
-    """Stands in for `UnitThreads`: what is put in begins at once where a place is free."""
+    """Replaces `UnitThreads`: a run begins at once if a place is free."""
 
     def __init__(self, _queue: object, concurrency: int, done: Done, _after: Callable[[], None] | None = None) -> None:
         self._concurrency, self._done = concurrency, done
@@ -81,16 +81,16 @@ class SimulatedPlaces:
 
 
 class NoLoop:
-    """Stands in for the event loop: no handler of the simulation is async."""
+    """Replaces the event loop: no handler of the simulation is async."""
 
     loop = None
 
     def unanswered(self) -> int:
-        """It always answers."""
+        """The seconds without an answer, always none."""
         return 0
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing, since nothing runs."""
 
 
 def install() -> None:

@@ -17,12 +17,12 @@ from proving.chaos.protocol.world import World, make
 
 LEAST_CHOICES, MOST_CHOICES = 30, 100
 SETTLERS = ("settler", "silences")
-"""Each has its turn twice: with a batch that it could not write, and with what others held locked of it."""
+"""Each has its turn twice: with a batch that it could not write, and with the rest that others held locked."""
 
 
 @dataclass
 class Verdict:
-    """What came of a seed: the choices that were made, and the rule that was broken, if one was."""
+    """The result of a seed: the choices that were made, and the rule that was broken, if any."""
 
     seed: int
     lines: list[str] = field(default_factory=list)
@@ -30,17 +30,17 @@ class Verdict:
     text: str = ""
     met: Counter[str] = field(default_factory=Counter)
     steps: list[str] = field(default_factory=list)
-    """All that was done, those in which it comes to rest as well, each with what its thread did."""
+    """All choices, including those that bring it to rest, each with the deed of its thread."""
 
 
 class Player:
-    """Plays seeds, one after the other, in one database. `memories`: what is emptied before each."""
+    """Plays seeds, one after the other, in one database. `memories`: caches that are emptied before each."""
 
     def __init__(self, monitor: Monitor, clocks: Clocks, memories: Sequence[Any] = ()) -> None:
         self.monitor, self.clocks, self.memories = monitor, clocks, memories
 
     def play(self, seed: int, lines: Sequence[str] | None = None) -> Verdict:
-        """Play a seed: with the choices that it draws, or with these, as far as each is possible."""
+        """Play a seed: with the choices that it draws, or with those of `lines`, if they are possible."""
         verdict = Verdict(seed)
         for memory in self.memories:
             memory.clear()
@@ -76,7 +76,7 @@ def _drawn(rng: Random, choices: Choices) -> Iterator[str]:
 
 
 def _come_to_rest(world: World, choices: Choices) -> None:
-    """Let everything that is under way end, and each worker beat, write what it kept, and look."""
+    """Let everything under way end, and let each worker beat, write the results that it kept, and look."""
     world.baton.is_read_only = False
     for worker in world.living():
         if worker.is_paused:

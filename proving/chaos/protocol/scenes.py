@@ -1,4 +1,4 @@
-"""What a seed is about. Three of four put one thing to the test; the others draw from everything."""
+"""The theme of a seed. Three of four seeds test one thing; the others draw from everything."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -10,8 +10,8 @@ KINDS = ("plain", "booked", "relay", "capped", "events")
 
 @dataclass(frozen=True)
 class Scene:
-    """`eager`: by fault, edit, "advance", "tick" and "minute", 0: not at all; `endings`: how soon runs end; `desk`: how
-    soon an editor goes on; `editors`: how many edit at once; `claimed`: whether records run at the beginning."""
+    """`eager`: weights of faults, edits, "advance", "tick" and "minute", 0 for never; `endings`: how soon runs end;
+    `desk`: how soon an editor continues; `editors`: how many edit at once; `claimed`: records run at the beginning."""
 
     kinds: tuple[str, ...]
     eager: dict[str, float] = field(default_factory=dict)
@@ -36,7 +36,7 @@ DISTURBED = (
 
 
 def draw(seed: int, rng: Random) -> Scene:
-    """What a seed is about. Of the faults and edits most are left out: seeds that know few go deeper."""
+    """The scene of a seed. Most faults and edits are left out, since a seed with few of them goes deeper."""
     if seed % 2:
         return STAGED[seed // 2 % len(STAGED)]
     if seed % 4 == 0:

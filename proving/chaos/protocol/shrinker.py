@@ -1,4 +1,4 @@
-"""Makes a failing list of choices short: choices are left out as long as the same rule is broken."""
+"""Shortens a failing list of choices: choices are left out as long as the same rule is broken."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -7,7 +7,7 @@ from proving.chaos.protocol.play import Verdict
 
 
 def shrink(verdict: Verdict, play: Callable[[int, list[str]], Verdict], seconds: float) -> Verdict:
-    """The shortest verdict found within `seconds`: halves are left out first, then quarters, at last single choices."""
+    """The shortest verdict found within `seconds`: halves are left out first, then quarters, finally single choices."""
     best, until = verdict, monotonic() + seconds
     size = max(1, len(best.lines) // 2)
     while size:

@@ -1,4 +1,4 @@
-"""Sets the stage once a process: the database, the clocks, the waits and the places of the simulation."""
+"""Sets up a process: the database, the clocks, the waits and the places of the simulation."""
 
 import logging
 import sys
@@ -20,11 +20,11 @@ from proving.chaos.protocol.play import Player
 
 NEVER = 1e9
 REMEMBERING = ("jobs", "schedules", "operations")
-"""The layers of which a seed plays something: what one of them kept would let a seed depend on those before it."""
+"""The layers that a seed plays: their caches would let a seed depend on earlier ones."""
 
 
 def set_up() -> Player:
-    """Everything that a seed needs, in a process whose Django is set up with `proving.chaos.protocol.settings`."""
+    """Set up everything that a seed needs, in a process whose Django uses `proving.chaos.protocol.settings`."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     database = settings.DATABASES["default"]
@@ -52,7 +52,7 @@ def set_up() -> Player:
 
 
 def _memories() -> list[Any]:
-    """What modules remember from call to call, as hints and totals: empty now, and to be empty for each seed."""
+    """The caches that modules keep between calls, such as hints and totals. They are empty now, as each seed needs."""
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] in REMEMBERING]
     return [
         value

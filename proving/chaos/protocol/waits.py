@@ -1,4 +1,4 @@
-"""Where a worker's threads wait for time, an event or a queue, they wait for their turn instead."""
+"""Events and queues on which a worker's threads wait for their turn instead of time, an event or an item."""
 
 import sys
 import threading
@@ -16,7 +16,7 @@ def _park(is_ready: Any, timeout: float | None) -> None:
 
 
 class Event:
-    """As `threading.Event`. A wait with a timeout may be over at any time, as seen by a machine under load."""
+    """A `threading.Event` of the simulation. A wait with a timeout may end at any time, as on a machine under load."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -37,7 +37,7 @@ class Event:
 
 
 class Queue:
-    """As `queue.SimpleQueue`."""
+    """A `queue.SimpleQueue` of the simulation."""
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
@@ -66,7 +66,7 @@ class Queue:
 
 
 def install() -> None:
-    """Replace both in every module of the worker, by what they are and not by name: a rename loses nothing."""
+    """Replace both in every module of the worker. They are found by value, not by name, so a rename is harmless."""
     names = {name: getattr(threading, name) for name in dir(threading) if not name.startswith("__")}
     stand_in = SimpleNamespace(**{**names, "Event": Event})
     import queue

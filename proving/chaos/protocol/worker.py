@@ -21,7 +21,7 @@ class SimulatedWorker:
         self.main = baton.start(f"w{number}.main", number, self.process.run)
 
     def begin(self) -> None:
-        """Register and look once, without a choice in between."""
+        """Register and look once, without choices in between."""
         self.run_through(self.main)
         for actor in self.actors():
             if actor is not self.main:
@@ -48,19 +48,19 @@ class SimulatedWorker:
 
     @property
     def id(self) -> int:
-        """That of its row; 0 before there is one."""
+        """The id of its row, or 0 before there is one."""
         row = getattr(self.process, "row", None)
         return row.pk if row is not None else 0
 
     def runs(self) -> list[Run]:
-        """What it holds, by record id."""
+        """Its runs, sorted by record id."""
         return sorted(self.units.runs(), key=lambda run: run.record.id) if self.units else []
 
     def busy(self) -> list[Run]:
         return [run for run in self.runs() if places.holding(run)]
 
     def guard(self) -> None:
-        """Let its guard look at the deadlines, unless it is paused as the rest of it."""
+        """Let its guard look at the deadlines, unless the whole worker is paused."""
         actor = self.actor("guard")
         if actor is not None and actor.state is State.IDLE and not self.is_paused:
             self.baton.resume(actor)

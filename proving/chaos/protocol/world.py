@@ -30,14 +30,14 @@ NUMBERED = (
     "jobs_worker",
 )
 TRUNCATE_EVERY = 40
-"""Seeds: without autovacuum, whose locks would not be chosen by the seed, deleted rows pile up."""
+"""Seeds between two. Autovacuum is off, since a seed could not choose its locks, so deleted rows pile up."""
 
 EVENTS = 3
 
 
 @dataclass
 class World:
-    """What a seed plays with. `events`: whether its schedule emits."""
+    """The rows and actors of a seed. `events`: its schedule emits."""
 
     scene: Scene
     baton: Baton
@@ -67,7 +67,7 @@ class World:
         worker.begin()
 
     def advance(self, seconds: float) -> None:
-        """Let time go by, with what a server and a guard do by it."""
+        """Let time pass, and let server and guard act on it."""
         self.clocks.advance(seconds)
         self.baton.time_out()
         for worker in self.living():
@@ -81,7 +81,7 @@ _seeds = 0
 
 
 def empty(monitor: Monitor) -> None:
-    """Delete what the seed before has left, and let ids begin anew."""
+    """Delete the rows of the seed before, and let ids begin again at 1."""
     global _seeds
     _seeds += 1
     if _seeds % TRUNCATE_EVERY == 1:
@@ -93,7 +93,7 @@ def empty(monitor: Monitor) -> None:
 
 
 def make(seed: int, rng: Random, monitor: Monitor, clocks: Clocks) -> World:
-    """An empty database, filled; two workers, an editor or two, and a ticker."""
+    """Fill an empty database, and start two workers, an editor or two, and a ticker."""
     empty(monitor)
     places.forget()
     kinds.early.clear()
@@ -117,7 +117,7 @@ def make(seed: int, rng: Random, monitor: Monitor, clocks: Clocks) -> World:
 
 
 def _fill(rng: Random, world: World) -> None:
-    """Some records of one, two or all kinds, so that each kind of trouble has seeds of its own."""
+    """Add some records of one, two or all kinds, so that each kind of trouble has seeds without the others."""
     policies = RetryPolicy.objects.bulk_create(
         RetryPolicy(name=f"p{number}", algorithm="fibonacci") for number in (1, 2)
     )

@@ -1,8 +1,8 @@
-"""`python -m proving.chaos.storage --kind remote`: kills workers that back up, copy and remove, then restores all.
+"""`python -m proving.chaos.storage --kind remote`: kills workers that back up, copy and remove, then restores points.
 
-The report goes to standard output. Exit code 0: each point came out as it was; 1: there are problems; 2: bad arguments;
-130: stopped by Ctrl-C. Whatever happens, the processes are ended; the repositories are kept only where there are
-problems. As root, they lie on a small disk that is full now and then.
+The report goes to standard output. Exit code 0: each point was restored as it was; 1: there are problems; 2: bad
+arguments; 130: stopped by Ctrl-C. In any case the processes are ended; the repositories are kept only if there are
+problems. As root, they are stored on a small disk that is full now and then.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def main() -> int:
         SECRET_KEY=secrets.token_hex(),
         TMPDIR=str(scratch),
     )
-    tempfile.tempdir = None  # what is killed leaves its scratch files there
+    tempfile.tempdir = None  # killed processes leave their scratch files there
     code = 130
     try:
         django.setup()
@@ -78,7 +78,7 @@ def _text(report: dict[str, Any]) -> str:
         f"storm      {report['kind']}, seed {report['seed']}",
         f"done to it {listed(report['deeds'])}",
         f"answers    {listed(report['answers'])}",
-        f"points     {report['points']} at the end; {report['verified']} times one came out as it was",
+        f"points     {report['points']} at the end; {report['verified']} restores of points, each as it was",
         *(f"PROBLEM    {each}" for each in report["problems"]),
         f"{len(report['problems'])} problems",
     ]
@@ -89,9 +89,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="python -m proving.chaos.storage", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--kind", choices=KINDS, default="remote", help="of the repositories (remote)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long the storm blows (60)")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="tells the same storm again")
+    parser.add_argument("--kind", choices=KINDS, default="remote", help="kind of the repositories (remote)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of the storm in seconds (60)")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="repeats the same storm")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     options = parser.parse_args()
     if not 0 < options.seconds <= MAX_SECONDS:

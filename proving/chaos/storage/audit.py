@@ -1,4 +1,4 @@
-"""Restores points, and says what is wrong with what comes out."""
+"""Restores points, and reports what is wrong with the result."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ BUSY = "another restic works"
 
 
 class Audit:
-    """Of the points at a site. `problems`: sentences, as they are found."""
+    """The audit of the points at a site. `problems`: sentences, in the order in which they are found."""
 
     def __init__(self, site: Site, journal: Path) -> None:
         self.site, self.journal = site, journal
@@ -27,7 +27,7 @@ class Audit:
         self._before: dict[tuple[str, str], dict[str, str]] = {}
 
     def points(self, which: str, folder: str) -> list[str]:
-        """Those that are there; none where that cannot be seen, which is a problem unless a prune of restic is why."""
+        """The points in a folder, or none if they cannot be listed, which is a problem unless restic prunes."""
         try:
             return runs.points(self.site.store(which), folder)
         except StorageFailed as error:
@@ -36,8 +36,8 @@ class Audit:
             return []
 
     def verify(self, which: str, folder: str, point: str, *, at_rest: bool) -> None:
-        """Restore a point. That it was removed in the meantime is fine, and so is, but `at_rest`, that it cannot be
-        read for a moment."""
+        """Restore a point. It may have been removed in the meantime, and, unless `at_rest`, it may be unreadable for a
+        moment."""
         store, target = self.site.store(which), self.site.directory / "restored"
         try:
             report = into_folder.restore(Wish(folder, point, target), store, self.site.directory / "trees")
@@ -71,4 +71,4 @@ class Audit:
         before = self._before.setdefault((folder, point), digests)
         for path in sorted(before.keys() | digests.keys()):
             if before.get(path) != digests.get(path):
-                yield f"{path!r} came out otherwise before"
+                yield f"{path!r} differs from an earlier restore"

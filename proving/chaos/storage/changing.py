@@ -1,11 +1,11 @@
-"""Sources whose files change all the time, each of which says by its content which version it is, and whether it is
-whole: one line, `<mark of its path> <version> <lines>`, as often as it says.
+"""Sources whose files change all the time. The content of each shows its version, and whether it is whole: one line,
+`<mark of its path> <version> <lines>`, repeated `<lines>` times.
 
 stable    never changes
-atomic    replaced by a rename: a version is there at each moment, and whole; the journal says which, and since when
+atomic    replaced by a rename: a whole version is there at each moment; the journal has each with its instant
 inplace   written over, slowly
 gone      deleted and written again
-moved     given another name, and the first one again
+moved     renamed, and renamed back
 swap      a folder that becomes a file, and a folder again
 """
 
@@ -30,7 +30,7 @@ def body(path: str, version: int, lines: int) -> bytes:
 
 
 def version_of(path: str, content: bytes) -> int | None:
-    """Which version of the file at `path`, from the source's name on, this is; None: none as a whole."""
+    """The version of the file at `path` (which begins with the source's name), or None if the content is not whole."""
     first, _, _ = content.partition(b"\n")
     try:
         mark, version, lines = first.decode().split()
@@ -41,7 +41,7 @@ def version_of(path: str, content: bytes) -> int | None:
 
 
 def versions_at(journal: Path, source: str, instant: float) -> dict[str, int]:
-    """The files of `atomic` as they had been written by then: path in the source → version."""
+    """The files of `atomic` as written until `instant`: path in the source → version."""
     found = {}
     for line in journal.read_text().splitlines():
         at, path, version = json.loads(line)
@@ -51,7 +51,7 @@ def versions_at(journal: Path, source: str, instant: float) -> dict[str, int]:
 
 
 class Sources:
-    """Those in `top`. Instants in the `journal` are seconds since 1970."""
+    """The sources in `top`. Instants in the `journal` are seconds since 1970."""
 
     def __init__(self, top: Path, journal: Path, names: tuple[str, ...], seed: int) -> None:
         self.top, self.journal, self.names = top, journal, names
@@ -69,7 +69,7 @@ class Sources:
                 self._write(f"{name}/inplace/{each}")
 
     def change(self) -> None:
-        """Until this process is killed."""
+        """Change the files until this process is killed."""
         deeds: tuple[Callable[[str], None], ...] = (self._replace, self._write, self._delete, self._move, self._swap)
         while True:
             for name in self.names:

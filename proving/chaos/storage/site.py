@@ -1,4 +1,4 @@
-"""Where the storm blows: two repositories of one kind, and who may work there."""
+"""The site of the storm: two repositories of one kind, and the leases of the workers."""
 
 import os
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from storage.recover import instructions
 from storage.stores import store_of
 
 KINDS = ("directory", "crypt", "remote", "timeless", "restic")
-"""A folder of this host, the same encrypted, a remote that is one (so nothing is locked), one that keeps no times of
-files, and restic's."""
+"""A folder of this host, the same encrypted, the same as a remote (so that nothing is locked), a remote without times
+of files, and restic's."""
 KEY = "k" * 43
 FIRST, SECOND = "first", "second"
 FOLDERS = ("a-1/p", "b-2/p")
-"""Of the assignments; the name of the source comes first."""
+"""The folders of the assignments; each begins with the name of the source."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Site:
 
     @property
     def disk(self) -> Path:
-        """Where the repositories lie."""
+        """The folder of the repositories."""
         return self.directory / "disk"
 
     @property
     def over(self) -> Path:
-        """Is there when the workers are to end."""
+        """A file that is there once the workers should end."""
         return self.directory / "over"
 
     def location(self, which: str) -> Location:
@@ -70,14 +70,14 @@ class Site:
 
     @contextmanager
     def lease(self, folder: str, worker: str) -> Iterator[bool]:
-        """Work in the folder of an assignment alone. Yields whether that is possible; in a plain or encrypted folder
-        of this host it always is: there a lock is all that keeps two runs apart."""
+        """Take an assignment's folder for one worker. Yields True if that is possible, as it always is in a plain or
+        encrypted folder of this host: there only a lock separates two runs."""
         file = self._lease_of(folder)
         if self.kind in ("directory", "crypt"):
             yield True
             return
         try:
-            file.symlink_to(worker)  # which no reader finds half written
+            file.symlink_to(worker)  # never half written for a reader
         except FileExistsError:
             yield False
             return

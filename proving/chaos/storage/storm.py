@@ -1,4 +1,4 @@
-"""What goes wrong, and when; and what has to go well afterwards."""
+"""The disturbances and their instants, and the work that has to succeed afterwards."""
 
 import json
 import multiprocessing
@@ -24,7 +24,8 @@ from proving.chaos.storage.work import Answer, Orders, log_of, work
 
 WORKERS = ("A", "B")
 BETWEEN_DEEDS = (0.4, 1, 2, 3, 5, 8)
-"""In backups of this machine, as long as one takes before the storm: on a busy one, most would never end."""
+"""Time between two deeds, in durations of a backup before the storm: on a slow machine most would never end otherwise.
+"""
 FULL_SECONDS = (0.3, 2.0)
 END_SECONDS = 120.0
 GONE_SECONDS = 60.0
@@ -40,7 +41,7 @@ class Storm:
         self.processes: dict[str, ForkProcess] = {}
 
     def run(self, seconds: float) -> dict[str, Any]:
-        """Blow for so long, and see then that all works and all is there. Returns the report."""
+        """Run the storm for so long, then check that all works and all is there. Returns the report."""
         try:
             self.sources.make()
             self.site.make()
@@ -70,7 +71,7 @@ class Storm:
         }
 
     def _kill(self) -> None:
-        """SIGKILL a worker. All that it has started has to go with it; then another one may do its work."""
+        """Send SIGKILL to a worker. Its children have to end with it; then another one may do its work."""
         name = self.luck.choices(WORKERS, (85, 15))[0]
         if self.processes[name].exitcode is not None:
             self.audit.problems.append(f"worker {name} ended by itself, with code {self.processes[name].exitcode}")
@@ -80,7 +81,7 @@ class Storm:
         self.done["workers killed"] += 1
 
     def _kill_program(self) -> None:
-        """SIGKILL one of the processes below a worker: what does an order, or the program that it runs."""
+        """Send SIGKILL to a process below a worker: one that executes an order, or the program that it runs."""
         if programs := _below(self.processes[self.luck.choice(WORKERS)]):
             _kill(self.luck.choice(programs))
             self.done["programs killed"] += 1
@@ -107,7 +108,7 @@ class Storm:
         self._end("sources")
 
     def _work_at_rest(self) -> float:
-        """Nothing may stay locked, damaged or undone. Returns the seconds that a backup takes."""
+        """Check that nothing stays locked, damaged or undone. Returns the seconds of a backup."""
         return sum(map(self._work_at_rest_in, FOLDERS)) / len(FOLDERS)
 
     def _work_at_rest_in(self, folder: str) -> float:
@@ -160,7 +161,7 @@ class Storm:
         self.processes[name] = process
 
     def _end(self, name: str) -> None:
-        """SIGKILL it, and wait for the end of all that it has started."""
+        """Send SIGKILL to a worker, and wait for the end of its children."""
         process = self.processes.pop(name)
         below = _below(process)
         process.kill()
@@ -168,7 +169,7 @@ class Storm:
         deadline = time.monotonic() + GONE_SECONDS
         while left := [each for each in below if _is_alive(each)]:
             if time.monotonic() > deadline:
-                self.audit.problems.append(f"what {name} had started outlived it: {left}")
+                self.audit.problems.append(f"children of {name} outlived it: {left}")
                 for each in left:
                     _kill(each)
                 return
@@ -176,7 +177,7 @@ class Storm:
 
 
 def _alone(do: Callable[[], None]) -> None:
-    """In a session of its own, so that Ctrl-C is for the storm alone; and never longer than that."""
+    """Run `do` in a new session, so that only the storm gets Ctrl-C, and end with it."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""What is ordered at the repositories, each in a process of its own as workers do it, and a worker that orders it."""
+"""The orders at the repositories, each in a separate process as in real workers, and a worker that gives them."""
 
 import json
 import time
@@ -28,7 +28,7 @@ Answer = dict[str, Any]
 
 
 class Orders:
-    """The orders at a site. Each returns the answer, or `none` with the last words of a process that gave none."""
+    """The orders at a site. Each returns the answer, or `none` with the last output of a process without an answer."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -62,7 +62,7 @@ class Orders:
         return self._give("prune", location=self.first, folder=folder) if self.site.kind == RESTIC else {}
 
     def remove_some(self, folder: str, luck: Random) -> Answer:
-        """At random in one of the repositories, and down to MOST_POINTS."""
+        """Remove points at random in one of the repositories, down to MOST_POINTS."""
         which = luck.choice((FIRST, SECOND))
         points = runs.points(self.site.store(which), folder)
         if (spare := len(points) - FEWEST_POINTS) < 1:
@@ -81,7 +81,7 @@ class Orders:
 
 
 def work(site: Site, name: str, seed: int) -> None:
-    """Order one thing after the other, until all is over. What came of it goes to the log of this worker."""
+    """Give one order after the other, until the storm is over. The answers go to the log of this worker."""
     luck, orders = Random(seed), Orders(site)  # noqa: S311 - no secret
     choices = (orders.back_up, partial(orders.remove_some, luck=luck), orders.copy, orders.check, orders.prune)
     with log_of(site, name).open("ab", buffering=0) as log:  # each line is one write: a SIGKILL cuts none in two

@@ -1,7 +1,7 @@
-"""psycopg's connections, which hand over the baton before each round trip, and Django's wrapper that gives them out.
+"""psycopg's connections, which hand over the baton before each round trip, and Django's wrapper for them.
 
-Every round trip goes through `Connection.wait`, for every caller: ORM, raw cursor, COMMIT. Threads that are no
-actors go straight through. Sound connections are used again, since a new one costs more than ten steps.
+Every round trip passes `Connection.wait`, for every caller: ORM, raw cursor, COMMIT. Threads that are not actors pass
+at once. Sound connections are used again, since a new one costs more than ten steps.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from proving.chaos.protocol.actor import actor_here
 
 STEPS = ("_execute_gen", "_commit_gen", "_rollback_gen")
 UNSEEN = ("SAVEPOINT", "RELEASE SAVEPOINT", "SELECT pg_notify", "SET ")
-"""What neither waits for a lock nor changes what others see is no step of its own."""
+"""Statements that neither wait for a lock nor change what others see, so they are not steps."""
 
 _kept: "list[SteppedConnection]" = []
 
@@ -34,19 +34,19 @@ class SteppedConnection(psycopg.Connection[Any]):
         return actor.round_trip(self, statement, lambda: super(SteppedConnection, self).wait(gen, *args, **kwargs))
 
     def linger(self, reading: int) -> None:
-        """Let the next statement stop where it reads a clock for the first, second … time; 0: let it not."""
+        """Let the next statement stop at its first, second … reading of a clock, or at none if `reading` is 0."""
         if not self.closed and self.pgconn.transaction_status != TransactionStatus.INERROR:
             self.pgconn.exec_(b"SET sim.linger_at = " + str(reading).encode())
 
     def obey(self, read_only: bool) -> None:
-        """Let the next transaction be refused every write, as on a server that was demoted, or allow it again."""
+        """Refuse every write of the next transaction, as a demoted server does, or allow writes again."""
         if read_only != self.is_read_only and self.pgconn.transaction_status == TransactionStatus.IDLE:
             self.pgconn.exec_(b"SET default_transaction_read_only = " + (b"on" if read_only else b"off"))
             self.is_read_only = read_only
 
 
 def _statement(gen: Any) -> str:
-    """What a round trip asks for, on one line; empty: no step."""
+    """The statement of a round trip on one line, or empty if it is not a step."""
     name = str(gen.__name__)
     if name not in STEPS:
         return ""
