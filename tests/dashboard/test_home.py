@@ -16,7 +16,7 @@ from jobs.models import Breaker, Hold, PausedQueue
 from jobs.states import Status, WaitingFor
 from operations.backlog.attention import findings
 from operations.backlog.summary import summary
-from sources.models import Progress, Repository
+from sources.models import Assignment, Progress, Repository
 from sources.planning import AVAILABILITY, BACKUPS, KIND, REMOVAL, subject_of
 from tests.dashboard import home_pages
 from tests.dashboard.home_pages import ACT, FACTS, HOUR, NOW, text_of, well
@@ -124,8 +124,8 @@ def test_costs_as_many_statements_however_many_sources_there_are(admin_client, p
 
 
 def test_the_latest_proof_and_the_next_date_are_found_before_anything_is_joined(admin_client, policy):
-    well(policy)
     later = timezone.now() + timedelta(hours=2)
+    Assignment.objects.filter(pk=well(policy).pk).update(next_backup_at=later + timedelta(hours=1))
     make_assignment(make_policy(), make_source(paused_at=timezone.now()), next_backup_at=later - timedelta(hours=1))
     make_assignment(policy, next_backup_at=later)
     make_assignment(make_policy(), next_backup_at=later + timedelta(hours=1))
