@@ -7,7 +7,7 @@ from ninja import Schema
 from api.fields import Instant, Name, RowAnswer
 from api.record_schemas import ExplanationAnswer
 from fleet.explaining.when import ExpectedStart
-from fleet.foreseeing.at_risk import AtRisk
+from fleet.foreseeing.latest_look import AtRisk
 from operations.backlog.reason import Code
 
 

@@ -21,7 +21,7 @@ from api.pausing import PauseRequest
 from fleet.explaining import expected_starts, explain_source
 from fleet.explaining.groups import explain_all
 from fleet.explaining.history import NotKept
-from fleet.foreseeing import at_risk
+from fleet.foreseeing.latest_look import latest_look
 from fleet.source_edits import Sources, policies_of
 from fleet.status import reasons_of, with_status
 from fleet.status.of_all import in_status
@@ -30,7 +30,7 @@ from sources import planning
 from sources.agents import checkins, tokens
 from sources.declarations import resources
 from sources.domain.status import ProtectionStatus
-from sources.models import Assignment, Source
+from sources.models import Assignment, Policy, Source
 
 EXPLAINING_SECONDS = 10.0
 """The limit of an answer over all sources, its statements and what is made of them."""
@@ -89,8 +89,10 @@ class RevokedAnswer(Schema):
 
 
 def _is_under(policy: str) -> Q:
-    """Apart from the join over which all assignments of a source are counted."""
-    return Q(pk__in=Assignment.objects.filter(policy__schedule__name=policy).values("source"))
+    """The policy is found first: joined by its name, it lets the planner expect its sources among the first ones, and
+    all of them were read to the end of a page."""
+    policies = list(Policy.objects.filter(schedule__name=policy).values_list("pk", flat=True))
+    return Q(pk__in=Assignment.objects.filter(policy__in=policies).values("source"))
 
 
 class SourcesOfTheApi(DeclaredResource[Source]):
@@ -183,7 +185,7 @@ def explain_sources(request: HttpRequest) -> dict[str, Any]:
 )  # fmt: skip
 def get_at_risk(request: HttpRequest) -> dict[str, Any]:
     """As a periodic task foresaw it, every quarter of an hour."""
-    return asdict(at_risk.latest(database_clock()))
+    return asdict(latest_look(database_clock()))
 
 
 @resource.verb("pause", OPERATING, "No more backups")

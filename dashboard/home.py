@@ -25,7 +25,7 @@ from dashboard import checklist, days, needs, work
 from dashboard.pages import page, staff
 from declarations.surfaces import pausing
 from declarations.surfaces.web.permissions import may_operate
-from fleet.foreseeing import at_risk
+from fleet.foreseeing.latest_look import latest_look
 from jobs import backlog
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Worker
@@ -142,7 +142,7 @@ def facts(request: HttpRequest) -> dict[str, Any]:
     now = database_clock()
     found: dict[str, Any] = {}
     if may_look_at(request, Source):
-        found |= needs.of_sources(request, now) | checklist.of(request) | {"risk": at_risk.latest(now)}
+        found |= needs.of_sources(request, now) | checklist.of(request) | {"risk": latest_look(now)}
     if may_look_at(request, BacklogRecord):
         found |= _work(now)
     workers = workers_of(now, execute(RUNNING, {}).fetchall()) if may_look_at(request, Worker) else None

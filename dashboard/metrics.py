@@ -87,7 +87,7 @@ def _sources(now: datetime) -> Iterator[Metric]:
 
 
 def _backlog(now: datetime) -> Iterator[Metric]:
-    found = backlog.summary(now, without=IN_NEED)
+    found = backlog.summary(now, without=IN_NEED, ended=False)
     queues = found.queues
     bound = f"{backlog.BOUND:,}"
     states = ("waiting", "ready", "running")

@@ -1,7 +1,7 @@
 """Findings of assignments, by one statement in which each condition is written once.
 
 Alerts embed it, so that a hundred thousand do not pass through Python (`alerting/alert_rows.py`); the doctor reads
-those of one kind, pages and the reasons of a source those of some assignments. `fleet/status/of_all.py` determines the
+those of its kinds, pages and the reasons of a source those of some assignments. `fleet/status/of_all.py` determines the
 status of a source by the same predicates.
 
 * overdue, never: two chances were missed. A period in which its window was open has ended since it was overdue, which
@@ -109,12 +109,17 @@ RAISED: Final = OF_ALL.format(
 )
 """Findings that raise an alert."""
 
-OF_A_KIND: Final = {
-    "held_back": HELD_BACK,
-    "drills": NOT_PROVED,
-    "copies": f"({COPY_LATE} OR {COPY_FAILED})",
-    "damage": DAMAGED,
-}
+OF_A_KIND: Final = f"""v.kind IN ('held_back', 'drills', 'copies', 'damage')
+   AND ({HELD_BACK} OR {NOT_PROVED} OR {COPY_LATE} OR {COPY_FAILED} OR {DAMAGED})
+"""
+"""Findings that the doctor shows. The second line leaves out most assignments, before anything is made of them."""
+
+THE_LONGEST: Final = f"""
+SELECT kind, id, policy_id, source, policy, since, text, damage
+  FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY since, id) AS place FROM ({OF_ALL}) AS each) AS each
+ WHERE place <= {COUNT_TO}
+ ORDER BY place
+"""
 
 
 class AssignmentFinding(NamedTuple):
@@ -128,9 +133,9 @@ class AssignmentFinding(NamedTuple):
     damage: list[dict[str, Any]]
 
 
-def of_kind(kind: str, now: datetime) -> Iterator[AssignmentFinding]:
-    """All findings of one kind of OF_A_KIND, the longest first."""
-    yield from _found(f"v.kind = '{kind}' AND {OF_A_KIND[kind]} ORDER BY v.since, a.id LIMIT {COUNT_TO}", now, OF_ALL)
+def of_the_doctor(now: datetime) -> Iterator[AssignmentFinding]:
+    """The findings of the kinds of the doctor, at most COUNT_TO of each: the longest first."""
+    return _found(OF_A_KIND, now, THE_LONGEST)
 
 
 def of(assignments: Collection[int], now: datetime) -> dict[int, list[AssignmentFinding]]:

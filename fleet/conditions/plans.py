@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.states import UNFINISHED
-from operations.conditions.schedules import READING_SECONDS, enabled
+from operations.conditions.schedules import READING_SECONDS, EnabledSchedule, enabled
 from operations.finding import Case, Look, Severity, condition, rows
 from sources.domain.windows import Window
 from sources.models import Policy
@@ -18,6 +18,8 @@ HAS_ASSIGNMENTS = "SELECT FROM (SELECT FROM sources_assignment LIMIT 1) AS first
 HAS_DATES = f"{HAS_ASSIGNMENTS} UNION ALL SELECT FROM sources_repository WHERE pruned_at > %(soon)s"
 """Copies and rounds of checks go with their assignments; a repository stays."""
 A_CLOCK_AHEAD = timedelta(hours=1)
+
+SCHEDULES_OF_POLICIES = "SELECT schedule_id FROM sources_policy"
 
 _known: dict[str, tuple[datetime, str]] = {}
 """Window → the instant until which it need not be read again, and its problem."""
@@ -62,6 +64,16 @@ def _read(zone: str, rows: Any, excluded: Any, now: datetime) -> tuple[datetime,
     return (opening.closes_at if opening else now + timedelta(days=1)), ""
 
 
+def _schedules_of_policies(now: datetime) -> Iterator[int]:
+    return (pk for (pk,) in rows(SCHEDULES_OF_POLICIES))
+
+
+def _of_policies(look: Look) -> Iterator[EnabledSchedule]:
+    """The enabled schedules of policies: those of events may be twenty times as many."""
+    known = set(look.of(_schedules_of_policies))
+    return (each for each in look.of(enabled) if each.pk in known)
+
+
 # The records of its period are looked up last, and by the key that an emission has: joined, one assignment without a
 # record makes the planner read all records that there are.
 DUE = f"""
@@ -94,7 +106,7 @@ def due(look: Look) -> Iterator[Case]:
     """Assignments that are due, and have neither a record nor had one in this period. None while nothing is late."""
     if look.late_before is None:
         return
-    read = [(each.pk, each.began) for each in look.of(enabled) if each.began]
+    read = [(each.pk, each.began) for each in _of_policies(look) if each.began]
     facts = {"schedules": [pk for pk, _ in read], "began": [began for _, began in read]}
     for count, name in rows(DUE, late_before=look.late_before, **facts):
         yield Case("assignments", f"due assignments have no record: {count:,}, such as that of {name}")
@@ -134,7 +146,7 @@ SELECT 'prune', NULL, 'the last prune of repository ' || min(name) FROM sources_
 )
 def dates(look: Look) -> Iterator[Case]:
     """Dates of assignments beyond their period, or that only a clock which was ahead can have written."""
-    read = [(each.pk, each.next_at) for each in look.of(enabled) if each.next_at]
+    read = [(each.pk, each.next_at) for each in _of_policies(look) if each.next_at]
     facts = {"schedules": [pk for pk, _ in read], "next_at": [next_at for _, next_at in read]}
     soon = look.now + A_CLOCK_AHEAD
     for subject, count, text in rows(ODD_DATES, soon=soon, **facts):

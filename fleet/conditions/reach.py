@@ -10,8 +10,9 @@ from sources.models import Repository, Source
 from sources.models.source import SourceKind
 from storage.places import servers
 
-MAY_BE_GUARDED = r"169\.254\.|metadata|instance-data|100\.100\.100\.200|168\.63\.129|192\.0\.0\.192|:"
-"""A pattern of addresses that may be guarded, to be examined further."""
+MAY_BE_GUARDED = r"169\.254\.|metadata|instance-data|100\.100\.100\.200|168\.63\.129|192\.0\.0\.192|\[|:[^/]*:"
+"""A pattern of addresses that may be guarded, to be examined further: the last two are how one of IPv6 is written, in a
+URL and alone. The colon of `https:` is not, or each share would be examined."""
 LOOPBACK = r"localhost|(^|[/@])0?127\.|(^|[/@])0\."
 
 

@@ -14,6 +14,7 @@ from backups.repository_state import not_writable_of, of_directories
 from backups.upkeep.damage import in_words
 from external.formatting import moment
 from fleet import assignment_findings, status
+from fleet.assignment_findings import AssignmentFinding
 from jobs.conf import PROGRAM
 from operations.finding import COUNT_TO, Case, Finding, Look, Severity, condition, ok, rows, warning
 from sources.declarations.hook_file import HookUnusable, hook_of
@@ -33,8 +34,12 @@ def protection(look: Look) -> Finding:
     )
 
 
+def _of_kind(kind: str, look: Look) -> Iterator[AssignmentFinding]:
+    return (each for each in look.of(assignment_findings.of_the_doctor) if each.kind == kind)
+
+
 def _cases(kind: str, look: Look) -> Iterator[Case]:
-    for each in assignment_findings.of_kind(kind, look.now):
+    for each in _of_kind(kind, look):
         yield Case(f"assignment:{each.pk}", f"{each.source}, {each.text}", each.since, each.source)
 
 
@@ -82,7 +87,7 @@ def broken_off(look: Look) -> Iterator[Case]:
 )
 def damage(look: Look) -> Iterator[Case]:
     """Files that checks found to differ from their manifest."""
-    for each in assignment_findings.of_kind("damage", look.now):
+    for each in _of_kind("damage", look):
         words = in_words([Damage(**damage) for damage in each.damage])
         yield Case(f"assignment:{each.pk}", f"{each.source}, {words}", each.since, each.source)
 
@@ -143,7 +148,7 @@ def checks(look: Look) -> Iterator[Case]:
     backed_up = Assignment.objects.active().filter(last_backup_at__isnull=False, policy__check_within__isnull=False)
     late = backed_up.annotate(since=Coalesce("check_round__ended_at", "inserted_at")).filter(since__lt=wanted)
     for pk, source, since in late.order_by("since").values_list("pk", "source__name", "since")[:COUNT_TO]:
-        yield Case(f"assignment:{pk}", f"{source} since {since:%Y-%m-%d}", since)
+        yield Case(f"assignment:{pk}", f"{source} since {since.date()}", since)
 
 
 @condition(

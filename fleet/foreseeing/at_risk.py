@@ -9,12 +9,10 @@ they are at least is known better than who, so that number is kept as well.
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from declarations.surfaces.patience import TookTooLong, at_most
-from external.formatting import several
 from fleet.foreseeing.contenders import DueAssignment, due_assignments, queue_state
 from fleet.foreseeing.durations import drawing, known_durations
 from fleet.foreseeing.habits import Past
@@ -28,7 +26,6 @@ READING_SECONDS = 10.0
 """The limit of each of its statements, and the time after which it begins no other one."""
 MOST_KEPT = 200
 ENOUGH = 0.99
-OLD_AFTER = timedelta(hours=1)
 RNG = random.Random()  # noqa: S311 - no secret comes of it
 
 
@@ -94,63 +91,3 @@ def _write(
     }  # fmt: skip
     Foresight.objects.update_or_create(pk=1, defaults=values)
     return len(found)
-
-
-@dataclass(frozen=True)
-class AtRisk:
-    """The latest look. `unnamed`: how many miss their period besides those at risk, by the runs. `because`: why there
-    is no fresh one; empty if there is.
-    """
-
-    at: datetime | None
-    number: int
-    looked_at: int
-    at_risk: list[dict[str, Any]]
-    units: int
-    units_needed: int | None
-    because: str
-    unnamed: int = 0
-
-    @property
-    def text(self) -> str:
-        """The summary with names; empty if none is foreseen to miss its period, or nothing is known."""
-        names = ", ".join(dict.fromkeys(each["source"] for each in self.at_risk[:3]))
-        more = f" and {self.number - 3:,} more" if self.number > 3 else ""
-        return self._summary(f": {names}{more}")
-
-    @property
-    def summary(self) -> str:
-        """A sentence without its full stop about those who miss their period: how many are named, how many are not,
-        and how many units would be enough; empty if none is foreseen to, or nothing is known.
-        """
-        return self._summary()
-
-    def _summary(self, names: str = "") -> str:
-        clauses = []
-        if self.number:
-            of = f"{self.number:,} of {several(self.looked_at, 'due assignment')}"
-            clauses.append(f"{of} will probably miss this period{names}")
-        if self.unnamed:
-            clauses.append(self._others)
-        if clauses and self.units_needed is not None and self.units_needed > self.units:
-            units = f"{self.units_needed:,} units in place of {self.units:,}"
-            clauses.append(f"by the same runs, {units} would be enough for 99 % of the sources that are there")
-        return "; ".join(clauses)
-
-    @property
-    def _others(self) -> str:
-        if self.number:
-            return f"{self.unnamed:,} or more of the others probably will, too, and it is not known yet which"
-        due = several(self.looked_at, "due assignment")
-        return f"{self.unnamed:,} or more of {due} will probably miss this period, and it is not known yet which"
-
-
-def latest(now: datetime) -> AtRisk:
-    """The latest look."""
-    row = Foresight.objects.filter(pk=1).first()
-    if row is None:
-        return AtRisk(None, 0, 0, [], 0, None, "nothing was foreseen yet: a periodic task does it every 15 minutes")
-    if row.because or now - row.at > OLD_AFTER:
-        because = row.because or "the latest look ahead is older than an hour: the periodic tasks do not run"
-        return AtRisk(row.at, 0, row.looked_at, [], row.units, None, because)
-    return AtRisk(row.at, row.number, row.looked_at, row.at_risk, row.units, row.units_needed, "", row.unnamed)

@@ -45,7 +45,7 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Exa
 
 def look_at(now: datetime, late: Callable[[datetime], datetime | None]) -> Look:
     """A look at everything, at that instant (aware)."""
-    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED), late)
+    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED, ended=False), late)
 
 
 def _settings() -> list[Finding]:

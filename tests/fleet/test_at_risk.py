@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from fleet.foreseeing import at_risk, contenders
 from fleet.foreseeing.habits import Habit, Today
+from fleet.foreseeing.latest_look import latest_look
 from fleet.foreseeing.presence import DAY, Stay
 from fleet.foreseeing.runs import Contender, foresee, units_for
 from jobs.backlog import hold
@@ -142,17 +143,17 @@ class TestKept:
         assert at_risk.keep(NOW, random.Random(1)) == 1  # again, in the same row
 
     def test_without_units_or_while_all_is_on_hold_there_is_no_estimate(self, fleet):
-        assert at_risk.latest(NOW).because.startswith("nothing was foreseen yet")
+        assert latest_look(NOW).because.startswith("nothing was foreseen yet")
         hold("moving", by="ann")
         assert at_risk.keep(NOW) == 0
-        assert "on hold" in at_risk.latest(NOW).because
+        assert "on hold" in latest_look(NOW).because
         Foresight.objects.update(because="")
-        assert "older than an hour" in at_risk.latest(NOW + timedelta(hours=2)).because
+        assert "older than an hour" in latest_look(NOW + timedelta(hours=2)).because
 
     def test_a_look_whose_reading_takes_too_long_is_given_up(self, fleet, monkeypatch):
         monkeypatch.setattr(at_risk, "READING_SECONDS", 0.0)
         assert at_risk.keep(NOW) == 0
-        assert at_risk.latest(NOW).because == "that took more than 0 s"
+        assert latest_look(NOW).because == "that took more than 0 s"
         asked: list[bool] = []
         contenders.due_assignments(NOW, lambda: asked.append(True))
         assert len(asked) == 3, "before each assignment"
@@ -166,7 +167,7 @@ class TestKept:
             status("--json")
         units = "by the same runs, 5 units in place of 2 would be enough for 99 % of the sources that are there"
         named = "1 of 3 due assignments will probably miss this period"
-        assert at_risk.latest(now).text == f"{named}: gone; {units}"
+        assert latest_look(now).text == f"{named}: gone; {units}"
         assert f"{named}; {units}." in on_the_page(admin_client)
         facts: Any = admin_client.get("/api/sources/at-risk").json()
         assert (facts["number"], facts["at_risk"][0]["source"], facts["units_needed"]) == (1, "gone", 5)
@@ -176,13 +177,13 @@ class TestKept:
         now = timezone.now()
         Foresight.objects.update(at=now, units_needed=None, looked_at=100, unnamed=17)
         text = "1 of 100 due assignments will probably miss this period{}; 17 or more of the others probably will, too"
-        assert at_risk.latest(now).text.startswith(text.format(": gone"))
+        assert latest_look(now).text.startswith(text.format(": gone"))
         assert text.format("") in on_the_page(admin_client)
         Foresight.objects.update(number=0, at_risk=[])
         text = "17 or more of 100 due assignments will probably miss this period, and it is not known yet which"
-        assert at_risk.latest(now).text == text
+        assert latest_look(now).text == text
         assert f"{text}." in on_the_page(admin_client)
         assert admin_client.get("/api/sources/at-risk").json()["unnamed"] == 17
         Foresight.objects.update(unnamed=0)
-        assert at_risk.latest(now).text == ""
+        assert latest_look(now).text == ""
         assert "none is foreseen to miss its period" in on_the_page(admin_client)

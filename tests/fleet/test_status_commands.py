@@ -89,6 +89,13 @@ class TestCommands:
             of_sources = [each["sql"] for each in asked if not each["sql"].startswith('SELECT "sources_assignment"')]
             assert sum(sql.count(") AS found") for sql in of_sources) == 1, name
 
+    def test_the_doctor_looks_for_all_findings_of_assignments_at_once(self) -> None:
+        make_assignment(drill_error="a file is gone", held_back_since=timezone.now(), **PROTECTED)
+        with CaptureQueriesContext(connection) as asked:
+            found = examine(skip=set(names()) - {"held_back", "drills", "copies", "damage"})
+        assert {each.name: len(each.found) for each in found} == {"held_back": 1, "drills": 1, "copies": 0, "damage": 0}
+        assert sum("AS v(kind" in each["sql"] for each in asked) == 1
+
     def test_all_is_not_well_where_backups_are_damaged_or_everything_is_paused(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -4,7 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
+from dashboard import metrics
 from declarations.surfaces.terminal import text_of
 from jobs import conf
 from jobs.models import BacklogRecord, Breaker, PausedQueue, Worker
@@ -14,6 +16,7 @@ from operations.backlog import summary_statements
 from operations.backlog.attention import attention
 from operations.backlog.rendering import summary_view
 from operations.backlog.summary import BacklogSummary, BreakerSummary, QueueSummary, WorkerSummary, summary
+from operations.conditions import look_at
 from tests.factories import NOON, build_record, make_record, make_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
@@ -55,11 +58,13 @@ class TestSummary:
         queue = queue_of(summary(LATER))
         assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
 
-    def test_what_has_ended_is_not_counted_for_the_page_of_queues_which_does_not_show_it(
-        self, admin_client, monkeypatch
-    ):
+    def test_what_has_ended_is_not_counted_where_it_is_not_shown(self, admin_client, monkeypatch):
         monkeypatch.setattr(summary_statements, "FINISHED", "SELECT 1 / 0")
         assert admin_client.get("/admin/jobs/pausedqueue/").status_code == 200
+        assert look_at(NOON, lambda now: None).summary.queues  # the doctor's, and that of alerts
+        assert b"backupsched_workers" in metrics.exposition()
+        with pytest.raises(SystemExit, match="1"):
+            call_command("status")
 
     def test_tells_open_breakers_and_how_many_wait_for_each(self):
         shut = Breaker.objects.create(key="repository:1", title="repository nas", failures=2)

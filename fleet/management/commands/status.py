@@ -5,7 +5,7 @@ from typing import Any
 
 from declarations.surfaces.commands.base import VerbCommand
 from declarations.surfaces.terminal import columns, one_line, table
-from fleet.foreseeing import at_risk
+from fleet.foreseeing.latest_look import latest_look
 from fleet.status import FIRST_STEPS, reasons_of, rows_of, summary
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
@@ -33,10 +33,10 @@ class Command(VerbCommand):
     def _look(self, options: dict[str, Any]) -> None:
         now = database_clock()
         found = summary(now, None if self.json else SHOWN)
-        around = replace(backlog_summary(now, without=["sources"]), dead_letters=0)
+        around = replace(backlog_summary(now, without=["sources"], ended=False), dead_letters=0)
         lines = attention(around)
         hints = [line for ask in HINTS for line in ask(now)]
-        risk = at_risk.latest(now)
+        risk = latest_look(now)
         worst = rows_of(found.worst, Source.objects.all())
         reasons = reasons_of(worst, now)
         rows = [(each.name, each.status.value, reasons[each.pk]) for each in worst]

@@ -14,16 +14,19 @@ import pytest
 from django.conf import settings as project
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from alerting import watching
 from declarations.surfaces.terminal import text_of
+from fleet.conditions import plans
 from operations import conditions
 from operations.finding import CONDITIONS, Condition, ExaminedCondition, Finding, Look, ok, rows
 from operations.joint_examination import examine_together
 from operations.management.commands.doctor import report
-from tests.factories import make_record
+from tests.factories import make_record, make_schedule
 from tests.operations.conditions.examining import OK, PROBLEM, WARNING
+from tests.sources.factories import make_policy
 
 
 def exit_code(*arguments: str) -> int:
@@ -105,6 +108,16 @@ def test_what_several_conditions_read_is_asked_once_also_if_it_fails(together: b
     found = examine_together(all_of_them, look) if together else [each.examine(look)[0] for each in all_of_them]
     assert [(each.kind, "division by zero" in each.text) for each in found] == [(f"{each}", True) for each in range(6)]
     assert asked == {"summary": 1, "schedules": 1, "late": 1}
+
+
+@pytest.mark.django_db
+def test_assignments_are_compared_with_the_periods_of_policies_not_with_those_of_events():
+    policy, _ = make_policy(), make_schedule()
+    look = Look(timezone.now(), late=lambda now: now)
+    with CaptureQueriesContext(connection) as asked:
+        assert plans.due.examine(look) == plans.dates.examine(look) == []
+    sent = [each["sql"] for each in asked if "unnest(" in each["sql"]]
+    assert [f"unnest('{{{policy.schedule_id}}}'::" in sql for sql in sent] == [True, True], sent
 
 
 @pytest.mark.slow
