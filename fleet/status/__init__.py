@@ -11,7 +11,7 @@ fails is failing while its next attempt runs or waits.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from operator import or_
@@ -165,22 +165,24 @@ class FleetSummary:
         return " · ".join(parts)
 
 
-def summary(now: datetime, most: int | None = 0) -> FleetSummary:
-    """Count by two statements. `most`: the number of sources in need of attention to name; None for all."""
-    return _counted(now, BacklogRecord.objects.filter(status=states.Status.FAILED).count(), most)
+def summary(now: datetime, most: int | None = 0, *, need_alone: bool = False) -> FleetSummary:
+    """Count by two statements. `most`: the number of sources in need of attention to name; None for all. `need_alone`:
+    as for `of_all.look`, for whoever shows no status of those that are protected.
+    """
+    return _counted(now, BacklogRecord.objects.filter(status=states.Status.FAILED).count(), most, need_alone)
 
 
-def _counted(now: datetime, dead_letters: int, most: int | None = 0) -> FleetSummary:
-    by_status, worst = of_all.look(now, NEEDS_A_PERSON, most)
+def _counted(now: datetime, dead_letters: int, most: int | None = 0, need_alone: bool = False) -> FleetSummary:
+    by_status, worst = of_all.look(now, NEEDS_A_PERSON, most, need_alone=need_alone)
     return FleetSummary(by_status, dead_letters, worst)
 
 
-def verdict(now: datetime, known: FleetSummary | None = None) -> tuple[FleetSummary, str, str]:
+def verdict(now: datetime, *, need_alone: bool = False) -> tuple[FleetSummary, str, str]:
     """The numbers of sources; why they are not all protected, and advice, neither with a full stop. Both are empty if
-    they are protected, or if there is nothing to back up, since schedules deliver events alone. `known`: the numbers at
-    this instant, if they were counted already.
+    they are protected, or if there is nothing to back up, since schedules deliver events alone. `need_alone`: as for
+    `summary`.
     """
-    found = replace(known, dead_letters=0) if known else _counted(now, 0)
+    found = _counted(now, 0, need_alone=need_alone)
     if not found.total and Schedule.objects.filter(policy=None).exists():
         return found, "", ""
     if not found.total:
@@ -196,9 +198,9 @@ def verdict(now: datetime, known: FleetSummary | None = None) -> tuple[FleetSumm
     return found, "", ""
 
 
-def in_need(now: datetime, known: FleetSummary | None = None) -> list[str]:
+def in_need(now: datetime) -> list[str]:
     """The same as sentences; an empty list if all is well."""
-    _, wrong, do = verdict(now, known)
+    _, wrong, do = verdict(now, need_alone=True)
     return [f"{wrong}. {do}."] if wrong else []
 
 

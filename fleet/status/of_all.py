@@ -135,20 +135,20 @@ SELECT each.id, each.rank
 """
 
 
-LOOK = f"""
-  WITH ranked AS MATERIALIZED ({ranked(FOUND)})
+LOOK = """
+  WITH ranked AS MATERIALIZED ({ranked})
 SELECT NULL::bigint AS id, rank, count(*)
   FROM ranked
  GROUP BY rank
  UNION ALL
-SELECT NULL::bigint, {ProtectionStatus.RETIRED.rank}, count(*) FROM sources_source WHERE retired_at IS NOT NULL
+SELECT NULL::bigint, {retired}, count(*) FROM sources_source WHERE retired_at IS NOT NULL
  UNION ALL
-SELECT NULL::bigint, {ProtectionStatus.PAUSED.rank}, count(*)
+SELECT NULL::bigint, {paused}, count(*)
   FROM sources_source
  WHERE paused_at IS NOT NULL AND retired_at IS NULL
  UNION ALL
-SELECT NULL::bigint, {ProtectionStatus.PROTECTED.rank},
-       count(*) - (SELECT count(*) FROM ranked) - (SELECT count(*) FROM ({SET_ASIDE}) AS aside)
+SELECT NULL::bigint, {protected},
+       count(*) - (SELECT count(*) FROM ranked) - (SELECT count(*) FROM ({aside}) AS aside)
   FROM sources_source
  UNION ALL
 (SELECT s.id, ranked.rank, 0
@@ -159,19 +159,29 @@ SELECT NULL::bigint, {ProtectionStatus.PROTECTED.rank},
   LIMIT %(most)s)
 """
 
+LOOK_AT_ALL, LOOK_AT_NEED = (
+    LOOK.format(
+        ranked=ranked(found), retired=ProtectionStatus.RETIRED.rank, paused=ProtectionStatus.PAUSED.rank,
+        protected=ProtectionStatus.PROTECTED.rank, aside=SET_ASIDE,
+    )
+    for found in (FOUND, IN_NEED)
+)  # fmt: skip
+
 ACTIVE = Q(paused_at=None, retired_at=None)
 
 
 def look(
-    now: datetime, wanted: Collection[ProtectionStatus] = (), most: int | None = 0
+    now: datetime, wanted: Collection[ProtectionStatus] = (), most: int | None = 0, *, need_alone: bool = False
 ) -> tuple[dict[ProtectionStatus, int], dict[int, ProtectionStatus]]:
     """The number of sources in each status, the worst first, also for statuses without a source; and the first `most`
     (None for all) of those in one of the `wanted` statuses, by their ids: the worst first, and then by name. One
     statement.
+
+    `need_alone`: what is protected is counted as `protected`, whether it runs, waits or is due, and no record is read.
     """
     values: dict[str, Any] = {"now": now, "wanted": [status.rank for status in wanted], "most": most}
     with connection.cursor() as cursor:
-        cursor.execute(LOOK, values)
+        cursor.execute(LOOK_AT_NEED if need_alone else LOOK_AT_ALL, values)
         rows = cursor.fetchall()
     numbers = {rank: number for source, rank, number in rows if source is None}
     first = {source: BY_RANK[rank] for source, rank, _ in rows if source is not None}
@@ -189,18 +199,21 @@ def in_status(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     """The condition of sources that are in one of these statuses now. Their ids are looked up here, once for the count
     and the page of a list.
     """
-    q = Q()
+    q, of_found, values = Q(), list[str](), tuple[Any, ...]()
     if found := sorted(
         PLACES[status] for status in statuses if status in PLACES and status != ProtectionStatus.PROTECTED
     ):
         sql = IN_NEED if found[-1] <= PLACES[ProtectionStatus.DOUBTFUL] else FOUND
         sql, values = by_place(sql, now)
-        q |= ACTIVE & Q(pk__in=ids_of(f"SELECT source_id FROM ({sql}) AS found WHERE place = ANY(%s)", *values, found))
+        of_found.append(f"SELECT source_id FROM ({sql}) AS found WHERE place = ANY(%s)")
+        values = (*values, found)
+    if ProtectionStatus.UNPROTECTED in statuses:
+        of_found.append(f"SELECT id FROM ({UNPROTECTED}) AS none")
+    if of_found:  # as one array: for two of them the planner reads all sources
+        q |= ACTIVE & Q(pk__in=ids_of(" UNION ALL ".join(of_found), *values))
     if ProtectionStatus.PROTECTED in statuses:
         sql, values = by_place(f"SELECT id FROM ({ranked(FOUND)}) AS found", now)
         q |= ACTIVE & ~Q(pk__in=ids_of(sql, *values))
-    if ProtectionStatus.UNPROTECTED in statuses:
-        q |= ACTIVE & Q(pk__in=ids_of(UNPROTECTED))
     if ProtectionStatus.PAUSED in statuses:
         q |= Q(paused_at__isnull=False, retired_at=None)
     if ProtectionStatus.RETIRED in statuses:

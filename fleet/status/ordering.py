@@ -59,23 +59,27 @@ SELECT s.id, CASE WHEN {IS_ACTIVE} THEN COALESCE(ranked.rank, {ProtectionStatus.
 
 # Three parts, one after the other: what has more to it than being protected, which alone is sorted by rank; what is
 # protected; what is set aside. Each begins where the one before ends, and a part that the page does not reach is not
-# read, since its LIMIT is 0.
+# read, since its LIMIT is 0. Of the first part, names are read and sorted only of the ranks that the page reaches.
 NUMBER, NUMBER_ACTIVE = "(SELECT number FROM first_part)", "(SELECT number FROM both_parts)"
 ALL = f"""
-  WITH ranked AS MATERIALIZED (
-           SELECT s.id, found.rank, s.name, {{at}} AS at
-             FROM ({ranked(FOUND)}) AS found
-             JOIN sources_source s ON s.id = found.id
-{{last_of_few}}
-            WHERE {{chosen}}),
+  WITH ranked AS MATERIALIZED (SELECT s.id, s.rank FROM ({ranked(FOUND)}) AS s WHERE {{chosen}}),
+       of_rank AS MATERIALIZED (
+           SELECT rank, ends - number AS begins, ends
+             FROM (SELECT rank, count(*) AS number, (sum(count(*)) OVER (ORDER BY rank))::bigint AS ends
+                     FROM ranked
+                    GROUP BY rank) AS each),
        first_part AS MATERIALIZED (SELECT count(*) AS number FROM ranked),
        both_parts AS MATERIALIZED (
            SELECT count(*) AS number FROM sources_source s WHERE {IS_ACTIVE} AND {{chosen}})
 SELECT id, rank
-  FROM ((SELECT id, rank, name, at
-           FROM ranked
+  FROM ((SELECT s.id, ranked.rank, s.name, {{at}} AS at
+           FROM of_rank
+           JOIN ranked USING (rank)
+           JOIN sources_source s ON s.id = ranked.id
+{{last_of_few}}
+          WHERE of_rank.ends > {{first}} AND of_rank.begins < {{end}}
           ORDER BY rank, {{order}}
-          LIMIT {{most}} OFFSET {{first}})
+          LIMIT {{most}} OFFSET {{first}} - COALESCE((SELECT min(begins) FROM of_rank WHERE ends > {{first}}), 0))
          UNION ALL
         (SELECT s.id, {ProtectionStatus.PROTECTED.rank}, s.name, {{at}} AS at
            FROM sources_source s
@@ -96,6 +100,13 @@ SELECT id, rank
 """
 MOST = 10**9
 """Rows of a page that has all."""
+
+
+def _number_in_need() -> int:
+    """The number of sources by which `FIRST` could fill a page, if all of them were chosen."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM ({IN_NEED}) AS found")
+        return int(cursor.fetchone()[0])
 
 
 def worst_first(
@@ -123,7 +134,7 @@ def worst_first(
     }  # fmt: skip
     if few:
         return _asked(OF_FEW.format(**parts), values)
-    if most is not None:
+    if most is not None and (not first or first + most <= _number_in_need()):
         page = _asked(FIRST.format(**parts), values)
         if len(page) == most:
             return page

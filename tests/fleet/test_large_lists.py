@@ -83,6 +83,7 @@ def test_a_page_has_its_rows_in_order_and_with_their_status(admin_client: Client
         ({"status": "absent"}, "min(each.place)"),
         ({"status": "protected"}, "min(each.place)"),
         ({"status": "failing"}, "min(each.place)"),
+        ({"status": "needs you"}, "SELECT ARRAY("),
         ({"error": "no route to host"}, "split_part(record.last_error"),
     ],
 )

@@ -119,6 +119,9 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
     assert of_all.look(NOW)[0] == {status: list(one_by_one.values()).count({status}) for status in ProtectionStatus}
     assert len({status for each in one_by_one.values() for status in each}) > 8
     _, worst = of_all.look(NOW, NEEDS_A_PERSON, 25)
+    whole, alone = summary(NOW, 25), summary(NOW, 25, need_alone=True)
+    assert (alone.sentence, alone.needs, [*alone.worst.items()]) == (whole.sentence, whole.needs, [*worst.items()])
+    assert alone.by_status[ProtectionStatus.PROTECTED] == whole.protected > whole.by_status[ProtectionStatus.PROTECTED]
     by_rank = with_status(Source.objects.all(), NOW).filter(status__in=NEEDS_A_PERSON).order_by("status_rank", "name")
     assert list(worst.items()) == [(each.pk, each.status) for each in by_rank[:25]]
     in_order = [

@@ -88,6 +88,9 @@ class TestCommands:
                 look()
             of_sources = [each["sql"] for each in asked if not each["sql"].startswith('SELECT "sources_assignment"')]
             assert sum(sql.count(") AS found") for sql in of_sources) == 1, name
+            [whole] = [sql for sql in of_sources if ") AS found" in sql]
+            shows_what_runs = name in ("sources", "doctor")
+            assert ("jobs_backlogrecord" in whole) == shows_what_runs, name
 
     def test_the_doctor_looks_for_all_findings_of_assignments_at_once(self) -> None:
         make_assignment(drill_error="a file is gone", held_back_since=timezone.now(), **PROTECTED)

@@ -32,7 +32,7 @@ class Command(VerbCommand):
 
     def _look(self, options: dict[str, Any]) -> None:
         now = database_clock()
-        found = summary(now, None if self.json else SHOWN)
+        found = summary(now, None if self.json else SHOWN, need_alone=not self.json)
         around = replace(backlog_summary(now, without=["sources"], ended=False), dead_letters=0)
         lines = attention(around)
         hints = [line for ask in HINTS for line in ask(now)]
