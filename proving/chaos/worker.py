@@ -1,5 +1,6 @@
 """A worker of the storm: `python -m proving.chaos.worker JOURNAL SEED GRACE`. DATABASE_URL names the database."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -7,12 +8,14 @@ import django
 
 
 def main(journal_path: Path, seed: int, grace: float) -> None:
+    gc.disable()  # until all modules are loaded, as in manage.py
     django.setup()
     from jobs import conf
     from jobs.worker.process import WorkerProcess
     from proving.chaos.journal import JournalFile
     from proving.chaos.kinds import journal_to
 
+    gc.enable()
     journal = JournalFile(journal_path)
     journal_to(journal, seed)
     worker = WorkerProcess(list(conf.queue_rules().values()), grace=grace)

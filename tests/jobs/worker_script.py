@@ -6,6 +6,7 @@ handlers have to end, if not the usual.
 """
 
 import asyncio
+import gc
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import django
 
+gc.disable()  # until all modules are loaded, as in manage.py
 django.setup()
 
 from jobs import wakeups  # noqa: E402
@@ -23,6 +25,8 @@ from jobs.conf import QueueRule  # noqa: E402
 from jobs.handlers import Kind, Run, registry  # noqa: E402
 from jobs.outcomes import Failed, Outcome, Released, Succeeded  # noqa: E402
 from jobs.worker import process  # noqa: E402
+
+gc.enable()
 
 KINDS = (
     "quick",

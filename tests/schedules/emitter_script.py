@@ -10,6 +10,7 @@ emitter_script.py die                                    for k = 1, 2, 3 …: a 
                                                          at which no child died. Prints how many died.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 
 import django
 
+gc.disable()  # until all modules are loaded, as in manage.py
 django.setup()
 
 import psycopg  # noqa: E402
@@ -32,6 +34,8 @@ from jobs.models import BacklogRecord  # noqa: E402
 from jobs.states import Status  # noqa: E402
 from schedules import chunks, emitter  # noqa: E402
 from schedules.providers import add_provider  # noqa: E402
+
+gc.enable()
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -2,6 +2,7 @@
 writes the file `begun-ID` and ends, as the file `ends.json` says for its subject, once the file `go-ID` is there.
 """
 
+import gc
 import json
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import django
 
+gc.disable()  # until all modules are loaded, as in manage.py
 django.setup()
 
 from backups.copying import losses  # noqa: E402
@@ -19,6 +21,8 @@ from jobs.outcomes import Failed, Outcome, Released, Succeeded  # noqa: E402
 from jobs.worker import claimer, process  # noqa: E402
 from sources.availability import check  # noqa: E402
 from sources.planning.names import AVAILABILITY, BACKUPS, KIND  # noqa: E402
+
+gc.enable()
 
 DIRECTORY = Path(sys.argv[1])
 ENDS = json.loads((DIRECTORY / "ends.json").read_text())

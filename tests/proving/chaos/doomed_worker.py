@@ -7,6 +7,7 @@ own, "plain QUEUE", "booked QUEUE" and "poison QUEUE". The protocol is not chang
 then followed, or preceded, by the end.
 """
 
+import gc
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from typing import Any
 
 import django
 
+gc.disable()  # until all modules are loaded, as in manage.py
 django.setup()
 
 from django.db import connection, transaction  # noqa: E402
@@ -30,6 +32,8 @@ from jobs.models import RetryPolicy  # noqa: E402
 from jobs.outcomes import ClaimedRecord, Outcome, Succeeded  # noqa: E402
 from jobs.worker.process import WorkerProcess  # noqa: E402
 from proving.chaos.facts import EXIT_CODE_OF_POISON  # noqa: E402
+
+gc.enable()
 
 RUNS = os.open(os.environ["RUNS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 CONCURRENCY = int(os.environ.get("CONCURRENCY", "4"))
