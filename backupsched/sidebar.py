@@ -4,7 +4,7 @@ Tables that machines write, and that are empty in most installations, appear onc
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib import admin
 from django.db import connection
@@ -60,16 +60,25 @@ ALWAYS = {
 OTHER_ICON = "table_rows"
 
 
+class RecordLists(NamedTuple):
+    """Addresses of lists of records: looked up once a page, since each look-up costs as much as an entry."""
+
+    all: str
+    events: str
+    letters: str
+
+
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The groups of links, in the form that django-unfold's SIDEBAR takes."""
-    tables = _tables(request)
+    tables, every = _tables(request), reverse("admin:jobs_backlogrecord_changelist")
+    records = RecordLists(every, f"{every}?events=yes", reverse("admin:jobs_backlogrecord_dead_letters"))
     named = {target for _, target, _ in (*BACKUPS, *EVENTS, *SYSTEM)}
     others = [(each["name"], label, OTHER_ICON) for label, each in tables.items() if label not in named]
     groups = (("Backups", BACKUPS), ("Events", EVENTS), ("System", (*SYSTEM, *others, *LAST)))
     return [
         {"title": title, "separator": True, "collapsible": title == "System", "items": items}
         for title, entries in groups
-        if (items := list(_links(request, entries, tables)))
+        if (items := list(_links(request, entries, tables, records)))
     ]
 
 
@@ -101,22 +110,21 @@ def _hold(request: Any, models: list[Any]) -> list[bool]:
     return list(request.menu_holds)
 
 
-def _links(request: HttpRequest, entries: Any, tables: dict[str, Any]) -> Iterator[Link]:
+def _links(request: HttpRequest, entries: Any, tables: dict[str, Any], records: RecordLists) -> Iterator[Link]:
     for title, target, icon in entries:
-        if address := _address(request, target, tables):
-            yield {"title": title, "link": address, "icon": icon, "active": _is_open(request, address)}
+        if address := _address(request, target, tables, records):
+            yield {"title": title, "link": address, "icon": icon, "active": _is_open(request, address, records)}
 
 
-def _address(request: HttpRequest, target: str, tables: dict[str, Any]) -> str:
+def _address(request: HttpRequest, target: str, tables: dict[str, Any], records: RecordLists) -> str:
     """The target of an entry; empty if there is none for this user or in this installation."""
-    records = reverse("admin:jobs_backlogrecord_changelist")
     match target:
         case "matrix" | "what-if" if "sources.source" not in tables:
             return ""
         case "dead letters":
-            return reverse("admin:jobs_backlogrecord_dead_letters") if may_look(request) else ""
+            return records.letters if may_look(request) else ""
         case "events":
-            return f"{records}?events=yes" if may_look(request) else ""
+            return records.events if may_look(request) else ""
         case "api-docs":
             return reverse("api:openapi-view")
     if "." in target:
@@ -127,12 +135,10 @@ def _address(request: HttpRequest, target: str, tables: dict[str, Any]) -> str:
         return ""
 
 
-def _is_open(request: HttpRequest, address: str) -> bool:
+def _is_open(request: HttpRequest, address: str, records: RecordLists) -> bool:
     """True if the page is that of this entry: among entries that lead to it, or to a part of it, the longest one."""
-    records = reverse("admin:jobs_backlogrecord_changelist")
-    events, letters = f"{records}?events=yes", reverse("admin:jobs_backlogrecord_dead_letters")
-    if request.path == records and request.GET.get("events") == "yes":
-        return address == events
-    if request.path.startswith(letters):
-        return address == letters
+    if request.path == records.all and request.GET.get("events") == "yes":
+        return address == records.events
+    if request.path.startswith(records.letters):
+        return address == records.letters
     return request.path == address or (address != "/" and request.path.startswith(address))
