@@ -62,8 +62,7 @@ class TestPages:
         assert "on one_record_per_trigger_and_subject" in plan_of(captured, without=("seqscan", "indexscan"))
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("ordering", ["id", "-id", "finished_at", "-finished_at", "-trigger_at"])
-    def test_a_page_behind_50_000_of_100_000_reads_its_own_rows_alone(self, ordering: str, program: Program) -> None:
+    def test_a_page_behind_50_000_of_100_000_reads_its_own_rows_alone(self, program: Program) -> None:
         schedule = make_event_schedule()
         first = delivered(schedule, 0)
         drawn = {"id": "id + n", "trigger_at": "trigger_at + n * interval '1 s'",
@@ -76,13 +75,14 @@ class TestPages:
                 "FROM jobs_backlogrecord, generate_series(1, 99999) AS n"
             )
             cursor.execute("ANALYZE jobs_backlogrecord")
-        query = {"schedule": schedule.pk} if ordering == "-trigger_at" else {}
-        with CaptureQueriesContext(connection) as captured:
-            page = found(program.get("records", after=first.pk + 50_000, ordering=ordering, limit=1, **query))
-        assert page["next"] == first.pk + 50_000 + (-1 if ordering[0] == "-" else 1)
-        [listing] = [each["sql"] for each in captured if "LIMIT 2" in each["sql"]]
-        with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {listing}")
-            [[[found_out]]] = cursor.fetchall()
-        read = found_out["Plan"]["Shared Hit Blocks"] + found_out["Plan"]["Shared Read Blocks"]
-        assert read < 500, found_out
+        for ordering in ("id", "-id", "finished_at", "-finished_at", "-trigger_at"):
+            query = {"schedule": schedule.pk} if ordering == "-trigger_at" else {}
+            with CaptureQueriesContext(connection) as captured:
+                page = found(program.get("records", after=first.pk + 50_000, ordering=ordering, limit=1, **query))
+            assert page["next"] == first.pk + 50_000 + (-1 if ordering[0] == "-" else 1), ordering
+            [listing] = [each["sql"] for each in captured if "LIMIT 2" in each["sql"]]
+            with connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {listing}")
+                [[[found_out]]] = cursor.fetchall()
+            read = found_out["Plan"]["Shared Hit Blocks"] + found_out["Plan"]["Shared Read Blocks"]
+            assert read < 500, (ordering, found_out)
