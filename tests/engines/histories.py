@@ -45,7 +45,7 @@ class Killed(BaseException):
 class History:
     """`location`: of the repository, whose files are `at` a folder of this host, also where they are served;
     `expected`: what each point that ever was has to hold, and its hard links, None where an earlier file stands for one
-    of them; `broken`: places that are damaged."""
+    of them; `broken`: places that are damaged; `read`: the manifest of each point, by the folder of its repository."""
 
     top: Path
     location: Location
@@ -57,6 +57,7 @@ class History:
     left: int | None = None
     step: Backup = field(default_factory=lambda: Backup([]))
     hidden: list[str] = field(default_factory=list)
+    read: dict[tuple[Path | None, str], dict[str, Entry]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.source, self.copies = self.top / "source", self.top / "copies"
@@ -163,11 +164,13 @@ class History:
         for store in (self.store, self.copied):
             spelled: dict[str, str] = {}
             for point in runs.points(store, FOLDER):
-                entries = self.entries(store, point)
-                for entry in entries.values():
+                is_checked, key = point in only or not only, (store.location.directory, point)
+                if is_checked or key not in self.read:  # for a served repository, a program is started to read it
+                    self.read[key] = self.entries(store, point)
+                for entry in self.read[key].values():
                     _note_spelling(entry.place if entry.folder else "", spelled)
-                if point in only or not only:
-                    self._check_point(store, point, entries)
+                if is_checked:
+                    self._check_point(store, point, self.read[key])
 
     def _check_point(self, store: Store, point: str, entries: dict[str, Entry]) -> None:
         expected, linked = self.expected[point]
