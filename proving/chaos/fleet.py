@@ -13,7 +13,8 @@ from proving.chaos.facts import BY_ITSELF, DID_NOT_END, EXIT_CODE_OF_POISON, Pro
 
 GRACE_SECONDS = 1.0
 """The grace of a worker that gets SIGTERM: shorter than a slow handler, so that some records are released."""
-END_SECONDS = 30.0
+END_SECONDS = 120.0
+"""The patience with all workers together: on a busy machine one needs half a minute to load its modules and end."""
 UNEXPECTED_ENDS = 5
 LAST_LINES = 8
 PR_SET_PDEATHSIG = 1

@@ -142,7 +142,7 @@ def test_a_refused_write_makes_every_connection_of_the_process_anew_outside_of_t
 
 def _status(web: str, path: str) -> int:
     try:
-        return requests.get(web + path, timeout=10).status_code
+        return requests.get(web + path, timeout=PATIENCE).status_code
     except requests.ConnectionError:
         return 0
 
@@ -150,8 +150,8 @@ def _status(web: str, path: str) -> int:
 def _log_in(web: str) -> int:
     """The status of a user's login, which writes a session."""
     with requests.Session() as session:
-        page = session.get(f"{web}/admin/login/", timeout=30)
+        page = session.get(f"{web}/admin/login/", timeout=PATIENCE)
         if not (field := re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)):
             return page.status_code
         form = {"username": "anna", "password": "correct horse battery", "csrfmiddlewaretoken": field[1]}
-        return session.post(f"{web}/admin/login/", form, allow_redirects=False, timeout=30).status_code
+        return session.post(f"{web}/admin/login/", form, allow_redirects=False, timeout=PATIENCE).status_code

@@ -19,9 +19,9 @@ from django.core.management import CommandError, call_command
 
 from external.processes import supervision
 from external.processes.supervision import SupervisedProcess
-from operations.ports import free_port
 from tests.documents import ROOT
-from tests.waiting import eventually
+from tests.engines.peers import free_port
+from tests.waiting import PATIENCE, eventually
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def running(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
     environment |= {"BACKUPSCHED_VAR": str(home / "var"), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
     program = (sys.executable, str(ROOT / "manage.py"))
     subprocess.run((*program, "migrate", "--verbosity", "0"), cwd=home, env=environment, check=True)
-    listen, log = f"127.0.0.1:{free_port('127.0.0.1', 8100)}", home / "log"
+    listen, log = f"127.0.0.1:{free_port('127.0.0.1')}", home / "log"
     with log.open("wb") as output:
         command = (*program, "run", "--listen", listen, "--grace", "5s")
         process = subprocess.Popen(command, cwd=home, env=environment, stdout=output, stderr=output)
@@ -89,7 +89,7 @@ def test_what_dies_is_started_again_and_all_end_together(running: tuple[subproce
 
     def answers() -> bool:
         try:
-            return httpx.get(page, timeout=30).status_code == 200
+            return httpx.get(page, timeout=PATIENCE).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -114,7 +114,7 @@ def test_what_dies_is_started_again_and_all_end_together(running: tuple[subproce
     eventually(lambda: begun_again() and answers())
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(120) == 0, log.read_text()
-    _, left = psutil.wait_procs(family, 30)
+    assert process.wait(2 * PATIENCE) == 0, log.read_text()
+    _, left = psutil.wait_procs(family, PATIENCE)
     assert left == []
     assert "worker1" in log.read_text()
