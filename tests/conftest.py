@@ -19,8 +19,10 @@ from backupsched.embedded import Server
 from external.network import contact
 from jobs import throttles
 from jobs.handlers import Kind, registry
+from tests import fresh_clone, order, presets
 from tests.copied_database import django_db_modify_db_settings
 from tests.jobs.worker_processes import programs, workers
+from tests.migrated_database import Preparation
 from tests.orders_run_here import orders_run_here
 from tests.pooler import pooled_url
 from tests.programs import hide_programs, pytest_runtest_logreport, pytest_runtest_protocol, pytest_runtest_setup
@@ -68,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("longer")
     else:  # the first property of each process would parse all modules of ours, for the constants in them
         providers.is_local_module_file = lambda path: False
+    for module in (order, presets):
+        config.pluginmanager.register(module)
     var_dir = Path(os.environ["BACKUPSCHED_TEST_VAR"])
     hide_programs(var_dir)
     if hasattr(config, "workerinput"):
@@ -75,9 +79,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(var_dir, ignore_errors=True))
     if config.option.collectonly or os.environ.get("DATABASE_URL"):
         return
-    server = Server(var_dir, settings=FAST)
-    server.ensure_running()
-    config.add_cleanup(server.destroy)
+    fresh_clone.note_it(var_dir)
+    preparation = Preparation(Server(var_dir, settings=FAST), var_dir, migrates=bool(config.getoption("tx", None)))
+    preparation.start()
+    config.add_cleanup(preparation.undo)
 
 
 ALL_SLOW = {
@@ -113,7 +118,8 @@ def pytest_collection() -> Generator[None, object, object]:
     again and again finds nothing, at a tenth of the time. What tests leave takes it a twentieth of their time."""
     gc.disable()
     try:
-        return (yield)
+        with fresh_clone.compiled_once(Path(os.environ["BACKUPSCHED_TEST_VAR"])):
+            return (yield)
     finally:
         gc.enable()
         gc.freeze()
@@ -124,14 +130,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def _emptied_by_deleting() -> None:
     from django.test import TransactionTestCase
 
-    from tests.emptying import empty_the_database
-
-    def empty(_: object) -> None:
-        global presets_are_gone
-        empty_the_database()
-        presets_are_gone = True
-
-    TransactionTestCase._fixture_teardown = empty
+    TransactionTestCase._fixture_teardown = lambda _: presets.empty()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -159,33 +158,11 @@ def _pages_take_their_time() -> None:
     error_pages.PAGE_SECONDS = pages.PAGE_SECONDS = int(FORM_SECONDS)
 
 
-def is_rolled_back(request: pytest.FixtureRequest) -> bool:
-    """True if the test uses the database and commits nothing."""
-    marker = request.node.get_closest_marker("django_db")
-    asks = {"db", "transactional_db", "live_server"}.intersection(request.fixturenames)
-    is_marked = "db" in asks if marker is None else not marker.kwargs.get("transaction")
-    return is_marked and not asks - {"db"}
-
-
-presets_are_gone = False
-"""A test with real transactions has run in this process. A worker of `--dist worksteal` takes tests in any order."""
-
-
-@pytest.fixture(autouse=True)
-def _presets(request: pytest.FixtureRequest) -> None:
-    """The retry policies that every installation begins with, for a test that is rolled back."""
-    if presets_are_gone and is_rolled_back(request):
-        from tests.factories import install_presets
-
-        request.getfixturevalue("db")
-        install_presets()
-
-
 @pytest.fixture(autouse=True)
 def _no_round_beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The round of a minute, which `run_minutely` and each worker's tick start in a thread, has a connection of its
     own. Next to a test that is rolled back it would commit its alerts, and the next tests would find them."""
-    if is_rolled_back(request):
+    if presets.is_rolled_back(request.node):
         monkeypatch.setattr("alerting.sending.start_thread", lambda work: None)
 
 

@@ -1,51 +1,32 @@
-"""One database is migrated for all workers of pytest-xdist, which copy it: migrating takes each of them two seconds.
-And servers of a test's own get its tables."""
+"""Each worker of pytest-xdist copies the database that `migrated_database` makes: migrating takes two seconds. And
+servers of a test's own get its tables."""
 
-import fcntl
 import os
 import subprocess
 from io import BytesIO
 from pathlib import Path
 
-import django
 import pytest
-from pytest_django import DjangoDbBlocker
 
 from engines.restores.playing import without_unknown
 from external.processes.programs import find_postgresql_program
 from tests.jobs.worker_processes import database_url
-
-TEMPLATE = "test_migrated"
-WITHOUT_ROWS = {"serialize": False} if django.VERSION < (6, 0) else {}
-"""Django 6 keeps no copy of the rows unless it is asked for, and warns of the argument."""
+from tests.migrated_database import TEMPLATE, wait_for_it
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(
-    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
-) -> None:
-    """The first worker that needs a database migrates the one that is copied. A server of the developer's own is
-    left without it: `DATABASE_URL` names one that outlives the tests."""
-    from django.conf import settings
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """A server of the developer's own is left without the database that is copied: `DATABASE_URL` names one that
+    outlives the tests."""
     from django.db import connection
 
     connection.creation._destroy_test_db = drop  # type: ignore[attr-defined]
-    if "PYTEST_XDIST_WORKER" not in os.environ or os.environ.get("DATABASE_URL"):
+    if os.environ.get("DATABASE_URL"):
         return
-    var_dir, tested = Path(os.environ["BACKUPSCHED_TEST_VAR"]), connection.settings_dict["TEST"]
-    is_migrated = var_dir / "migrated"
-    with (var_dir / "migrating.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_migrated.exists():
-            usual, own = connection.settings_dict["NAME"], tested["NAME"]
-            tested["NAME"] = TEMPLATE
-            with django_db_blocker.unblock():
-                connection.creation.create_test_db(verbosity=0, autoclobber=True, **WITHOUT_ROWS)
-                connection.close()
-            tested["NAME"] = own
-            settings.DATABASES["default"]["NAME"] = connection.settings_dict["NAME"] = usual
-            is_migrated.touch()
-    tested |= {"TEMPLATE": TEMPLATE, "MIGRATE": False}
+    wait_for_it(Path(os.environ["BACKUPSCHED_TEST_VAR"]))
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    connection.settings_dict["TEST"] |= {"TEMPLATE": TEMPLATE, "MIGRATE": False}
     connection.creation._destroy_test_db = lambda *_: None  # type: ignore[attr-defined] # it goes with its server
 
 

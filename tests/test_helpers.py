@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests import order
 from tests.copied_database import drop
 from tests.jobs.worker_processes import database_url
 
@@ -50,3 +51,9 @@ def test_a_database_of_tests_is_dropped_also_while_a_process_of_some_test_is_con
             assert not owner.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone()
         finally:
             owner.execute(remove)
+
+
+def test_each_process_of_tests_begins_with_its_share_of_the_longest() -> None:
+    dealt = order.dealt(list("abcdefghij"), list("cij"), processes=3)
+    assert ["".join(dealt[:3]), "".join(dealt[3:6]), "".join(dealt[6:])] == ["cab", "ide", "jfgh"]
+    assert order.dealt(list("abc"), list("abc"), processes=2) == list("acb")

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 LONGEST_SECONDS = 400
 """Half a minute on two idle cores, which six processes may share."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONGEST_SECONDS + 200)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(LONGEST_SECONDS + 200)]
 
 
 @pytest.fixture(scope="module")

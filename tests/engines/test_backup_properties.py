@@ -101,7 +101,9 @@ def play(kind: str, story: list[Step], *, often: bool = False) -> None:
             history.check()
 
 
-@pytest.mark.parametrize("kind", ["plain", *(pytest.param(each, marks=pytest.mark.slow) for each in SERVED)])
+@pytest.mark.parametrize(
+    "kind", ["plain", *(pytest.param(each, marks=[pytest.mark.slow, pytest.mark.long]) for each in SERVED)]
+)
 def test_a_history_with_each_fault_leaves_every_point_whole(kind: str) -> None:
     play(kind, EACH_FAULT)
 

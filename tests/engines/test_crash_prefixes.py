@@ -21,7 +21,7 @@ from storage.points import copying, removal, runs
 from storage.points.store import Store
 from tests.engines.peers import back_up, held, local_folder, points, write_files
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 FOLDER = "nas"
 BEGAN = datetime(2100, 1, 1, tzinfo=UTC)

@@ -15,9 +15,9 @@ from jobs.states import AttemptOutcome, Status
 from tests.jobs.worker_processes import once, outcomes_of
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
-LEASE_SECONDS = 6
+LEASE_SECONDS = 12
 """Two thirds of it are waited for twice; a machine that stands still for so long fails these tests."""
 GIVES_UP = "two thirds of a lease: this worker ends"
 

@@ -19,7 +19,7 @@ from tests.waiting import eventually
 
 __all__ = ["empty_installation", "empty_url"]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 EMPTY = {"sources_pause", "jobs_lane", "api_apitoken", "sources_foresight", "sources_manifestdigest"}
 """Tables without rows in a fixture, or that its release did not have."""

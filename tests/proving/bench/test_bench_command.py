@@ -40,6 +40,7 @@ def measured_by(directory: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(LONGEST_SECONDS + 60)
 def test_a_drain_is_measured(directory):
     found = measured_by(directory, "drain", "--jobs", "100", "--others", "0", "--only", "ours-async")
@@ -50,6 +51,7 @@ def test_a_drain_is_measured(directory):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(LONGEST_SECONDS + 60)
 def test_pages_and_commands_are_measured_with_what_they_read(directory):
     found = measured_by(directory, "pages", "--sources", "1000", "--surfaces", "home-facts,API /sources,backlog`")

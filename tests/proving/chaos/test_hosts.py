@@ -25,6 +25,7 @@ PAGE = ROOT / "docs/many-hosts.md"
 TESTED = ("partition", "clocks", "promotion", "pooler")
 on_hosts = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.needs("iproute2", "ip"),
     pytest.mark.needs("pgbouncer", "pgbouncer"),
     pytest.mark.needs("faketime", "faketime"),

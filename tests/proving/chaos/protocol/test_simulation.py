@@ -78,6 +78,7 @@ def test_every_mutant_has_its_text():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_seeds_break_no_rule_and_are_played_again_to_the_letter_on_a_server_of_their_own(prepared):
     found = [simulate("--seeds", str(SEEDS), **environment) for environment in (prepared, {})]
     assert [each["violations"] for each in found] == [[], []]
@@ -86,6 +87,7 @@ def test_seeds_break_no_rule_and_are_played_again_to_the_letter_on_a_server_of_t
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "program"), [(EMITS, HURRIED), (STOPS, AFTER_OTHERS)])
 def test_a_seed_depends_neither_on_how_long_its_steps_take_nor_on_those_before_it(prepared, seed, program):
     plays = [
@@ -96,6 +98,7 @@ def test_a_seed_depends_neither_on_how_long_its_steps_take_nor_on_those_before_i
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_planted_fault_is_found_and_made_short(prepared):
     mutant = next(mutant for mutant in MUTANTS if mutant.name == PLANTED)
     with mutants.planted(mutant) as place:
