@@ -1,5 +1,6 @@
 """Restores: asked for here, run by workers."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from django.db.models import QuerySet
@@ -9,7 +10,10 @@ from api.auth import Staff
 from api.declared_resources import DeclaredResource
 from api.fields import RowAnswer, RowId
 from api.models import Scope
+from api.record_schemas import ReasonAnswer
 from backups.restores.requests import MAY_RESTORE, Restores
+from fleet.explaining.restores import UNDER_WAY, WAITING, states_of
+from jobs.clock import database_clock
 from sources.declarations import resources
 from sources.models import Restore, RestoreOutcome
 
@@ -22,6 +26,8 @@ class RestoreAnswer(
     at: str = Field(description="The point, by its name")
     record_id: int | None = Field(description="The backlog record it runs as: to look at, or to cancel")
     outcome: str = Field(description=f"{', '.join(RestoreOutcome.values)}; empty until it is over")
+    state: str = Field(description=f"{WAITING}, {UNDER_WAY}, or its outcome")
+    reasons: list[ReasonAnswer] = Field(description="Why it waits; empty if it does not")
     files: int | None = Field(description="Files that were restored")
     size: int | None = Field(description="Bytes")
     present: int | None = Field(description="Files that were there already, as in the backup")
@@ -44,6 +50,11 @@ class RestoresOfTheApi(DeclaredResource[Restore]):
     def rows(self) -> QuerySet[Any]:
         related = ("repository", "assignment__source", "assignment__policy__schedule")
         return Restore.objects.order_by().select_related(*related)
+
+    def facts(self, rows: Sequence[Restore]) -> list[dict[str, Any]]:
+        """With how they stand, and why those that wait do."""
+        states = states_of(rows, database_clock())
+        return [self.own_facts(row) | states[row.pk].as_facts for row in rows]
 
 
 router = RestoresOfTheApi().router

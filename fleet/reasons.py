@@ -11,7 +11,7 @@ from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from operations.backlog.reason import texts
-from operations.backlog.reasons import hindrances, next_trial
+from operations.backlog.reasons import hindrances, in_its_turn, next_trial
 from operations.backlog.surroundings import Surroundings
 from sources.domain.status import PRECEDENCE, ProtectionStatus
 from sources.models import Source
@@ -29,7 +29,9 @@ def sentence(
     assignment.
     """
     if removal := records.get(f"source:{source.pk}"):
-        return f"it is being deleted: `{PROGRAM} backlog show {removal.pk}` shows the progress"
+        waits = "; ".join(texts(hindrances(removal, around)))
+        progress = f"it is being deleted: `{PROGRAM} backlog show {removal.pk}` shows the progress"
+        return f"{progress}; it waits: {waits}" if waits else progress
     if source.retired_at:
         return f"retired at {moment(source.retired_at)} UTC: its backups stay until their retention ends"
     if source.paused_at:
@@ -108,8 +110,7 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
                 return f"it is asked now whether it is there{since}"
             return f"it is being copied{since}"
         case Status.READY:
-            in_its_turn = f"it is ready in queue {record.queue} and comes in its turn"
-            return "; ".join(texts(hindrances(record, around))) or in_its_turn
+            return "; ".join(texts(hindrances(record, around) or [in_its_turn(record)]))
     if assignment.failures and record.waiting_for == WaitingFor.BACKOFF:
         if (ahead := (record.run_after - around.now).total_seconds()) <= 0:
             return "it is tried again in its turn"

@@ -1,4 +1,4 @@
-"""Restores, finished and under way."""
+"""Restores: those that wait, are under way, or have ended."""
 
 from typing import Any
 
@@ -8,22 +8,26 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from backups.restores.requests import ALLOWED, KIND, describe_target
-from declarations.surfaces.admin.base import ReadOnlyAdmin, column, link, moment
+from declarations.surfaces.admin.base import CompletingAdmin, ReadOnlyAdmin, column, link, moment, shortened
 from external.formatting import several
 from fleet.admin.protection import lines_of
+from fleet.explaining.restores import UNDER_WAY, WAITING, states_of
+from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from sources.models import Progress, Restore
 
 OUTCOMES = {
-    "succeeded": "success", "incomplete": "warning", "failed": "danger", "cancelled": "warning", "under way": "info",
+    "succeeded": "success", "incomplete": "warning", "failed": "danger", "cancelled": "warning", UNDER_WAY: "info",
+    WAITING: "warning",
 }  # fmt: skip
 
 
 @admin.register(Restore)
-class RestoreAdmin(ReadOnlyAdmin):
+class RestoreAdmin(CompletingAdmin, ReadOnlyAdmin):
     """Every restore that was asked for. A new one is asked for on the page of its source."""
 
     when_empty = "Each restore is listed here. One begins on the page of its source, by the button Restore."
+    adds = "state"
     list_display = (
         "source",
         "shown_point",
@@ -31,6 +35,7 @@ class RestoreAdmin(ReadOnlyAdmin):
         "shown_asked_at",
         "asked_by",
         "shown_outcome",
+        "short_error",
         "files",
         "shown_size",
     )
@@ -39,7 +44,7 @@ class RestoreAdmin(ReadOnlyAdmin):
     list_select_related = ("assignment__source", "assignment__policy__schedule")
     fields = (
         "source", "policy", "shown_point", "shown_paths", "where", *ALLOWED, "user", "asked_by", "shown_asked_at",
-        "record", "progress", "shown_outcome", "error", "shown_ended_at", "files", "shown_size", "present",
+        "record", "progress", "shown_outcome", "why", "error", "shown_ended_at", "files", "shown_size", "present",
         "shown_not_set", "shown_old", "shown_missing", "shown_failed",
     )  # fmt: skip
 
@@ -56,7 +61,21 @@ class RestoreAdmin(ReadOnlyAdmin):
 
     @display(description="outcome", label=OUTCOMES)
     def shown_outcome(self, restore: Restore) -> str:
-        return restore.outcome or "under way"
+        return str(self.added(restore).word)
+
+    @admin.display(description="why it waits")
+    def why(self, restore: Restore) -> str:
+        return str(lines_of(self.added(restore).why))
+
+    @admin.display(description="error, or why it waits")
+    def short_error(self, restore: Restore) -> str:
+        return shortened(next(iter([*self.added(restore).why, *restore.error.splitlines()]), ""))
+
+    def complete(self, rows: list[Any]) -> None:
+        """Give each restore its state."""
+        states = states_of(rows, database_clock())
+        for restore in rows:
+            restore.state = states[restore.pk]
 
     shown_paths = column("paths", "what", lambda paths: lines_of(paths) or "all", ordered=False)
     shown_not_set = column("not_set", "could not be set", lines_of, ordered=False)

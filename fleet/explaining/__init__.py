@@ -4,6 +4,7 @@ assignments.py  the reasons before and after those of the record: the source, th
 groups.py       all sources at once, by the first reason of each
 known.py        a source with all that explains it, each read once
 history.py      the reasons at a past instant, and how long each reason held
+restores.py     which restores wait, and why
 when.py         when a backup is expected to start, and why there is no estimate
 """
 
@@ -21,6 +22,8 @@ from fleet.explaining.when import RNG, ExpectedStart, QueueSnapshot, snapshot
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations.backlog.reason import Code, Explanation, Reason
+from operations.backlog.reasons import hindrances
+from operations.backlog.surroundings import Surroundings
 from schedules.time_limits import LONGEST_SECONDS, GoOn, within
 from sources.models import Assignment, Source
 from sources.planning.names import REMOVAL, subject_of, subject_of_source
@@ -55,8 +58,8 @@ def explain_source(
 
     Raises: ValueError for a policy that it is not under, and an instant for which no history is kept.
     """
-    if at is None and (found := _removal(source)):
-        return [SourceExplanation(None, Explanation(now, False, (found,)))]
+    if at is None and (found := _removal(source, now)):
+        return [SourceExplanation(None, Explanation(now, False, found))]
     known = known or KnownSource(source, now)
     assignments = known.assignments
     if policy is not None:
@@ -99,11 +102,14 @@ def _expected(
     return ExpectedStart(None, because=text)
 
 
-def _removal(source: Source) -> Reason | None:
-    of_source = BacklogRecord.objects.filter(kind=REMOVAL, subject=subject_of_source(source.pk)).unfinished().first()
-    if of_source is None:
-        return None
-    return Reason(Code.REMOVED, f"it is being deleted, by record {of_source.pk}", facts={"record": of_source.pk})
+def _removal(source: Source, now: datetime) -> tuple[Reason, ...]:
+    """The reason that it is being deleted, and those for which that waits. Empty if it is not being deleted."""
+    related = BacklogRecord.objects.select_related("retry_policy")
+    record = related.filter(kind=REMOVAL, subject=subject_of_source(source.pk)).unfinished().first()
+    if record is None:
+        return ()
+    found = Reason(Code.REMOVED, f"it is being deleted, by record {record.pk}", facts={"record": record.pk})
+    return (found, *hindrances(record, Surroundings([record], now)))
 
 
 def _subject(assignment: Assignment) -> str:

@@ -67,6 +67,11 @@ def hindrances(record: BacklogRecord, around: Surroundings) -> list[Reason]:
     return list(filter(None, [*found, obstacles.unserved(record, around)]))
 
 
+def in_its_turn(record: BacklogRecord) -> Reason:
+    """The reason of a ready record that nothing hinders, without the records before it."""
+    return Reason(Code.READY, f"it is ready in queue {record.queue} and comes in its turn")
+
+
 def _waits(record: BacklogRecord, around: Surroundings) -> list[Reason]:
     """The reasons why it waits, each with its end."""
     match record.waiting_for:

@@ -189,6 +189,7 @@ def test_page_api_and_command_say_what_goes_and_what_is_being_deleted_is_not_edi
     assert f"Source {made[0].source} is being deleted in the background" in text
     [reason] = reasons_of(list(Source.objects.filter(pk=made[0].source_id)), NOW).values()
     assert reason.startswith("it is being deleted: `manage.py backlog show")
+    assert "; it waits: no worker is alive" in reason
     assert BacklogRecord.objects.get().payload["with_backups"] is False
 
     change = f"{SOURCES}{made[0].source_id}/change/"

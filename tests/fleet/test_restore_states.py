@@ -1,0 +1,84 @@
+"""How a restore stands: the command, the admin and the API say that one waits, and why, as its record explains it."""
+
+import json
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from jobs import settling
+from jobs.backlog import pausing
+from jobs.models import BacklogRecord
+from jobs.outcomes import Failed
+from jobs.states import Status
+from sources.models import Restore
+from tests.commands import command
+from tests.factories import make_record, make_worker
+from tests.sources.factories import claim, make_assignment
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
+
+def make_restore(status: Status = Status.READY, **fields: Any) -> Restore:
+    """A restore of one file that was asked for just now, and whose record has that status."""
+    restore = Restore.objects.create(
+        assignment=make_assignment(), point="20260301T090000Z", to="folder", asked_by="kim", asked_at=timezone.now(),
+        **fields,
+    )  # fmt: skip
+    record = {"kind": "restore", "queue": "restores", "subject": str(restore.pk), "payload": {"restore": restore.pk}}
+    restore.record_id = make_record(status, **record).pk
+    restore.save()
+    return restore
+
+
+def stands(client: Client, restore: Restore) -> tuple[str, list[str]]:
+    """Its state and the codes of its reasons, which all surfaces agree on."""
+    told = client.get(f"/api/restores/{restore.pk}").json()
+    texts = [each["text"] for each in told["reasons"]]
+    run, _ = command("restores")
+    listed, shown = json.loads(run("list", "--json"))[0], json.loads(run("show", restore.pk, "--json"))
+    for facts in (listed, shown):
+        assert (facts["outcome"], facts["why"]) == (told["state"], texts)
+    for path in ("", f"{restore.pk}/change/"):
+        page = unescape(client.get(f"/admin/sources/restore/{path}").content.decode())
+        assert told["state"] in page
+        assert all(each in page for each in texts if path)
+    return told["state"], [each["code"] for each in told["reasons"]]
+
+
+def test_it_waits_until_a_worker_has_it_and_every_surface_says_why(admin_client: Client) -> None:
+    restore = make_restore()
+    assert stands(admin_client, restore) == ("waiting", ["unserved"])
+    make_worker(queues={"restores": 1})
+    assert stands(admin_client, restore) == ("waiting", ["ready"])
+    pausing.pause_queue("restores", "the disk is full")
+    assert stands(admin_client, restore) == ("waiting", ["queue_paused"])
+    pausing.hold("a storm", by="kim")
+    assert stands(admin_client, restore) == ("waiting", ["on_hold"])
+    pausing.release(by="kim")
+    pausing.resume_queue("restores")
+    claimed = claim("restores", timezone.now())
+    assert stands(admin_client, restore) == ("under way", [])
+    settling.settle([(claimed, Failed("the disk is full"))])
+    assert stands(admin_client, restore) == ("waiting", ["backoff", "backoff"])
+    assert "the disk is full" in command("restores")[0]("list")
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "state"),
+    [
+        (Status.SUCCEEDED, "incomplete", "incomplete"),
+        (Status.FAILED, "failed", "failed"),
+        (Status.CANCELLED, "", "cancelled"),  # the row follows within a minute
+        (Status.READY, "failed", "waiting"),  # retried
+    ],
+)
+def test_one_that_has_ended_shows_its_outcome_unless_it_was_retried(
+    admin_client: Client, status: Status, outcome: str, state: str
+) -> None:
+    restore = make_restore(status, outcome=outcome)
+    make_worker(queues={"restores": 1})
+    assert stands(admin_client, restore)[0] == state
+    BacklogRecord.objects.all().delete()
+    assert stands(admin_client, restore)[0] == (outcome or "cancelled")
