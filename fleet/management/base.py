@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from declarations.surfaces.commands.base import TerminalCommand, without_its_log_lines
+from declarations.surfaces.commands.base import TerminalCommand
 from declarations.surfaces.terminal import Column, one_line
 from declarations.unknown import named
 from jobs.conf import PROGRAM
@@ -30,8 +30,7 @@ def do_each(command: TerminalCommand, rows: Sequence[Any], do: Callable[[Any], s
     refused, facts = 0, []
     for row in rows:
         try:
-            with without_its_log_lines():
-                changed, text = True, do(row)
+            changed, text = True, do(row)
         except ValueError as error:
             refused, changed, text = refused + 1, False, f"nothing was done: {error}"
         facts.append({"name": str(row), "changed": changed, "text": text})

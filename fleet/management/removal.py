@@ -8,7 +8,7 @@ from django.db import transaction
 
 from backups.upkeep import removals
 from declarations.service import Service
-from declarations.surfaces.commands.base import TerminalCommand, person, without_its_log_lines
+from declarations.surfaces.commands.base import TerminalCommand, person
 from declarations.surfaces.terminal import one_line
 from jobs.conf import PROGRAM
 
@@ -39,7 +39,7 @@ def remove(command: TerminalCommand, service: Service[Any], rows: Sequence[Any],
     shown = one_line(f"{service.title} {names}{files}")
     if not command.is_agreed(options, f"Delete {shown}?", "add --yes to delete it"):
         return
-    with without_its_log_lines(), transaction.atomic():
+    with transaction.atomic():
         service.remove([row for row in rows if row not in used])
         begun = removals.start_all(used, with_backups=options["with_backups"], by=person()) if used else []
     facts = {"removed": [row.name for row in rows], "backups": goes.backups, "size": goes.size}

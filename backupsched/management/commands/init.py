@@ -23,7 +23,7 @@ from backupsched.embedded.binaries import installed_bin
 from backupsched.first_run import Unfit
 from backupsched.places import own_command
 from backupsched.secret_files import PASSWORD
-from declarations.surfaces.commands.base import TerminalCommand, without_its_log_lines
+from declarations.surfaces.commands.base import TerminalCommand
 from external.formatting import several
 from external.processes.parents import end_with_parent
 from jobs.conf import PROGRAM
@@ -224,8 +224,7 @@ class Command(TerminalCommand):
         from fleet.files.schema import FleetError
 
         try:
-            with without_its_log_lines():
-                apply_fleet(fleet, "init", folder=Path("/"), dry_run=False, prune=False, force=False)
+            apply_fleet(fleet, "init", folder=Path("/"), dry_run=False, prune=False, force=False)
         except FleetError as error:
             raise CommandError("; ".join(map(str, error.errors)), returncode=2) from error
 

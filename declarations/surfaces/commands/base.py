@@ -19,8 +19,6 @@ from declarations.surfaces.patience import TookTooLong, at_most
 from declarations.surfaces.terminal import Column, one_line, table, text_of
 from jobs import database_errors, schema_check
 from jobs.conf import PROGRAM
-from jobs.decisions import LOGGERS
-from jobs.models import Level
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,7 +37,8 @@ CLASHES = "this clashes with a change that was saved in the meantime; nothing wa
 
 
 class TerminalCommand(BaseCommand):
-    """A command for users at a terminal: it may ask questions, and draws tables as wide as the terminal.
+    """A command for users at a terminal: it may ask questions, and draws tables as wide as the terminal. Its answer
+    says what was done, so that of the log only warnings and errors are printed.
 
     It checks the settings alone: other checks load all pages, which takes a second.
     """
@@ -54,7 +53,8 @@ class TerminalCommand(BaseCommand):
         self.json = bool(options.get("json"))
         if self.needs_tables:
             _refuse_newer_tables()
-        return super().execute(*args, **options)
+        with only_warnings():
+            return super().execute(*args, **options)
 
     def print_out(self, renderable: "RenderableType") -> None:
         self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
@@ -189,11 +189,12 @@ def person() -> str:
 
 
 @contextmanager
-def without_its_log_lines() -> Iterator[None]:
-    """The command itself reports what is done: the lines of *doing* are kept as rows, and not printed above that."""
-    logger = LOGGERS[Level.DOING]
+def only_warnings() -> Iterator[None]:
+    """Let the log say no more than that, unless the environment has a LOG_LEVEL. Lines of *doing* are kept as rows."""
+    logger = logging.getLogger()
     level = logger.level
-    logger.setLevel(logging.WARNING)
+    if not os.environ.get("LOG_LEVEL"):
+        logger.setLevel(max(level, logging.WARNING))
     try:
         yield
     finally:

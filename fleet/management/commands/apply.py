@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.db.utils import Error
 from pydantic_core import to_jsonable_python
 
-from declarations.surfaces.commands.base import TerminalCommand, unanswered, without_its_log_lines
+from declarations.surfaces.commands.base import TerminalCommand, unanswered
 from declarations.surfaces.terminal import one_line
 from external.formatting import several
 from fleet.files import formats
@@ -69,11 +69,10 @@ class Command(TerminalCommand):
         folder = Path.cwd() if file == "-" else Path(file).absolute().parent
         name = "standard input" if file == "-" else Path(file).name
         try:
-            with without_its_log_lines():
-                return apply_fleet(
-                    data, name, folder=folder, dry_run=dry_run, prune=prune, force=options["force"],
-                    on_progress=self._say_how_far,
-                )  # fmt: skip
+            return apply_fleet(
+                data, name, folder=folder, dry_run=dry_run, prune=prune, force=options["force"],
+                on_progress=self._say_how_far,
+            )  # fmt: skip
         except FleetError as error:
             count = len(error.errors)
             lines = "\n".join(f"  {one_line(line)}" for line in error.errors)

@@ -1,7 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from declarations.surfaces.commands.base import TerminalCommand, person, without_its_log_lines
+from declarations.surfaces.commands.base import TerminalCommand, person
 from jobs import backlog
 
 HELP = (
@@ -16,6 +16,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
-    with without_its_log_lines():
-        changed = backlog.release(by=person())
+    changed = backlog.release(by=person())
     command.answer({"changed": changed}, "work continues" if changed else "nothing was on hold")

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from declarations.service import Edit
 from declarations.surfaces import pausing
-from declarations.surfaces.commands.base import without_its_log_lines
 from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns, table
 from external.durations import span
@@ -114,8 +113,7 @@ class Command(DeclaredCommand):
 
     def _trigger(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        with without_its_log_lines():
-            trigger = verbs.trigger_now(schedule, WHO)
+        trigger = verbs.trigger_now(schedule, WHO)
         self.answer(_trigger_facts([trigger])[0], f"{schedule}: {describe_trigger(trigger)}")
 
     def _pause(self, options: dict[str, Any]) -> None:
