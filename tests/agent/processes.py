@@ -120,7 +120,7 @@ class Machine:
             process.wait()
 
     def _argv(self, command: str, *arguments: str) -> list[str]:
-        return [sys.executable, str(AGENT), command, "--config", str(self.config), *arguments]
+        return [sys.executable, str(AGENT), "--config", str(self.config), command, *arguments]
 
 
 @dataclass(frozen=True)

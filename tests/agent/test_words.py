@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from time import tzset
 
 import pytest
@@ -102,6 +103,23 @@ class TestWaits:
     def test_retry_after_is_seconds_or_a_date_and_bounded(self, header, seconds):
         with freeze_time(NOON):
             assert agent.seconds_of(header) == seconds
+
+
+@pytest.mark.parametrize(
+    ("typed", "config", "is_json"),
+    [
+        ("--config mine status --json", "mine", True),
+        ("--json status --config mine", "mine", True),
+        ("--config theirs --sysfs-root /tmp status --config mine", "mine", False),
+        ("run", None, False),
+    ],
+)
+def test_what_commands_share_is_typed_before_them_or_behind_them(typed, config, is_json):
+    found = agent.parsed(typed.split())
+    assert (found.config, found.json) == (Path(config) if config else agent.default_config(), is_json)
+    assert found.sysfs_root == ("/tmp" if "/tmp" in typed else "/sys")
+    with pytest.raises(SystemExit):
+        agent.parsed(["--json", "run"])  # which prints no answer
 
 
 def test_a_config_does_not_show_its_token():

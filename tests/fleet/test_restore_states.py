@@ -20,6 +20,7 @@ from tests.sources.factories import claim, make_assignment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
+
 def make_restore(status: Status = Status.READY, **fields: Any) -> Restore:
     """A restore of one file that was asked for just now, and whose record has that status."""
     restore = Restore.objects.create(
