@@ -4,6 +4,7 @@ from typing import Any
 
 from api.errors import not_valid
 from api.fields import Body, Instant, Line
+from jobs.backlog.pausing import checked_end
 from jobs.clock import database_clock
 
 
@@ -15,6 +16,9 @@ class PauseRequest(Body):
 
     def checked(self) -> dict[str, Any]:
         """The arguments of a verb that pauses. Raises: ApiError (422) for an `until` in the past."""
-        if self.until is not None and self.until <= database_clock():
-            raise not_valid([("until", "must be in the future")])
+        try:
+            checked_end(self.until, database_clock())
+        except ValueError as error:
+            field, _, text = str(error).partition(": ")
+            raise not_valid([(field, text)]) from None
         return {"reason": self.reason, "until": self.until}

@@ -65,12 +65,11 @@ def instant(written: str, now: datetime) -> datetime:
 
 
 def coming(written: str, now: datetime) -> datetime:
-    """`24h` after `now`, or an instant after it; in UTC if it has no offset. Raises: ValueError with an example."""
+    """`24h` after `now`, or an instant, which may be over; in UTC if it has no offset. Raises: ValueError with an
+    example.
+    """
     at = now + (now - instant(written, now)) if written[-1:] in UNITS and not written[-1:].isdigit() else None
-    at = at or instant(written, now)
-    if at <= now:
-        raise ValueError(f"{written!r:.60} is over; write an instant to come, such as 7d or 2026-12-24T08:00 (UTC)")
-    return at
+    return at or instant(written, now)
 
 
 def span(seconds: float | None) -> str:

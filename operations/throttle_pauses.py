@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from declarations.service import Edit
@@ -31,8 +32,10 @@ def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = ""
 
 def resume(throttle: Throttle, most: int | None = None) -> Edit:
     """Let `most` of its records be in flight; None for as many as before the pause. Raises: ValueError if that number
-    is not known, such as for one that was created paused, or if it is not paused.
+    is not known, such as for one that was created paused, or if it is not paused; ValidationError for a wrong number.
     """
+    if most is not None and most < 1:
+        raise ValidationError({"max_in_flight": "must be greater than or equal to 1"})
     most = throttle.in_flight_before if most is None else most
     if most is None:
         why = UNKNOWN if not throttle.max_in_flight else "it is not paused"

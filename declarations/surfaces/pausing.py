@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from external import durations
-from jobs.backlog.pausing import MAX_REASON
+from jobs.backlog.pausing import MAX_REASON, checked_end
 from jobs.clock import database_clock
 
 UNTIL_MEANS = (
@@ -35,9 +35,9 @@ def asked(given: Mapping[str, Any]) -> PauseArguments:
     """The pause from the options of a command, or the fields of a form. Raises: ValueError for an instant that is
     invalid, or in the past.
     """
-    until = str(given.get("until") or "").strip()
+    until, now = str(given.get("until") or "").strip(), database_clock()
     return {
-        "until": durations.coming(until, database_clock()) if until else None,
+        "until": checked_end(durations.coming(until, now), now) if until else None,
         "reason": str(given.get("reason") or "").strip(),
     }
 

@@ -120,14 +120,14 @@ def checked_end(until: datetime | None, now: datetime) -> datetime | None:
     past.
     """
     if until is not None and until <= now:
-        raise ValueError(f"a pause ends in the future: {until:%Y-%m-%d %H:%M} UTC is over")
+        raise ValueError(f"until: must be in the future; {until:%Y-%m-%d %H:%M} UTC is over")
     return until
 
 
 def checked_reason(reason: str) -> str:
     """Without spaces around it. Raises: ValueError for one that cannot be kept."""
     if len(reason) > MAX_REASON:
-        raise ValueError(f"a reason has at most {MAX_REASON} characters; this one has {len(reason)}")
+        raise ValueError(f"reason: must have at most {MAX_REASON} characters")
     if "\0" in reason:
         raise ValueError("a reason cannot contain the character NUL")
     return reason.strip()

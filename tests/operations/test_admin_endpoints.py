@@ -59,7 +59,7 @@ def test_a_new_one_is_said_not_to_be_signed_yet_and_what_is_wrong_is_told_at_its
     for fields, error in (
         ({"url": "http://127.0.0.1/"}, "url: 127.0.0.1 is not public"),
         ({"authorization": "a\nb"}, "authorization: is one line"),
-        ({"url": ""}, "url: This field is required"),
+        ({"url": ""}, "url: is missing"),
     ):
         form = EndpointForm(USUAL | {"name": "other", "kind": "http_callback"} | fields)
         found = [f"{field}: {message}" for field, all_of_it in form.errors.items() for message in all_of_it]

@@ -6,12 +6,14 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
+from django.core.validators import BaseValidator
 from django.db import IntegrityError, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from pydantic import BaseModel
 
 from declarations.parts import HasParts, parts_of
+from declarations.problems import WORDS, WORDS_OF_TYPE
 from declarations.service import InUse, Service
 from declarations.shapes import Shape, shapes_of
 from declarations.surfaces.admin.base import PER_PAGE
@@ -55,6 +57,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
             field.show_hidden_initial = False
             if name in shapes:
                 field.help_text = f"{help_of(shapes[name], parts.get(name), field)} {field.help_text}".strip()
+                _in_declared_words(field, shapes[name])
 
     @property
     def as_opened(self) -> str:
@@ -108,6 +111,16 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
         since this account cannot correct a field that the form does not show.
         """
         return field if field in self.fields else None
+
+
+def _in_declared_words(field: forms.Field, shape: Shape) -> None:
+    """Word what is wrong with a field as the declaration does for every surface; bounds and choices are left to that."""
+    field.validators = [each for each in field.validators if not isinstance(each, BaseValidator)]
+    field.error_messages["required"] = WORDS["missing"]
+    if shape.type in WORDS_OF_TYPE and not shape.is_duration:
+        field.error_messages["invalid"] = WORDS_OF_TYPE[shape.type]
+    if shape.choices and isinstance(field, forms.ChoiceField):
+        field.valid_value = lambda value: True  # type: ignore[method-assign]
 
 
 def help_of(shape: Shape, parts: HasParts | None, field: forms.Field) -> str:

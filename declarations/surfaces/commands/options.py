@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from declarations.problems import WORDS_OF_TYPE
 from declarations.shapes import Shape, shapes_of
-from declarations.unknown import article
 from external import durations
 from external.formatting import reason_of
 
@@ -65,7 +65,12 @@ def _option(shape: Shape) -> dict[str, Any]:
         return {"action": BooleanOptionalAction}
     if not shape.is_duration and shape.type not in TYPED:
         return {}
-    read, metavar = (durations.parse, "DURATION") if shape.is_duration else TYPED[shape.type]
+    return {"type": reader_of(shape), "metavar": "DURATION" if shape.is_duration else TYPED[shape.type][1]}
+
+
+def reader_of(shape: Shape) -> Callable[[str], Any]:
+    """The function that reads what is typed for a field; it raises ArgumentTypeError."""
+    read = durations.parse if shape.is_duration else TYPED[shape.type][0]
 
     def value(text: str) -> Any:
         if shape.nullable and text in NOTHING:
@@ -73,10 +78,9 @@ def _option(shape: Shape) -> dict[str, Any]:
         try:
             return read(text)
         except ValueError as error:
-            what = str(error) if shape.is_duration else f"{text!r:.60} is not {article(shape.type)}"
-            raise ArgumentTypeError(what) from None
+            raise ArgumentTypeError(str(error) if shape.is_duration else WORDS_OF_TYPE[shape.type]) from None
 
-    return {"type": value, "metavar": metavar}
+    return value
 
 
 def _field_as_json(written: str) -> tuple[str, Any]:

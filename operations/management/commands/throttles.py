@@ -1,3 +1,4 @@
+from argparse import ArgumentParser
 from typing import Any
 
 from declarations.service import Edit
@@ -6,8 +7,7 @@ from declarations.surfaces.commands.declared_commands import DeclaredCommand
 from declarations.surfaces.terminal import columns, one_line, table
 from jobs.conf import PROGRAM
 from operations import throttle_pauses, throttles
-from operations.backlog.arguments import number
-from operations.declarations import MOST_IN_FLIGHT, Throttles
+from operations.declarations import Throttles
 from operations.throttles import Live
 from schedules.models import Schedule
 
@@ -30,10 +30,8 @@ class Command(DeclaredCommand):
     def add_more_verbs(self, verbs: Any) -> None:
         what = "begin none of its records until a time or until it is resumed"
         pausing.add_options(self.add_named(verbs, "pause", what, several=True))
-        resuming = self.add_each(verbs, "resume", "let as many of its records run at once as before its pause")
-        resuming.add_argument(
-            "--max-in-flight", type=number("number", MOST_IN_FLIGHT), metavar="N", help="so many (as before its pause)"
-        )
+        what = "let as many of its records run at once as before its pause"
+        self.add_each(verbs, "resume", what, later=_resuming)
 
     def _list(self, options: dict[str, Any]) -> None:
         self._print(throttles.live())
@@ -66,6 +64,14 @@ class Command(DeclaredCommand):
         shown = [one.shown | ({"state": words} if (words := one.throttle.paused_words) else {}) for one in found]
         rows = [(one.throttle.name, *each.values()) for one, each in zip(found, shown, strict=True)]
         self.answer(list(map(_facts, found)), lambda: table(COLUMNS, rows) if found else EMPTY)
+
+
+def _resuming(parser: ArgumentParser) -> None:
+    from declarations.shapes import shapes_of  # loads pydantic, which a list does without
+    from declarations.surfaces.commands.options import reader_of
+
+    read = reader_of(shapes_of(Throttles.declaration)["max_in_flight"])
+    parser.add_argument("--max-in-flight", type=read, metavar="N", help="so many (as before its pause)")
 
 
 def _facts(one: Live) -> dict[str, Any]:
