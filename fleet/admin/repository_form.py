@@ -127,6 +127,7 @@ class SettingsByType(DeclaredPages):
     """The part of the admin of repositories that chooses the form: by the type that a repository has, or is given."""
 
     form = RepositoryForm
+    saves_nothing = (CHOOSE, TEST)
     change_form_before_template = "fleet/enter_saves.html"
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:

@@ -1,10 +1,12 @@
 """Forms and pages of what is declared: texts and checks are those of the declaration, edits those of its service."""
 
 import hashlib
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import ValidationError
 from django.core.validators import BaseValidator
 from django.db import IntegrityError, transaction
@@ -114,7 +116,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 def _in_declared_words(field: forms.Field, shape: Shape) -> None:
-    """Word what is wrong with a field as the declaration does for every surface; bounds and choices are left to that."""
+    """Word what is wrong with a field as the declaration does for all surfaces; it checks bounds and choices."""
     field.validators = [each for each in field.validators if not isinstance(each, BaseValidator)]
     field.error_messages["required"] = WORDS["missing"]
     if shape.type in WORDS_OF_TYPE and not shape.is_duration:
@@ -138,6 +140,8 @@ class DeclaredPages(ModelAdmin):
     """Rows that are edited by the service of their form."""
 
     form: type[DeclaredForm]
+    saves_nothing: ClassVar[tuple[str, ...]] = ()
+    """Buttons of the form with which nothing is saved: they may wait for a server, and lock no row."""
     list_per_page = PER_PAGE
     change_form_before_template = "declarations/as_opened.html"
 
@@ -148,20 +152,26 @@ class DeclaredPages(ModelAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> Any:
-        """A form that is not saved leaves nothing of what it has stored while it was checked."""
+        """The row is locked before it is read: of two that are saved at one instant, the second is compared with what
+        the first has saved. A form that is not saved leaves nothing of what it has stored while it was checked.
+        """
         if request.method != "POST":
             return super().changeform_view(request, object_id, form_url, extra_context)
         with transaction.atomic():
+            if object_id and not any(each in request.POST for each in self.saves_nothing):
+                self._lock(request, unquote(object_id))
             answer = super().changeform_view(request, object_id, form_url, extra_context)
             if not getattr(request, "is_saved", False):
                 transaction.set_rollback(True)
         return answer
 
+    def _lock(self, request: HttpRequest, row_id: str) -> None:
+        with suppress(ValidationError):  # it is the id of no row
+            self.form.service(request.user).lock(self.opts.pk.to_python(row_id))
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """The view is one transaction."""
+        """The view is one transaction, and has locked the row."""
         request.is_saved = True  # type: ignore[attr-defined]
-        if change:
-            form.edits.lock(obj.pk)
         if form.changed or not change:
             for warning in form.edits.save(obj, form.changed):
                 self.message_user(request, f"{obj}: {warning}.", messages.WARNING)
