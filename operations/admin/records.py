@@ -56,6 +56,8 @@ STATUS_LABELS = {
 }  # fmt: skip
 OUTCOME_LABELS = {"succeeded": "success", "failed": "danger", "rescued": "danger", "unavailable": "warning"}
 ENDED = {"succeeded", "failed", "cancelled"}
+HELP_TEXTS = {"rank_day": "Day by which it is ranked, at first the day on which it is due; empty ranks first."}
+"""In place of a text of the model that names a field: another text there is a migration."""
 ABOUT_EVENTS = ("events", "answer", "trigger_at")
 """Filters of a list that shows events as such."""
 
@@ -152,6 +154,9 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
                 _tab("attempt", "started_at", "leased_by", "lease_expires_at", "cancel_requested_at", "exclusive_key"),
             ),
         ]
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        return super().get_form(request, obj, change, **({"help_texts": HELP_TEXTS} | kwargs))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[BacklogRecord]:
         return with_answers(super().get_queryset(request))
