@@ -54,6 +54,7 @@ class Session:
         self.options = options
         self.say = say
         self.home = Path(settings.VAR_DIR)
+        self.machines = self.home.with_name("demo-hosts")  # nothing is restored among the scheduler's own files
         self.repository = self.home / "repository"
         self.hosts: list[Host] = []
         self.services: subprocess.Popen[bytes] | None = None
@@ -78,11 +79,11 @@ class Session:
         self.say("preparing the demo fleet")
         count = self.options.hosts
         self.hosts = [
-            *make_sftp_hosts(self.home / "hosts", count),
-            *make_other_hosts(self.home / "hosts", count + 2),
+            *make_sftp_hosts(self.machines, count),
+            *make_other_hosts(self.machines, count + 2),
         ]
         if self.options.runs_on:
-            self.hosts.append(make_large_host(self.home / "hosts", count + 4))
+            self.hosts.append(make_large_host(self.machines, count + 4))
         self.where = shop.place()
         shop.create(self.where)
         secret = secrets_directory() / "shop"
@@ -165,7 +166,7 @@ class Session:
     def clear(self) -> None:
         """Delete all that a demo wrote, its database too."""
         facts = self._stop_database()
-        for path in (Path(facts["data"]).parent, Path(facts["socket_directory"]), self.home):
+        for path in (Path(facts["data"]).parent, Path(facts["socket_directory"]), self.home, self.machines):
             shutil.rmtree(path, ignore_errors=True)
 
     def _stop_database(self) -> dict[str, Any]:

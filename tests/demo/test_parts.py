@@ -9,16 +9,18 @@ import psutil
 import pytest
 from django.utils import timezone
 
+from backups.restores.requests import Restores
 from dashboard.models import DayTotal
 from demo import comings, history
-from demo.hosts import AWKWARD_NAMES, generate
+from demo.hosts import AWKWARD_NAMES, generate, make_other_hosts
+from demo.session import Options, Session
 from demo.summary import Summary, differences
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome
-from sources.models import Backup
+from sources.models import Backup, Repository, Restore
 from sources.planning import subject_of
 from tests.documents import ROOT
-from tests.sources.factories import backed_up, make_policy, make_source
+from tests.sources.factories import backed_up, make_assignment, make_policy, make_source
 from tests.waiting import PATIENCE, eventually
 
 
@@ -47,6 +49,16 @@ def test_one_changed_byte_a_missing_and_a_surplus_file_are_found(tmp_path):
 def test_a_run_is_complete_when_every_reachable_source_has_an_identical_copy(reachable, identical, size, complete):
     source = {"reachable": reachable, "bytes": size, "identical": identical}
     assert Summary([source], [], protected=1, reachable=1, seconds=1.0).complete is complete
+
+
+@pytest.mark.django_db
+def test_the_folder_is_a_place_that_a_restore_may_write_to(tmp_path, settings, admin_user):
+    settings.VAR_DIR = tmp_path / "demo"
+    machines = Session(Options(5, 1, 1, 0, 1.0, runs_on=False), print).machines
+    [folder] = [host for host in make_other_hosts(machines, 1) if host.kind == "local"]
+    Repository.objects.create(name="demo", location=str(settings.VAR_DIR / "repository"))
+    back = Restore(assignment=make_assignment(source=make_source(kind="local", path=folder.path)), to="source")
+    assert Restores(admin_user).place_of(back) == folder.path
 
 
 @pytest.mark.django_db

@@ -24,7 +24,7 @@ from operations.ports import free_port, listener_on
 LOOK_EVERY_SECONDS = 0.5
 USUAL_PORT = 8000
 TO_TRY = f"""\
-Try to restore: change a file below {{home}}/hosts, choose *Back up now* on the page of its source, then *Restore*
+Try to restore: change a file below {{machines}}, choose *Back up now* on the page of its source, then *Restore*
 there. Or in another terminal:
   export DATABASE_URL= BACKUPSCHED_VAR={{home}}
   {PROGRAM} restores run demo-share --to /tmp/demo-share
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         "database, each a process on loopback. Two are late, one sleeps, one vanishes in mid-backup, one "
         "refuses the password; those that come and go have agents. The demo has a database of its own, in "
         "var/demo, and touches no installation, whatever DATABASE_URL says. Ctrl-C ends everything that the "
-        "demo started and deletes var/demo."
+        "demo started and deletes var/demo and var/demo-hosts."
     )
     requires_system_checks = []
 
@@ -78,7 +78,7 @@ class Command(BaseCommand):
         if code in (0, 130) and self.signals < 2:
             session.clear()
         else:
-            self._say(f"what the demo wrote stays in {session.home} until the next demo")
+            self._say(f"what the demo wrote stays in {session.home} and {session.machines} until the next demo")
         if code:
             sys.exit(code)
 
@@ -101,7 +101,7 @@ class Command(BaseCommand):
 
     def _watch(self, session: Session, *, once: bool) -> None:
         footer = f"{session.url}, {session.login}. Logs: {session.home}. Ctrl-C ends the demo"
-        to_try = TO_TRY.format(home=session.home)
+        to_try = TO_TRY.format(home=session.home, machines=session.machines)
         deadline = time.monotonic() + session.options.timeout
         last_line = ""
         with Live(console=Console(file=sys.__stdout__, quiet=self.quiet), auto_refresh=False) as live:
