@@ -144,7 +144,9 @@ def test_a_restore_is_asked_for_where_it_is_looked_at(built: Built, client_of_st
     restore = Restore.objects.get()
     assert answer.url == reverse("admin:sources_restore_change", args=[restore.pk])
     assert (restore.paths, restore.point, restore.to) == (["docs"], built.points[-1], "folder")
-    assert "under way" in client_of_staff.get(answer.url).content.decode()
+    shown = client_of_staff.get(answer.url).content.decode()
+    assert "waiting" in shown
+    assert "no worker is alive" in shown
 
 
 @pytest.mark.own_process
