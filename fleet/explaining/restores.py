@@ -1,4 +1,4 @@
-"""How restores stand: which have ended, which a worker has, and why the others wait."""
+"""States of restores: which have ended, which a worker runs, and why the others wait."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,9 +36,7 @@ class RestoreState:
 
 
 def states_of(restores: Iterable[Restore], now: datetime) -> dict[int, RestoreState]:
-    """Restore id → how it stands at `now` (aware), the present. The number of statements does not grow with the
-    restores.
-    """
+    """Restore id → its state at `now` (aware), the present, by a number of statements that does not grow with them."""
     rows = list(restores)
     related = BacklogRecord.objects.select_related("retry_policy")
     records = related.in_bulk([row.record_id for row in rows if row.record_id])

@@ -57,7 +57,7 @@ STATUS_LABELS = {
 OUTCOME_LABELS = {"succeeded": "success", "failed": "danger", "rescued": "danger", "unavailable": "warning"}
 ENDED = {"succeeded", "failed", "cancelled"}
 HELP_TEXTS = {"rank_day": "Day by which it is ranked, at first the day on which it is due; empty ranks first."}
-"""In place of a text of the model that names a field: another text there is a migration."""
+"""Replaces a text of the model that names a field: to change it there would take a migration."""
 ABOUT_EVENTS = ("events", "answer", "trigger_at")
 """Filters of a list that shows events as such."""
 

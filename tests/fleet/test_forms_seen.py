@@ -19,6 +19,7 @@ from sources.models import Policy
 from tests.backupsched.axe import AXE, SERIOUS, THEME, WIDER
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.browsing import chromium, session_of_a_superuser
+from tests.factories import make_record
 from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
@@ -75,17 +76,31 @@ def test_each_form_fits_two_screens_and_can_be_read(live_server: LiveServer) -> 
     assert found == {}, "\n".join(f"{path}\n    " + "\n    ".join(lines) for path, lines in found.items())
 
 
-def test_the_list_of_sources_fits_beside_the_menu(live_server: LiveServer) -> None:
+INLINES = """[...document.querySelectorAll('.formset-wrapper')].map(each =>
+  [each.querySelector('table').getBoundingClientRect().width, each.clientWidth])"""
+
+
+def test_the_list_of_sources_and_the_policies_of_one_fit_beside_the_menu(live_server: LiveServer) -> None:
     now = timezone.now()
     source = make_source(name="demo-refuses-password", kind="postgresql", checked_in_at=now)
-    dates = dict.fromkeys(("last_backup_at", "next_backup_at", "proved_at"), now)
-    make_assignment(make_policy(), source, failures=12, **dates)
+    dates = dict.fromkeys(("last_backup_at", "next_backup_at", "proved_at", "held_back_since"), now)
+    facts = {"proved_point": "20261121T065755Z", "held_back_why": "it holds 3 MB, and the last ones held 12 GB"}
+    make_assignment(make_policy(), source, failures=12, **dates, **facts)
+    pages = f"/admin/sources/source/{source.pk}/change/", f"/admin/jobs/backlogrecord/{make_record().pk}/change/"
     with chromium(live_server.url, session_of_a_superuser(), viewport=SCREEN) as page:
         page.goto("/admin/sources/source/")
         expect(page.locator(".field-next_backup")).to_contain_text("UTC)")  # once local time is beside it
         seen, whole = page.evaluate("(table => [table.parentElement.clientWidth, table.scrollWidth])"
                                     "(document.querySelector('.field-name').closest('table'))")  # fmt: skip
-    assert whole <= seen
+        assert whole <= seen
+        for path, width in ((path, width) for path in pages for width in (1400, 1024, 390)):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto(path)
+            page.wait_for_function("!document.documentElement.hasAttribute('x-cloak')")
+            if directory := os.environ.get("SCREENSHOTS"):
+                page.screenshot(path=Path(directory) / f"inline-{path.split('/')[3]}-{width}.png", full_page=True)
+            assert [wide for wide, seen in page.evaluate(INLINES) if wide > seen + 1 and width != 1024] == []
+            assert page.evaluate(WIDER) <= 0
 
 
 def test_rows_are_added_and_removed_with_the_keyboard(live_server: LiveServer) -> None:

@@ -1,4 +1,4 @@
-"""How a restore stands: the command, the admin and the API say that one waits, and why, as its record explains it."""
+"""The state of a restore: command, admin and API say that one waits, and why, as its record explains it."""
 
 import json
 from html import unescape
@@ -33,7 +33,7 @@ def make_restore(status: Status = Status.READY, **fields: Any) -> Restore:
     return restore
 
 
-def stands(client: Client, restore: Restore) -> tuple[str, list[str]]:
+def state_of(client: Client, restore: Restore) -> tuple[str, list[str]]:
     """Its state and the codes of its reasons, which all surfaces agree on."""
     told = client.get(f"/api/restores/{restore.pk}").json()
     texts = [each["text"] for each in told["reasons"]]
@@ -50,19 +50,19 @@ def stands(client: Client, restore: Restore) -> tuple[str, list[str]]:
 
 def test_it_waits_until_a_worker_has_it_and_every_surface_says_why(admin_client: Client) -> None:
     restore = make_restore()
-    assert stands(admin_client, restore) == ("waiting", ["unserved"])
+    assert state_of(admin_client, restore) == ("waiting", ["unserved"])
     make_worker(queues={"restores": 1})
-    assert stands(admin_client, restore) == ("waiting", ["ready"])
+    assert state_of(admin_client, restore) == ("waiting", ["ready"])
     pausing.pause_queue("restores", "the disk is full")
-    assert stands(admin_client, restore) == ("waiting", ["queue_paused"])
+    assert state_of(admin_client, restore) == ("waiting", ["queue_paused"])
     pausing.hold("a storm", by="kim")
-    assert stands(admin_client, restore) == ("waiting", ["on_hold"])
+    assert state_of(admin_client, restore) == ("waiting", ["on_hold"])
     pausing.release(by="kim")
     pausing.resume_queue("restores")
     claimed = claim("restores", timezone.now())
-    assert stands(admin_client, restore) == ("under way", [])
+    assert state_of(admin_client, restore) == ("under way", [])
     settling.settle([(claimed, Failed("the disk is full"))])
-    assert stands(admin_client, restore) == ("waiting", ["backoff", "backoff"])
+    assert state_of(admin_client, restore) == ("waiting", ["backoff", "backoff"])
     assert "the disk is full" in command("restores")[0]("list")
 
 
@@ -80,6 +80,6 @@ def test_one_that_has_ended_shows_its_outcome_unless_it_was_retried(
 ) -> None:
     restore = make_restore(status, outcome=outcome)
     make_worker(queues={"restores": 1})
-    assert stands(admin_client, restore)[0] == state
+    assert state_of(admin_client, restore)[0] == state
     BacklogRecord.objects.all().delete()
-    assert stands(admin_client, restore)[0] == (outcome or "cancelled")
+    assert state_of(admin_client, restore)[0] == (outcome or "cancelled")

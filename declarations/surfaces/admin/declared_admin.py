@@ -167,7 +167,8 @@ class DeclaredPages(ModelAdmin):
 
     def _lock(self, request: HttpRequest, row_id: str) -> None:
         with suppress(ValidationError):  # it is the id of no row
-            self.form.service(request.user).lock(self.opts.pk.to_python(row_id))
+            key: Any = self.opts.pk
+            self.form.service(request.user).lock(key.to_python(row_id))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """The view is one transaction, and has locked the row."""
