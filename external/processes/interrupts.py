@@ -1,10 +1,25 @@
-"""The Ctrl-C that Python would lose."""
+"""The Ctrl-C that Python would lose, and a SIGTERM that ends a process as Ctrl-C does."""
 
 import signal
 import sys
 from threading import Timer, main_thread
+from types import FrameType
 
 SECONDS_UNTIL_AGAIN = 0.05
+
+
+def interrupt_at_term() -> None:
+    """From now on, let the first SIGTERM raise a KeyboardInterrupt, and ignore any other.
+
+    `timeout` sends it twice, to its child and to the group of that: the second one would break off what the first one
+    made the process end, such as its children.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def deliver_lost_interrupts() -> None:

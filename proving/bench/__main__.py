@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import signal
 import sys
 import time
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from backupsched.embedded import EmbeddedDatabaseError
-from external.processes.interrupts import deliver_lost_interrupts
+from external.processes.interrupts import deliver_lost_interrupts, interrupt_at_term
 from proving.bench.contestants import CONTESTANTS
 from proving.bench.machine import facts
 from proving.bench.parts import PARTS
@@ -131,7 +130,7 @@ def main(arguments: list[str]) -> int:
     """Returns the exit code: 1 when a contestant failed, overshot its cap, or did a job twice or not at all."""
     parsed = parse(arguments)
     # ends as ctrl-C does: workers stopped, server stopped, files removed
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_at_term()
     deliver_lost_interrupts()
     results, began = Results(), time.monotonic()
 

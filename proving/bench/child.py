@@ -11,7 +11,6 @@ from typing import Any
 from proving.bench.contestant import Site
 from proving.bench.contestants import CONTESTANTS
 from proving.bench.gate import Gate
-from proving.bench.processes import end_with_the_parent
 from proving.bench.tally import Tally
 
 
@@ -30,5 +29,4 @@ def run(name: str, command: str, options: dict[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    end_with_the_parent()
     sys.stdout.write(json.dumps(run(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))) + "\n")

@@ -1,6 +1,5 @@
 """Starts and ends the separate processes of contestants."""
 
-import ctypes
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from external.processes.parents import end_with_parent
 from proving.bench.contestant import Contestant
 from proving.bench.gate import Gate
 from proving.bench.tally import Tally
@@ -20,7 +20,6 @@ from proving.bench.tally import Tally
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND_SECONDS = 300
 STOP_SECONDS = 15
-PR_SET_PDEATHSIG = 1
 
 
 class ContestantFailed(Exception):
@@ -116,12 +115,6 @@ def stop(processes: list[subprocess.Popen[bytes]]) -> None:
         _kill(process)
 
 
-def end_with_the_parent() -> None:
-    """Let this process get SIGTERM when its parent ends, so that a killed bench leaves no processes behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 def _start(contestant: Contestant, command: str, options: dict[str, Any], *, output: Any, log: Any) -> Any:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "DJANGO_"))}
     return subprocess.Popen(
@@ -133,6 +126,8 @@ def _start(contestant: Contestant, command: str, options: dict[str, Any], *, out
         stderr=log,
         # a new group, so that its children can be ended with it
         start_new_session=True,
+        # before it imports anything, so that a killed bench leaves none behind
+        preexec_fn=end_with_parent,
     )
 
 

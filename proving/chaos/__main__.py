@@ -18,7 +18,7 @@ from pathlib import Path
 import django
 
 from backupsched.embedded import EmbeddedDatabaseError
-from external.processes.interrupts import deliver_lost_interrupts
+from external.processes.interrupts import deliver_lost_interrupts, interrupt_at_term
 from proving.chaos.server import CrashingServer, make_directory, remove_directory
 from proving.chaos.small_disk import SmallDisk
 from proving.upgrades.checkout import check_out, has
@@ -31,7 +31,7 @@ MAX_MINUTES = 60
 
 def main() -> int:
     options = _arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_at_term()
     deliver_lost_interrupts()
     directory = make_directory()
     (directory / "disk").mkdir(mode=0o711)

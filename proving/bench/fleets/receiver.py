@@ -13,8 +13,6 @@ import re
 import sys
 from pathlib import Path
 
-from proving.bench.processes import end_with_the_parent
-
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 EVENT = re.compile(rb"\r\nidempotency-key: *([^\r]+)", re.IGNORECASE)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -91,5 +89,4 @@ async def serve(port_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    end_with_the_parent()
     asyncio.run(serve(Path(sys.argv[1])))

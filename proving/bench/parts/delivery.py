@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from external.processes.parents import end_with_parent
 from proving.bench.contestant import Contestant
 from proving.bench.processes import ROOT, ContestantFailed, call, stop
 from proving.bench.race import drain
@@ -64,7 +65,10 @@ def receiver() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="backlog-bench-receiver-") as directory:
         port = Path(directory) / "port"
         process = subprocess.Popen(
-            [sys.executable, "-m", "proving.bench.fleets.receiver", str(port)], cwd=ROOT, start_new_session=True
+            [sys.executable, "-m", "proving.bench.fleets.receiver", str(port)],
+            cwd=ROOT,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
         )
         try:
             deadline = time.monotonic() + START_SECONDS

@@ -16,7 +16,7 @@ from pathlib import Path
 import django
 
 from backupsched.embedded import EmbeddedDatabaseError
-from external.processes.interrupts import deliver_lost_interrupts
+from external.processes.interrupts import deliver_lost_interrupts, interrupt_at_term
 from proving.chaos.hosts.faults import FAULTS
 from proving.chaos.hosts.lan import Lan, NoHosts
 from proving.chaos.hosts.servers import ReplicatedPair, ServerDidNot
@@ -29,7 +29,7 @@ LEASE_SECONDS = 12.0
 
 def main() -> int:
     options = _arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_at_term()
     deliver_lost_interrupts()
     directory = make_directory()
     lan = Lan(HOSTS, options.seed)

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import secrets
-import signal
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -19,7 +18,7 @@ from typing import Any
 import django
 
 from backupsched.embedded import EmbeddedDatabaseError
-from external.processes.interrupts import deliver_lost_interrupts
+from external.processes.interrupts import deliver_lost_interrupts, interrupt_at_term
 from proving.chaos.server import CrashingServer, make_directory, remove_directory
 
 FAST = {
@@ -46,7 +45,7 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:  # the order of a set must be the same in every process
         os.environ["PYTHONHASHSEED"] = HASH_SEED
         os.execv(sys.executable, [sys.executable, "-m", "proving.chaos.protocol", *sys.argv[1:]])  # noqa: S606
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_at_term()
     deliver_lost_interrupts()
     os.environ["DJANGO_SETTINGS_MODULE"] = "proving.chaos.protocol.settings"
     os.environ.setdefault("SECRET_KEY", secrets.token_hex())

@@ -22,7 +22,7 @@ from typing import Any
 
 import psycopg
 
-from external.processes.interrupts import deliver_lost_interrupts
+from external.processes.interrupts import deliver_lost_interrupts, interrupt_at_term
 from proving.chaos.protocol.__main__ import FAST, HASH_SEED
 from proving.chaos.protocol.mutant_list import MUTANTS, Mutant
 from proving.chaos.server import CrashingServer, make_directory, remove_directory
@@ -42,8 +42,8 @@ class TextGone(Exception):
 
 def main() -> int:
     options = _arguments()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt_at_term()
     deliver_lost_interrupts()
     wanted = [mutant for mutant in MUTANTS if not options.only or options.only in mutant.name]
     directory = make_directory()

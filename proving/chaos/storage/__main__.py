@@ -17,7 +17,7 @@ from typing import Any
 
 import django
 
-from external.processes.interrupts import deliver_lost_interrupts
+from external.processes.interrupts import deliver_lost_interrupts, interrupt_at_term
 from proving.chaos.server import make_directory, remove_directory
 from proving.chaos.small_disk import SmallDisk
 from proving.chaos.storage.site import KINDS, Site
@@ -29,7 +29,7 @@ MAX_SECONDS = 600
 
 def main() -> int:
     options = _arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_at_term()
     deliver_lost_interrupts()
     site = Site(options.kind, make_directory())
     site.disk.mkdir()

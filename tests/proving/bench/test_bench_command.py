@@ -4,14 +4,18 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from django.conf import settings
+
+from tests.waiting import eventually
 
 LONGEST_SECONDS = 300
 """A quarter of a minute on two idle cores, which six processes may share."""
@@ -41,6 +45,30 @@ def measured_by(directory: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.timeout(LONGEST_SECONDS + 60)
+def test_one_that_is_ended_as_by_timeout_ends_its_child_and_its_server(directory):
+    argv = [sys.executable, "-m", "proving.bench", "drain", "--jobs", "100", "--others", "0", "--only", "ours-async"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DATABASE_", "DJANGO_"))}
+    bench = subprocess.Popen(
+        argv, cwd=settings.BASE_DIR, env={**kept, "TMPDIR": str(directory)}, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+
+    def children() -> list[psutil.Process]:
+        found = psutil.Process(bench.pid).children()
+        return [each for each in found if "proving.bench.child" in each.cmdline()]
+
+    eventually(children, LONGEST_SECONDS)
+    left = children()
+    for _ in range(2):
+        bench.send_signal(signal.SIGTERM)
+    assert bench.communicate(timeout=LONGEST_SECONDS)[1].endswith(b"stopped\n")
+    assert bench.returncode == 130
+    eventually(lambda: not any(each.is_running() for each in left))
+    assert list(directory.iterdir()) == []
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(LONGEST_SECONDS + 60)
 def test_a_drain_is_measured(directory):
     found = measured_by(directory, "drain", "--jobs", "100", "--others", "0", "--only", "ours-async")
