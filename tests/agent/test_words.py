@@ -115,11 +115,11 @@ class TestWaits:
     ],
 )
 def test_what_commands_share_is_typed_before_them_or_behind_them(typed, config, is_json):
-    found = agent.parsed(typed.split())
+    found = agent.read_options(typed.split())
     assert (found.config, found.json) == (Path(config) if config else agent.default_config(), is_json)
     assert found.sysfs_root == ("/tmp" if "/tmp" in typed else "/sys")
     with pytest.raises(SystemExit):
-        agent.parsed(["--json", "run"])  # which prints no answer
+        agent.read_options(["--json", "run"])  # which prints no answer
 
 
 def test_a_config_does_not_show_its_token():
