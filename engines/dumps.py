@@ -1,6 +1,6 @@
 """The shared part of engines whose point is a few files, written from scratch each time: dumps of databases.
 
-    files/20261121T065755Z/NAME              what the engine writes, and reads back whole
+    files/20261121T065755Z/NAME              the files that the engine writes, and reads back whole
     manifests/20261121T065755Z.jsonl.gz      written last: without it the files are not a point
 
 The next run removes the files of a killed one, which its mark names (`storage.points.runs`), as far as its credentials
@@ -150,7 +150,7 @@ class Dump(EngineRun):
             file.unlink()
 
     def grows(self) -> int:
-        """The bytes so far, as a sign of life. Raises: RunEnded when there is too little room, or they
+        """The bytes so far, as a sign of life. Raises: RunEnded if there is too little room, or if they
         come too slowly.
         """
         size = self.size()

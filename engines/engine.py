@@ -1,7 +1,8 @@
-"""The shared part of all engines: how a run begins, what ends it before its program does, and what its result is.
+"""The shared part of all engines: the beginning of a run, the reasons to end it before its program does, and its
+result.
 
-An engine is a file or folder of this folder: a pure argv builder, an output parser, and a table of what exit codes and
-messages mean. Exceptions that it raises become a result here.
+An engine is a file or folder of this folder: a pure argv builder, an output parser, and a table of the meanings of exit
+codes and messages. Exceptions that it raises become a result here.
 """
 
 import math
@@ -129,7 +130,7 @@ class Engine(ABC):
         self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
     ) -> tuple[EngineResult, Path]:
         """Bring the source into a folder of this host, for another engine to read. Returns the result, and the folder.
-        Raises: what `result_of` turns into a result.
+        Raises: exceptions that `result_of` turns into a result.
         """
 
     def run(self, task: BackupTask, *, on_progress: OnProgress, stop: StopSignal) -> EngineResult:

@@ -1,4 +1,4 @@
-"""The table of what each kind of source needs. `sources.declarations.validation` and the form of a source read it."""
+"""The table of the needs of each kind of source. `sources.declarations.validation` and the form of a source read it."""
 
 from dataclasses import dataclass
 

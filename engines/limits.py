@@ -28,7 +28,7 @@ WINDOW_SECONDS = 300.0
 class Space:
     """The file system of `directory`, of which `percent` stay free, and at least 1 GiB, or a tenth if that is less.
 
-    If `percent` is 0, nothing has to stay free. If `directory` is None, it is not known how much is free. `filled`: the
+    If `percent` is 0, nothing has to stay free. If `directory` is None, the free space is unknown. `filled`: the
     verdict on a run that fills it.
     """
 

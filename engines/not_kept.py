@@ -1,4 +1,5 @@
-"""A table of what a backup does not keep, by kind of source and repository: shown before the first one. Pure."""
+"""A table of the things that a backup does not keep, by kind of source and repository: shown before the first one.
+Pure."""
 
 from storage.places.location import BUCKETS
 
@@ -21,11 +22,11 @@ NOT_KEPT = {
         "the server's configuration, as my.cnf",
         "users, roles and grants, unless the user of the source may read the database mysql",
         "routines, triggers and events that the user of the source may not see",
-        "what changes between two backups: no binary log is kept",
+        "changes between two backups: no binary log is kept",
     ),
     "sqlite": (
         "databases in other files, which it attaches: each is a separate source",
-        "what changes between two backups",
+        "changes between two backups",
     ),
     "imap": (
         "keywords and labels of messages: of their flags a Maildir knows seen, answered, flagged, forwarded, draft and "
@@ -37,7 +38,7 @@ NOT_KEPT = {
         "the server's configuration, as postgresql.conf and pg_hba.conf",
         "passwords of its roles, unless the user of the source may read them",
         "rows of foreign tables, and subscriptions unless the user of the source is a superuser",
-        "what changes between two backups: no write-ahead log is kept",
+        "changes between two backups: no write-ahead log is kept",
     ),
 }
 UNTOLD = {

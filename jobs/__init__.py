@@ -13,15 +13,15 @@ It needs Django and psycopg, and knows no app that uses it. By itself, in any pr
 The life of a record, module by module (docs/lifecycle.md has its states):
 
 backlog/         put on the backlog, cancelled, retried; queues paused
-tick, promotion  ready when its time has come; `window_ends`: put off when its window closes
-claiming         claimed with a lease, in the order of `order`; `throttles` cap that
+tick, promotion  ready when its time has come; `window_ends`: postponed when its window closes
+claiming         claimed with a lease, in the order of `order`; `throttles` cap claims
 worker/          run by its handler (`handlers`), which returns an outcome (`outcomes`)
-settling         written, fenced by its lease: what it becomes say `transitions`, `retries/`, `exclusivity`, `breakers/`
+settling         written, fenced by its lease; next state: `transitions`, `retries/`, `exclusivity`, `breakers/`
 rescuing         taken over when its worker was lost
 decisions        explained afterwards
 periodic         done every minute; at last pruned, its history too
 
 `manage.py migrate` makes the tables, `manage.py worker` works, on any number of hosts. No other process is needed, but
-the project calls `jobs.periodic.prune` now and then: it deletes what was finished long ago. `jobs/conf.py` has the
-settings; each may be left out.
+the project calls `jobs.periodic.prune` now and then, which deletes records that were finished long ago. `jobs/conf.py`
+has the settings, all of them optional.
 """

@@ -16,7 +16,7 @@ class JobsConfig(AppConfig):
 
         from jobs import (
             contractions,
-            rescheduling,  # noqa: F401 - registers what an edit of a retry policy rolls out
+            rescheduling,  # noqa: F401 - registers the rollout of edited retry policies
             rollouts,
         )
         from jobs.management.arguments import ExactParser

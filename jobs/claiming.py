@@ -6,15 +6,15 @@ believes that it owns one, and learns otherwise when it writes.
 1. *Claim.* One statement takes the first ready records of a queue in claim order, skipping what other claims hold
    locked, and turns them to `running` with a lease: `attempt + 1`, `leased_by`, a random `lease_token`,
    `lease_expires_at`. Killed before the commit: nothing happened. Killed after it: the lease expires.
-2. *Renew.* The worker's heartbeat extends all its leases in one statement, on a connection of its own. A record that
+2. *Renew.* The worker's heartbeat extends all its leases in one statement, on a separate connection. A record that
    another transaction holds locked is skipped: *unknown*, not lost, as long as its row still names this lease, and
-   tried again each second. What names another lease is lost, and stops. A worker that could not renew for two thirds
-   of a lease stops its engines itself: the fence protects rows, not repositories.
+   tried again each second. A record that names another lease is lost, and stops. A worker that could not renew for two
+   thirds of a lease stops its engines itself: the fence protects rows, not repositories.
 3. *Settle.* The outcome of an attempt is written with its history row, in one transaction, and only if `id`,
-   `attempt`, `leased_by` and `lease_token` are still those of the claim. Else the lease was lost: the result is
-   dropped. Unless the history has this very attempt of this worker: then an earlier try of this same settle went
-   through and only its answer was lost. What other transactions hold locked for too long is settled later, and holds
-   up no other result.
+   `attempt`, `leased_by` and `lease_token` are still those of the claim. Otherwise the lease was lost, and the result
+   is dropped, unless the history has this very attempt of this worker: then an earlier try of this settle went through
+   and only its answer was lost. A record that other transactions hold locked for too long is settled later, and delays
+   no other result.
 4. *Rescue.* Any worker may settle an expired lease as a failure, once it has seen that lease unchanged for as long as
    an owner continues without a renewal. It looks at `lease_expires_at`, never at the start: backups run for hours.
 
@@ -86,11 +86,12 @@ UPDATE jobs_backlogrecord
 RETURNING {RECORD_COLUMNS}
 """
 
-# What is leased runs. Naming the status would offer the lease index, which then meets each row with the whole array.
+# A leased record runs. Naming the status would offer the lease index, which then compares each row with the whole
+# array.
 LEASED = "id = ANY(%(ids)s::bigint[]) AND leased_by_id = %(worker)s::bigint"
 
 # By id: a row that was updated between this statement's snapshot and its lock has another ctid. The join is a loop
-# over the primary key, since what is locked is estimated at a few rows.
+# over the primary key, since the locked rows are estimated at a few.
 RENEW = f"""
 WITH held AS MATERIALIZED (
     SELECT id
@@ -142,7 +143,7 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
 
 
 def claim_woken(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[ClaimedRecord]:
-    """The same of what was woken alone, whatever its throttles: only to ask it."""
+    """Claim as `claim` does, but only woken records, regardless of their throttles, since they are only asked."""
     token = uuid4()
     values = {"queue": queue, "limit": limit, "worker": worker_id, "token": token, "lease": conf.lease_seconds()}
     return _readable(execute(CLAIM_WOKEN, {**values, "now": now}).fetchall(), worker_id, token)

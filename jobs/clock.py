@@ -33,8 +33,8 @@ _thread = local()
 
 @contextmanager
 def clock_asked_once(*columns: str) -> Iterator[list[Any]]:
-    """Let `database_clock` ask the database once in this thread, and count on from there by the boot clock: for what
-    does many short things in a row. Yields the values of `columns`, scalar expressions that the same statement asks,
+    """Let `database_clock` ask the database once in this thread, and count on from there by the boot clock: for callers
+    that do many short things in a row. Yields the values of `columns`, scalar expressions that the same statement asks,
     and that see the instant as `clock.now`. Raises: django.db.Error.
     """
     with connection.cursor() as cursor:

@@ -1,15 +1,15 @@
-"""The settings of the backlog: `settings.JOBS`, with the defaults of what it leaves out.
+"""The settings of the backlog: `settings.JOBS`, with defaults for those that it leaves out.
 
 JOBS = {
-    "QUEUES": {"default": {"concurrency": 4}},  # as well as "checks": {"concurrency": 200, "feeds": "default"}
+    "QUEUES": {"default": {"concurrency": 4}},  # also such as "checks": {"concurrency": 200, "feeds": "default"}
     "LEASE_SECONDS": 60,
     "PROGRAM": "manage.py",  # how messages name the command line
-    "WAKE": "listen",  # or "poll": no LISTEN, no prepared statements, nothing that needs a session of one's own
+    "WAKE": "listen",  # or "poll": no LISTEN, no prepared statements, nothing that needs a dedicated session
     "KEEP_FINISHED_DAYS": 90,
-    "CONSIDERING": False,  # log what each claim considered, and which key decided
+    "CONSIDERING": False,  # log the records that each claim considered, and the key that decided
     "KEEP_LOG_DAYS": 14,
     "SWEEP_MAX_RECORDS": 10_000,  # of the progressive schedule, a sweep
-    "BREAKER_AFTER": 3,  # failures in a row of what a breaker guards open it
+    "BREAKER_AFTER": 3,  # failures in a row of a breaker's target that open it
     "BREAKER_PROBE_SECONDS": 60,  # to the first trial; 1, 1, 2, 3, 5 … times that between trials
     "BREAKER_LONGEST_SECONDS": 900,
 }
@@ -27,9 +27,9 @@ from django.core.exceptions import ImproperlyConfigured
 class QueueRule:
     """The way in which one worker process serves a queue.
 
-    `concurrency`: records of it run at once. `feeds`: a queue that this one makes records ready for; this one is
-    claimed from only while that queue is short of ready records (look-ahead); questions that hang there take none of
-    those places.
+    `concurrency`: the number of its records that run at once. `feeds`: a queue for which this one makes records ready;
+    this one is claimed from only while that queue is short of ready records (look-ahead); questions that hang take none
+    of these places.
     """
 
     name: str
@@ -100,7 +100,7 @@ def keep_finished() -> timedelta:
 
 
 def considering() -> bool:
-    """True if the log of decisions also holds what each claim considered."""
+    """True if the log of decisions also contains the records that each claim considered."""
     return bool(_settings().get("CONSIDERING", False))
 
 
@@ -130,7 +130,7 @@ def breaker_longest_seconds() -> float:
 
 
 def feeding_queues() -> list[str]:
-    """The queues that only make records ready for others: what runs there is under way to its work, not at it."""
+    """The queues that only make records ready for others: a record that runs there has not begun its work."""
     return [rule.name for rule in queue_rules().values() if rule.feeds]
 
 

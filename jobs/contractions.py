@@ -1,15 +1,16 @@
-"""Migrations that remove what programs of an older version use.
+"""Migrations that remove columns or tables that programs of an older version use.
 
-Tables first expand, then contract: a migration adds what a new version needs, and whatever it replaces is removed by a
-migration of a later version, once the released version before no longer uses it. So a program works on the tables of
-the next version, and workers of two versions share one backlog. A migration that removes something has an attribute:
+Tables first expand, then contract: a migration adds what a new version needs, and the replaced parts are removed by a
+migration of a later version, once the released version before does not use them any more. So a program works on the
+tables of the next version, and workers of two versions share one backlog. A migration that removes something has an
+attribute:
 
     contracts_after = ("sources", "0031_nothing_reads_snoozes")
 
-*A program that has this migration does not use what is removed.* An older program does not, and cannot read the newer
-migration either. So its need is written into the comment of the table of migrations before the first of them runs; a
-program that finds a migration there which it does not have refuses to work. A migration that fails half-way leaves the
-need behind: programs refuse too early rather than too late.
+*A program that has this migration does not use the removed parts.* An older program lacks it, and cannot read the
+newer migration either. So the need is written into the comment of the table of migrations before the first of them
+runs; a program that finds a migration there which it does not have refuses to work. A migration that fails half-way
+leaves the need behind: programs refuse too early rather than too late.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,7 +44,7 @@ def note_before(using: str, plan: Sequence[tuple[Migration, bool]], **_: Any) ->
 
 
 def note_after(using: str, **_: Any) -> None:
-    """Write down the needs of what is applied; those of migrations that were unapplied are forgotten."""
+    """Record the needs of applied migrations; those of unapplied ones are removed."""
     loader = MigrationLoader(connections[using])
     applied = loader.applied_migrations
     wanted = _of(migration for name, migration in loader.disk_migrations.items() if name in applied)

@@ -21,7 +21,7 @@ from jobs.conf import PROGRAM
 
 class DatabaseTrouble(Enum):
     """The kind of an error: the database is *away* (reconnect and wait), it is *busy* (the same again, a bounded number
-    of times, then halved), or the statement is *ours* to mend (halve, isolate and name what is wrong; never wait).
+    of times, then halved), or the statement is *ours* to correct (halve, isolate and name the cause; never wait).
     """
 
     AWAY = "away"
@@ -89,9 +89,10 @@ def is_busy(error: BaseException) -> bool:
 
 
 def log_unless_away(log: logging.Logger, failed: str, error: Exception) -> None:
-    """Log what failed, to be called where `error` is caught: of a busy database in a line, else with the traceback.
+    """Log the failure of an action, to be called where `error` is caught: one line if the database is busy, otherwise
+    with the traceback.
 
-    Raises: `error` when the database is away.
+    Raises: `error` if the database is down.
     """
     if is_away(error):
         raise error
@@ -112,7 +113,7 @@ def code_of(error: BaseException) -> str:
 
 
 def _of_server(error: BaseException) -> BaseException:
-    """The error of psycopg, which Django wraps once, and `migrate` twice; `error` itself if there is none."""
+    """psycopg's error, which Django wraps once, and `migrate` twice; `error` itself if there is none."""
     each: BaseException | None = error
     while each is not None and not isinstance(each, psycopg.Error):
         each = each.__context__ if isinstance(each, MigrationSchemaMissing) else each.__cause__
@@ -131,7 +132,8 @@ NO_RIGHT = "42501"
 
 
 def describe(error: Error) -> str:
-    """The problem and its remedy, without a password. Empty if the database answered, and it is none of these."""
+    """The problem and its remedy, without a password. Empty if the database answered, and the error is none of
+    these."""
     if code_of(error) in UNDEFINED:
         return _newer_tables() or (
             f"the database is not migrated ({first_line(str(error))}). Run `{PROGRAM} migrate` first."

@@ -1,8 +1,8 @@
 """The log of decisions, in two levels, kept as rows so that yesterday can be explained.
 
-*Doing*: what was done to a record and why, one line a step. *Considering*: what a claim looked at, and which key
-decided, if an app that hears of claims writes it. Both also go to the loggers `jobs.doing` and `jobs.considering`. Rows
-are pruned by age and number: docs/audit.md.
+*Doing*: an action on a record and its reason, one line a step. *Considering*: the records that a claim compared, and
+the key that decided, if an app that observes claims writes it. Both also go to the loggers `jobs.doing` and
+`jobs.considering`. Rows are pruned by age and number: docs/audit.md.
 """
 
 import logging
@@ -42,8 +42,8 @@ def doing(
 ) -> None:
     """Write one line about an action. `what`: its name, such as `answered`; `text`: one sentence for users.
 
-    `record`: the claimed record that it was done to; without one, `kind` and `subject` name it. In a transaction the
-    line is written, or not, with everything else. `now` (aware): when; by default the clock's.
+    `record`: the claimed record of the action; without one, `kind` and `subject` name it. In a transaction the line is
+    written, or not, with everything else. `now` (aware): its instant, by default the clock's.
     """
     about: dict[str, Any] = {"kind": kind, "subject": subject}
     if record is not None:
@@ -56,7 +56,7 @@ def doing(
 
 @dataclass(frozen=True)
 class DecisionLine:
-    """One line of what was done, about a subject."""
+    """One line about an action on a subject."""
 
     what: str
     text: str

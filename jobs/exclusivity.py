@@ -25,7 +25,7 @@ SELECT key
  WHERE NOT pg_try_advisory_xact_lock(hashtextextended(key, 0))
 """
 
-# Served by `backlog_exclusive_key`. Not counted is what this settle moves itself, and by its token: a record whose
+# Served by `backlog_exclusive_key`. Records that this settle itself moves do not count, by their token: a record whose
 # lease was lost may run elsewhere while its late result is in this batch.
 TAKEN = f"""
 SELECT exclusive_key
@@ -70,7 +70,7 @@ def lock_keys(results: Sequence[tuple[ClaimedRecord, Outcome]], *, skip_locked: 
 def gate(changes: Changes, leases: Set[tuple[int, UUID]], now: datetime) -> Changes:
     """Turn handoffs under a key that is taken into waits. The first of a batch under one key goes through.
 
-    `leases`: (record id, lease token) of what runs. A result whose lease was lost takes no key: it is dropped.
+    `leases`: (record id, lease token) of running records. A result whose lease was lost takes no key: it is dropped.
     """
     keys = [change.exclusive_key for record, change in changes if _hands_on(record, change, leases)]
     if not keys:

@@ -1,4 +1,4 @@
-"""The registry: which code runs a record, and what else belongs to its kind.
+"""The registry: the code that runs a record, and the other functions of its kind.
 
     registry.add(Kind("backup", home_queue="availability", after_settle=...))
 
@@ -74,8 +74,8 @@ class Kind:
     """A kind of records.
 
     `home_queue`: where its records wait and start again. `after_settle(record, outcome, now)` runs in the settle's
-    transaction. `next_opening([(record id, subject)], now)` answers, for records whose window has closed, from
-    when to when they may run next, and may end those that are not wanted any more; a kind without it has no windows.
+    transaction. `next_opening([(record id, subject)], now)` returns, for records whose window has closed, the next
+    span in which they may run, and may end those that are not wanted any more; a kind without it has no windows.
     `max_seconds`: a handler that runs for longer is hung: it is stopped, its lease is not renewed any more, and that is
     a failure. `warm_up()` is called once by each worker that serves its home queue, before it claims.
     """
@@ -103,9 +103,9 @@ class StepDue:
 class TickStep:
     """A step that another app adds to the tick, before all others.
 
-    `columns`: scalar sub-selects, which join the tick's one question. They see the instant as `clock.now`, and what
-    `values(now)` gives as parameters. `found(now, row)`: what the values of these columns mean. `do(now, seconds)`
-    works for some seconds and returns how many records it put on the backlog.
+    `columns`: scalar sub-selects, which join the tick's one query. They see the instant as `clock.now`, and the values
+    of `values(now)` as parameters. `found(now, row)`: interprets these columns. `do(now, seconds)` works for some
+    seconds and returns the number of records that it put on the backlog.
     """
 
     name: str
@@ -119,7 +119,7 @@ NO_STEP = TickStep("do nothing", (), lambda now: {}, lambda now, row: StepDue(),
 
 
 def later(name: str) -> Callable[..., Any]:
-    """The function `module:function`, imported at its first call: a command need not wait for what it does not do."""
+    """The function `module:function`, imported at its first call, so that commands do not wait for unused imports."""
     module, _, function = name.partition(":")
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -144,10 +144,10 @@ class Registry:
     """Kinds, their handlers by queue, and the functions of other apps that the queue calls.
 
     `step`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute; `rare`:
-    every five minutes of a worker, and every minute of the clock outside; `due`: what has to hold for such a task.
+    every five minutes of a worker, and every minute of the clock outside; `due`: the condition of such a task.
     `prunes`: every hour, `(now)`. `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a
     claim. `at_end(records, outcome, ended_at)`: when attempts have ended in one way, at that instant (None: now).
-    `before_retry(record ids)`: before they are locked, so that no end is noted of what they belong to until this
+    `before_retry(record ids)`: before they are locked, so that the ends of their batches are not noted until this
     transaction ends. `at_retry(record ids)`: when these, which had ended, are unfinished again.
     """
 
@@ -216,9 +216,9 @@ class Registry:
 
     def add_periodic(self, task: Callable[[], int], *, rare: bool = False, due: str = "") -> None:
         """Register a task for every minute, next to the tick, or if `rare`, since nothing waits for it, for every five
-        minutes: short, idempotent. It returns how many rows it changed. `due`: a condition without which there is
-        nothing to do, asked for all tasks of a round in one statement, which has the instant as `clock.now`; empty: the
-        task asks by itself.
+        minutes: short, idempotent. It returns the number of rows that it changed. `due`: a condition without which
+        there is nothing to do, queried for all tasks of a round in one statement, which has the instant as `clock.now`.
+        If it is empty, the task asks itself.
         """
         tasks = self.rare if rare else self.periodic
         if task not in tasks:

@@ -1,7 +1,7 @@
 """Instants and days that every program can read: finite, and of the years 1 to 9999, as Python's are.
 
-PostgreSQL knows `infinity` and the year 294276, and the tables take what other programs insert. One such row made what
-reads it end with a traceback, and with it everything that was read with it.
+PostgreSQL has `infinity` and the year 294276, and the tables accept rows of other programs. One such row ended its
+reader with a traceback, and with it everything else that was read.
 """
 
 from collections.abc import Iterable

@@ -1,13 +1,13 @@
-"""The waits and ranks that a database clock which was ahead has left behind, put right once a minute.
+"""Corrects, once a minute, the waits and ranks that a database clock which was ahead has left behind.
 
-One tick by a clock that is a month ahead, or one settle, and a record waits until then, or ranks behind all that
+After one tick or settle by a clock that is a month ahead, a record waits until then, or ranks behind everything that
 becomes due until then; one unfinished record keeps its assignment from every period in between. No instant of a wait
-says by which clock it was computed, but the attempt that the wait follows from does: it ended in the future. Such a
-wait ends now, and the record is tried, which at the worst is one try too early: a clock that is set back behind the
-truth makes every attempt one of the future. Waits for a window and for a snooze follow from no attempt: who knows
-windows and snoozes puts them right (`sources.planning.long_waits`).
+shows the clock by which it was computed, but the attempt before the wait does: it ended in the future. Such a wait ends
+now, and the record is tried, which at worst is one try too early: by a clock that is set back behind the true time,
+every attempt is in the future. Waits for a window and for a snooze do not follow from an attempt: the module that knows
+windows and snoozes corrects them (`sources.planning.long_waits`).
 
-Rows that others hold locked are met again in a minute.
+Rows that others hold locked have their turn in a minute.
 """
 
 import time
@@ -27,7 +27,7 @@ SECONDS = 0.5
 """Seconds of a minute's round, for each step."""
 
 A_MOMENT = timedelta(seconds=5)
-"""Between a look at the clock and what others have settled by it since. A wait may be as much too long."""
+"""The largest time between a look at the clock and later settles of others. A wait may be too long by as much."""
 
 # Attempts by `attempt_ended`, as good as none in good times; their records by the primary key. Of the latest attempt
 # only: what is let through is claimed under the next number, and an old attempt says nothing about a later wait.
@@ -62,8 +62,8 @@ RANKED_LATER = RANKED.format(
 
 
 def correct(now: datetime | None = None) -> int:
-    """End the waits that follow from attempts of the future, and put ready records that rank by such a one where they
-    belong. Each for some seconds; the next round does the rest. Returns how many were changed.
+    """End the waits that follow from attempts in the future, and correct the ranks of ready records that have one. Each
+    for some seconds; the next round does the rest. Returns the number of changed records.
 
     `now` (aware) replaces the database's clock in tests.
     """
@@ -79,11 +79,11 @@ def correct(now: datetime | None = None) -> int:
 
 
 def _planned_for_these(statements: Sequence[str], values: dict[str, Any]) -> list[int]:
-    """Run statements that Django binds, and return how many rows each changed. A worker's one plan for all values
-    expects a third of what is ready, and reads all records there are for it.
+    """Run statements that Django binds, and return the number of rows that each changed. A worker's generic plan
+    expects a third of the ready records, and reads all records for it.
 
-    So would a plan before PostgreSQL 18, which skips within an index, once a crowd has made the index of what is ready
-    larger than it needs to be: it expects to read all of it.
+    So would a plan before PostgreSQL 18, which skips within an index, once a crowd has bloated the index of ready
+    records: it expects to read all of it.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")

@@ -1,6 +1,6 @@
-"""Operations of migrations on large tables, while workers continue: what they do can be stopped and run again.
+"""Operations of migrations on large tables, while workers continue: each can be stopped and run again.
 
-Each is the only operation of a migration with `atomic = False`: nothing undoes half of one.
+Each is the only operation of a migration with `atomic = False`, since nothing undoes half of one.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ UNFINISHED = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT 
 
 class BuildIndex(AddIndexConcurrently):
     """`AddIndex` without locking statements out. It waits for all older transactions, and so without `lock_timeout`:
-    nothing queues behind it. What a build that was stopped left is removed first.
+    nothing queues behind it. The remains of a stopped build are removed first.
 
     In an installation that polls, the `lock_timeout` of its role limits it: a pooler would hand another one to others.
     """
@@ -34,7 +34,7 @@ class BuildIndex(AddIndexConcurrently):
 
 @contextmanager
 def _no_lock_timeout(connection: Any) -> Iterator[None]:
-    from jobs import conf  # reads the settings, which whoever only reads migrations sets up later
+    from jobs import conf  # reads the settings, which a mere reader of migrations sets up later
 
     if not conf.listens():
         yield

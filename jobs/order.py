@@ -85,7 +85,7 @@ def deciding_key(one: RankedRecord, other: RankedRecord) -> str:
 def demoted(rank_day: date | None, today: date) -> date:
     """The day under which a record ranks after a try failed `today` (a day of its own zone).
 
-    Behind everything untried that is due by then, yet before what only becomes due tomorrow: no record starves.
+    Behind everything untried that is due by then, yet before records that become due tomorrow: no record starves.
     """
     return max(rank_day, today) if rank_day else today
 
@@ -97,9 +97,9 @@ LONGEST_DEMOTION_DAYS = 7
 def demoted_by_failure(due_day: date | None, today: date, failures: int) -> date:
     """The day under which a record ranks after its latest of `failures` in a row, `today` (a day of its own zone).
 
-    A day further back a failure, counted from its due day and not from where earlier failures have moved it: what never
-    succeeds must not come before what is due tomorrow, either (docs/decisions 0032 has the figures), and what failed
-    once comes before what failed often.
+    One day further back for each failure, counted from its due day and not from where earlier failures have moved it: a
+    record that never succeeds must not come before one that is due tomorrow (docs/decisions 0032 has the figures), and
+    one that failed once comes before one that failed often.
     """
     day = demoted(due_day, today)
     return day + min(timedelta(days=min(failures, LONGEST_DEMOTION_DAYS)), date.max - day)
@@ -116,11 +116,11 @@ def place_after_an_answer(
     lost_at: datetime | None = None,
 ) -> tuple[date | None, datetime | None]:
     """The `rank_day` and `tried_at` of a record whose source answers or checks in at `now`: as if it had never been
-    silent. Overdue first; what has failed stays where its last failure moved it, until it succeeds.
+    silent. Overdue ones come first; one that has failed stays where its last failure moved it, until it succeeds.
 
-    `inserted_at`: of a record whose failures are those of earlier periods, its demotion began then. `lost_at`: when it
-    was last lost during its work, of several times in a row. That costs as much as a failure and moves it as far as the
-    first one (docs/decisions/0080); the later of the two places holds.
+    `inserted_at`: the beginning of the demotion of a record whose failures are those of earlier periods. `lost_at`: the
+    instant of the latest of several losses in a row. These cost as much as a failure and move it as far as the first
+    one (docs/decisions/0080); the later of the two places holds.
     """
     rank_day, tried_at = due_day, None
     if failures:

@@ -60,9 +60,10 @@ class BreakerTarget(NamedTuple):
 
 @dataclass(frozen=True)
 class Succeeded:
-    """The work is done. `result` is handed to the kind's settle hook. `proves`: what was seen to work by that.
+    """The work is done. `result` is handed to the kind's settle hook. `proves`: the breaker's target that this shows to
+    work.
 
-    `facts`: what is kept with the attempt, as the status of an answer; a small flat dictionary.
+    `facts`: a small flat dictionary that is kept with the attempt, such as the status of an answer.
     """
 
     result: Any = None
@@ -74,10 +75,10 @@ class Succeeded:
 class Failed:
     """The work failed. Counts as a failure; the retry policy says when to try again.
 
-    `fault_of`: what failed, if that was not the record's own subject: its breaker counts it, and once that is open the
-    record waits for it (`Held`) without a failure of its own. `retry_after`: it asked not to be tried again for so many
-    seconds; honoured up to a day, also when the retry policy is edited, and kept with the attempt as the fact of that
-    name. `facts`: further facts that are kept with the attempt.
+    `fault_of`: the target that failed, if that was not the record's subject: its breaker counts the failure, and once
+    that is open the record waits for it (`Held`) without a failure. `retry_after`: seconds for which the target asked
+    not to be tried again; honoured up to a day, also when the retry policy is edited, and kept with the attempt as the
+    fact of that name. `facts`: further facts that are kept with the attempt.
     """
 
     error: str
@@ -110,8 +111,8 @@ class Unavailable:
 class Handoff:
     """This queue's part is done; continue in `queue`, under `exclusive_key` (at most one running record for each key).
 
-    `found`: as text, for the log. `lost_at`: when it was last lost, of several times in a row: it stays where that put
-    it. None: it ranks as if there had been no silence.
+    `found`: a text for the log. `lost_at`: the instant of the latest of several losses in a row, which keep its place;
+    if it is None, the record ranks as if there had been no silence.
     """
 
     queue: str
@@ -145,9 +146,9 @@ class Postponed:
 
 @dataclass(frozen=True)
 class Held:
-    """A breaker is open: it waits until that lets it through (`jobs/breakers/`), and keeps its place.
+    """A breaker is open: the record waits until it lets it through (`jobs/breakers/`), and keeps its place.
 
-    No failure but that of what the breaker guards. `tried`: this very attempt failed for it, with `reason`.
+    It counts as a failure of the breaker's target only. `tried`: this very attempt failed because of it, with `reason`.
     """
 
     breaker_id: int

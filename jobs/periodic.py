@@ -54,7 +54,7 @@ def tick() -> str:
 
     It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
     """
-    changed = run_minutely()  # first: what fails below ends the task, and its clock says so
+    changed = run_minutely()  # first: a failure below ends the task, and its clock shows that
     at_start()
     ticked = tick_once(rescue=False)
     return f"{ticked}, {changed} changed besides"
@@ -71,8 +71,8 @@ def at_start() -> int:
 def run_minutely(*, rare: bool = True) -> int:
     """Run the tasks of every minute: overdue sweeps, and those of other apps, such as noting ended batches, or records
     that became due behind a trigger that has passed. The workers do it as well, so a qcluster that has stopped costs
-    nothing. `rare`: also the tasks of `run_rarely`. Returns how much was changed. One that fails is logged and does not
-    stop the others.
+    nothing. `rare`: also the tasks of `run_rarely`. Returns the number of changes. A task that fails is logged and does
+    not stop the others.
 
     Raises: django.db.Error if the database is away.
     """
@@ -81,8 +81,8 @@ def run_minutely(*, rare: bool = True) -> int:
 
 
 def run_rarely() -> int:
-    """Run the tasks for which nothing waits, such as prunes and what a clock that was ahead has left behind. Returns
-    how much was changed: if anything, more may be left, since each has a bound.
+    """Run the tasks for which nothing waits, such as prunes and corrections after a clock that was ahead. Returns the
+    number of changes: if it is not 0, more may be left, since each task has a bound.
 
     Raises: django.db.Error if the database is away.
     """
@@ -126,8 +126,8 @@ def process_backlog(max_age_days: int) -> str:
 def prune(now: datetime | None = None) -> int:
     """Delete finished records and their attempts once their retention is over, in small batches.
 
-    Rows of workers that went as long ago go too, breakers that last failed then, what the log of decisions no longer
-    keeps, and the oldest attempts of what is tried for ever. Returns the number of records.
+    Rows of workers that ended as long ago are deleted as well, breakers that last failed then, expired lines of the log
+    of decisions, and the oldest attempts of records that are tried for ever. Returns the number of records.
     """
     before = (now or database_clock()) - conf.keep_finished()
     Worker.objects.filter(heartbeat_at__lt=before).delete()
@@ -140,7 +140,7 @@ def prune(now: datetime | None = None) -> int:
 
 
 def prune_attempts(kept: int = KEPT_ATTEMPTS) -> int:
-    """Delete the attempts of each unfinished record beyond its `kept` latest ones. Returns how many.
+    """Delete the attempts of each unfinished record beyond its `kept` latest ones. Returns their number.
 
     A settle that is tried again looks for its own attempt in the history (`settling._lost_among`): that is one of the
     latest. Numbers may have gaps, so they are counted, not computed.

@@ -47,14 +47,14 @@ def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psyc
 
 def execute_in_batches(sql: str, values: dict[str, Any], limit: int) -> int:
     """Run a statement that changes up to `limit` rows, each time in a separate transaction, until there are no more.
-    Returns how many.
+    Returns the number of rows.
     """
     return until_done(lambda: execute(sql, {**values, "limit": limit}).rowcount, limit)
 
 
 def until_done(step: Callable[[], int], batch: int, seconds: float = math.inf) -> int:
-    """Do `step`, which returns how many rows it changed, until these are fewer than `batch`, for so many seconds.
-    Returns how many altogether."""
+    """Repeat `step`, which returns the number of rows that it changed, until these are fewer than `batch`, for at most
+    `seconds`. Returns the sum."""
     until = time.monotonic() + seconds
     changed = count = step()
     while count >= batch and time.monotonic() < until:
@@ -75,9 +75,9 @@ def storable(text: str, most: int | None = None) -> str:
 
 
 def facts_as_json(facts: dict[str, Any] | None) -> str | None:
-    """A flat dictionary as JSON that PostgreSQL can keep; None for nothing.
+    """A flat dictionary as JSON that PostgreSQL can store. None if it is empty.
 
-    What has no place in JSON is kept as text; of what is too large, only its size.
+    A value that JSON does not have is stored as text; of one that is too large, only its size is stored.
     """
     if not facts:
         return None
@@ -138,7 +138,7 @@ def is_ours(backend_pid: int) -> bool:
 
 
 _thread = local()
-"""`set_up`: what its connections begin with."""
+"""`set_up`: the settings that its connections begin with."""
 
 _backends: dict[int, int] = {}
 """Thread → the process id of its session's server."""

@@ -10,7 +10,7 @@ FIRST_IN_LINE = 1_000_000
 WOKEN = 1_300_000
 _BETWEEN = FIRST_IN_LINE // 2
 WOKEN_FROM = (FIRST_IN_LINE + WOKEN) // 2
-"""The least priority of what was woken."""
+"""The least priority of woken records."""
 LEAST, GREATEST = -_BETWEEN, FIRST_IN_LINE + _BETWEEN
 """The range of the table: priorities are added to one another, such as an origin's and that of a user's request."""
 
@@ -34,7 +34,7 @@ def is_woken(priority: int) -> bool:
 
 
 def usual(priority: int) -> int:
-    """The record's own priority, without what was added to it."""
+    """The record's usual priority, without additions."""
     if is_woken(priority):
         return priority - WOKEN
     return priority - FIRST_IN_LINE if priority > _BETWEEN else priority

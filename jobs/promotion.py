@@ -31,7 +31,7 @@ RETURNING id, queue
 
 
 def make_ready(sql: str, values: dict[str, Any]) -> list[int]:
-    """Do what `sql`, a `statement`, says, and wake the workers of these queues. Returns the ids of the records."""
+    """Run `sql`, a `statement`, and wake the workers of these queues. Returns the ids of the records."""
     rows = execute(sql, values).fetchall()
     for queue in {queue for _, queue in rows}:
         notify(queue)

@@ -69,9 +69,9 @@ def wait_of(
     rule: Rule | None = None,
     retry_after: float | None = None,
 ) -> tuple[WaitingFor, datetime] | None:
-    """The wait of a record because of its failure, and its latest end; None if it need not wait any more.
+    """The wait of a record because of its failure, and its latest end. None if it need not wait any more.
 
-    By `rule`, or else by its own retry policy as it is now. Random parts are drawn again. A last failure in the future
+    By `rule`, or otherwise by its present retry policy. Random parts are drawn again. A last failure in the future
     (a clock that was wrong) counts as one of now. `retry_after`: seconds for which the server at which it failed asked
     to be left alone; by default those of its latest attempt.
     """
@@ -88,7 +88,7 @@ def wait_of(
 
 
 def asked_for(records: Sequence[BacklogRecord]) -> dict[int, float]:
-    """Record id → for how many seconds its latest attempt asked not to be tried again; without those that did not."""
+    """Record id → the seconds for which its latest attempt asked not to be tried again; without those that did not."""
     if not records:
         return {}
     keys = {"ids": [record.pk for record in records], "numbers": [record.attempt for record in records]}
@@ -108,19 +108,19 @@ def apply(policy: RetryPolicy, *, now: datetime | None = None, rng: Rng = RNG) -
     """Let records that wait by `policy` wait by its present row; the next tick promotes those that have waited long
     enough.
 
-    Must be called after the edit is committed, else the records stay locked until it is. In batches, each a transaction
-    that locks its records in id order; records claimed or settled in the meantime are skipped. Returns how many records
-    wait until another instant than before; a worker finishes a long backlog in the background (`rollouts`).
+    Must be called after the edit is committed, otherwise the records stay locked until it is. It works in batches, each
+    a transaction that locks its records in id order; records claimed or settled in the meantime are skipped. Returns
+    the number of records whose wait has changed; a worker finishes a long backlog in the background (`rollouts`).
     """
     waiting = _waiting_by(policy.pk)
     return rollouts.roll_out("retry policy", policy.pk, title=policy.name, of=waiting.count, now=now, rng=rng)
 
 
 def follow(origin: Origin, *, now: datetime | None = None, rng: Rng = RNG) -> int:
-    """Give an origin's unfinished records the retry policy that its row names now, and what waits by it its wait.
+    """Give an origin's unfinished records the retry policy that its row names now, and the waiting ones its waits.
 
-    Else a record that never gives up would stay with the policy that it was emitted with. What runs follows at its
-    next claim. Called, locked and counted as `apply`.
+    Otherwise a record that never gives up would stay with the policy that it was emitted with. Running records follow
+    at their next claim. Called, locked and counted as `apply`.
     """
     records = BacklogRecord.objects.filter(origin_id=origin.pk).unfinished()
     return rollouts.roll_out("schedule", origin.pk, title=origin.name, of=records.count, now=now, rng=rng)

@@ -57,7 +57,7 @@ SELECT {CLAIMED_COLUMNS}
    FOR UPDATE SKIP LOCKED
 """
 
-# Served by `backlog_lease_expires`: what runs is few.
+# Served by `backlog_lease_expires`: running records are few.
 STRAYS = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
@@ -87,16 +87,16 @@ class LeaseWatch:
             self._read_at = now
 
     def unchanged(self) -> list[Lease]:
-        """Leases whose owner would have renewed them by the last look, or else have stopped what ran."""
+        """The leases whose owners would have renewed them by the last look, or have stopped their runs."""
         until = self._looked_at - conf.deadline_seconds() - conf.ending_seconds()
         return [lease for lease, seen_at in self._first_seen.items() if seen_at <= until]
 
 
 def release_strays(*, worker_id: int, known: set[int]) -> bool:
-    """Give back what this worker owns without knowing it: claims whose COMMIT was lost on the way.
+    """Give back records that this worker owns without knowing it: claims whose COMMIT was lost on the way.
 
     To be called after a broken connection, with the ids of the records that the worker does run, until it returns that
-    none is left: one that another transaction holds locked is not waited for.
+    none is left: it does not wait for one that another transaction holds locked.
     """
     values = {"worker": worker_id, "known": sorted(known)}
     lost = Released("its claim was committed, but the answer never reached the worker")

@@ -30,13 +30,13 @@ from jobs.states import UNFINISHED, Status
 KIND = "edit"
 QUEUE = "default"
 BATCH = 1000
-"""Rows in a transaction: those who need one of them wait for some 100 ms."""
+"""Rows in a transaction: others that need one of them wait for some 100 ms."""
 SECONDS = 0.3
 """Seconds of the answer to an edit, after its first batch. The rest continues in a worker."""
 LOCK_SECONDS = 2
 """Seconds for which a batch waits for a row. Others wait for the batch's rows in that time."""
 
-# Served by `one_unfinished_record_per_subject`. What failed before may be what the edit has mended.
+# Served by `one_unfinished_record_per_subject`. The edit may have repaired what failed before.
 BEGIN_ANEW = f"""
 UPDATE jobs_backlogrecord
    SET payload = payload || jsonb_build_object('reached', 0, 'done', 0, 'edits', (payload ->> 'edits')::int + 1),
@@ -58,8 +58,8 @@ UPDATE jobs_backlogrecord
 
 @dataclass(frozen=True)
 class Batch:
-    """The result of one step. `reached`: the last id that it dealt with, None if nothing was left. `rows`: how many it
-    looked at, `changed`: how many of them differ now.
+    """The result of one step. `reached`: the last id that it processed, or None if nothing was left. `rows`: the number
+    that it read, `changed`: the number of them that differ now.
     """
 
     reached: int | None
@@ -69,7 +69,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class RolloutProgress:
-    """The progress of an edit that continues in the background: so many rows done, of some so many."""
+    """The progress of an edit that continues in the background: the rows done, and about how many there are."""
 
     done: int
     of: int
@@ -79,11 +79,11 @@ class RolloutProgress:
 
 
 steps: dict[str, Callable[..., Batch]] = {}
-"""Name → what takes the id of the edited row and the last id done, and does the next batch, in one transaction."""
+"""Name → a function of the edited row's id and the last id done, which does the next batch, in one transaction."""
 
 
 def register(name: str, step: Callable[..., Batch]) -> None:
-    """Register what an edit of such a row does. Registering it again replaces it."""
+    """Register the effect of an edit of such a row. Registering it again replaces it."""
     steps[name] = step
 
 

@@ -19,8 +19,8 @@ from jobs.conf import PROGRAM
 
 @dataclass(frozen=True)
 class Differences:
-    """Names of migrations: those that are `missing` in the database, those of the database that are `unknown` here,
-    and those that a program must have to work with the tables and that this one has not (`needed`).
+    """Names of migrations: those that are `missing` in the database, those of the database that are `unknown` here, and
+    those that a program needs for the tables and that this one lacks (`needed`).
     """
 
     missing: tuple[str, ...] = ()

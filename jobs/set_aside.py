@@ -25,8 +25,8 @@ _named: set[str] = set()
 
 
 def name_once(what: str, error: BaseException | None = None) -> None:
-    """Log what is set aside and why, once in this process; with the traceback of an `error` that code may be guilty
-    of."""
+    """Log what is set aside and why, once in this process; with the traceback of an `error` that may be the code's
+    fault."""
     if what not in _named:
         if len(_named) >= MOST_NAMED:
             _named.clear()
@@ -52,10 +52,10 @@ class SetAside:
 def isolate(
     items: Sequence[Item], do: Callable[[Sequence[Item]], object], name: Callable[[Item], str]
 ) -> dict[Item, str]:
-    """Do the same for all of `items` in a transaction, or else for each half, down to those alone for which it raises.
+    """Do `do` for all of `items` in a transaction, or otherwise for each half, down to single ones for which it raises.
 
-    Returns these, each with its error; `name` names the action for the log. Raises: an error that no item caused, that
-    of a database that is away or busy.
+    Returns these, each with its error; `name` names the action for the log. Raises: an error that no item caused, since
+    the database is down or busy.
     """
     try:
         with transaction.atomic():

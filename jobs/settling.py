@@ -1,4 +1,4 @@
-"""Writes what became of claimed records: step 3 of the lease protocol (`jobs/claiming.py`)."""
+"""Writes the outcomes of claimed records: step 3 of the lease protocol (`jobs/claiming.py`)."""
 
 import logging
 from collections.abc import Sequence, Set
@@ -48,7 +48,7 @@ FENCE = """
 
 NO_LEASE = "leased_by_id = NULL, lease_token = NULL, lease_expires_at = NULL"
 
-# What `transition` makes of a plain success, for which no fact but the fence has to be sent.
+# The `transition` of a plain success, for which only the fence has to be sent.
 SETTLE_SUCCEEDED = f"""
 WITH result AS MATERIALIZED (
     SELECT *
@@ -106,7 +106,7 @@ class LeaseLost(Exception):
 @dataclass(frozen=True)
 class SettleResult:
     """The result of a settle: record ids whose attempt is in the history now, those whose lease was lost, and those
-    that must be settled again, since others hold what it needs.
+    that must be settled again, since others hold their rows.
     """
 
     written: frozenset[int] = frozenset()
@@ -126,9 +126,9 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
     """Write the outcomes of claimed records, with their attempts, each only if its lease is still held.
 
     Plain successes are written in one statement; the others in one transaction, in which the `after_settle` hooks of
-    their kinds run: whatever a hook or the database raises leaves all of those as they were. Settling the same results
-    again does no harm. Of several results of one attempt (a handler that ended while it was being released over its
-    head) the first one counts. A record that a user cancelled while it ran ends as cancelled, unless it succeeded.
+    their kinds run: an exception of a hook or the database leaves all of those as they were. Settling the same results
+    again does no harm. Of several results of one attempt (a handler that ended while it was already being released) the
+    first one counts. A record that a user cancelled while it ran ends as cancelled, unless it succeeded.
     `skip_locked`: leave out records that other transactions hold locked, and wait for no other lock longer than a
     moment.
     """
@@ -191,11 +191,11 @@ def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
 def settle_in_parts(
     results: Results, *, now: datetime | None = None, until: float | None = None, is_last_try: bool = False
 ) -> SettleResult:
-    """Settle what can be settled now, in halves if need be. What is isolated and cannot be written becomes a failure;
-    of `is_last_try`, nothing.
+    """Settle the results that can be settled now, in halves if need be. One that is isolated and cannot be written
+    becomes a failure, or nothing if `is_last_try`.
 
-    `locked` is what has to be settled again; from `until` on (boot seconds; by default in IN_PARTS_SECONDS) nothing is
-    halved any further that the database is too busy for. Raises: django.db.Error when the database is away.
+    `locked`: those to settle again; from `until` on (boot seconds; by default in IN_PARTS_SECONDS) no batch is halved
+    any further for which the database is too busy. Raises: django.db.Error if the database is down.
     """
     until = until or boot_seconds() + IN_PARTS_SECONDS
     try:

@@ -1,4 +1,4 @@
-"""The progressive schedule: sweeps that make ready what waits for one, whatever its number of failures.
+"""The progressive schedule: sweeps that make records ready that wait for one, regardless of their failures.
 
     ≤ 1 day old     every 5 min         ≤ 30 days old     every 24 h
     ≤ 7 days old    hourly              ≤ 180 days old    every 96 h
@@ -8,8 +8,8 @@ qcluster runs them; workers run those that are overdue (`run_overdue`). A tier i
 once in each of its slots on the grid of `tiers`, the newest first, at most SWEEP_MAX_RECORDS a sweep. One
 that was missed is not replayed; one that is late still counts for its slot, and takes what it would have taken in time.
 
-Two at once: the tier's advisory lock lets one through, and the other one goes away without waiting. Sweeps that
-coincide make one attempt: what has failed since a tier's slot began has had its attempt of that slot.
+Two at once: the tier's advisory lock lets one through, and the other one ends without waiting. Sweeps that coincide
+make one attempt: a record that has failed since a tier's slot began has had its attempt of that slot.
 
 A sweep is one transaction: killed in the middle, it has not been, and the next look does it. It waits for no lock:
 records are locked last and skipped where others hold them. While a sweep leaves such, its slot stays undone, so that
@@ -34,10 +34,10 @@ from jobs.states import Status, WaitingFor
 log = logging.getLogger(__name__)
 
 OVERDUE_AFTER = timedelta(seconds=60)
-"""A clock beside the workers may look every half minute."""
+"""A clock next to the workers may look every half minute."""
 
 LARGEST = 1_000_000
-"""Records a sweep at most, whatever is asked for: more would be one transaction of minutes."""
+"""The most records of a sweep, whatever the request: more would be one transaction of minutes."""
 
 # A failure from the future is one of a clock that was wrong: it must not hide its record until then. A minute of it is
 # no future, since settles continue between this clock and the statement.
@@ -89,10 +89,10 @@ class Swept:
 
 
 def process_backlog(max_age_days: int, *, max_records: int | None = None, now: datetime | None = None) -> Swept:
-    """Make ready what waits for a sweep and is at most `max_age_days` old, the newest first, once in the tier's slot.
+    """Make records ready that wait for a sweep and are at most `max_age_days` old, the newest first, once per slot.
 
-    `max_records`: at most so many, by default SWEEP_MAX_RECORDS. `now` (aware) replaces the database's clock in tests.
-    Raises: ValueError for an age that no tier has, or a number below 1 or beyond LARGEST.
+    `max_records`: their largest number, by default SWEEP_MAX_RECORDS. `now` (aware) replaces the database's clock in
+    tests. Raises: ValueError for an age that no tier has, or a number below 1 or beyond LARGEST.
     """
     known = {tier.max_age_days: tier for tier in tiers.TIERS}
     if max_age_days not in known:

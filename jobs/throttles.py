@@ -1,42 +1,45 @@
-"""Caps on records in flight and on how many begin a second, shared by any number of origins: exact across hosts.
+"""Caps on records in flight and on the number that begin per second, shared by any number of origins: exact across
+hosts.
 
 Counting and claiming in one statement overshoots, since a statement sees one snapshot. So, in one transaction but in
-separate statements: lock the throttles in id order, then count what runs and take at most the remainder. A second
-claim waits at the lock and counts what the first one took. This needs READ COMMITTED, PostgreSQL's default.
+separate statements: lock the throttles in id order, then count the running records and take at most the remainder. A
+second claim waits at the lock and counts those of the first one. This needs READ COMMITTED, PostgreSQL's default.
 
 The statements are those of the function `jobs_claim_beside_throttles` (`sql/claim_beside_throttles.sql`), so the locks
 are held for as long as the server takes. It
 
-1. looks, without locks, which throttled lanes of the queue hold ready records and have room: one probe a lane, however
-   much waits in it, and one count of what runs, summed by throttle. Of those lanes it takes as many as it is to claim
-   records, those with the first records first: with none, it claims from lane 0 as in a queue without throttles;
+1. looks, without locks, which throttled lanes of the queue hold ready records and have room: one probe a lane,
+   regardless of its length, and one count of running records, summed by throttle. It takes at most as many of these
+   lanes as it should claim records, those with the first records first; if there are none, it claims from lane 0 as in
+   a queue without throttles;
 2. locks the throttles of the lanes it took;
 3. counts again, and claims across lane 0 and those lanes in claim order, ranked in each throttle that a record names.
    Between throttles that a lane shares with others a place may stay free until the next claim; none is taken twice.
 
-When others were quicker it comes back with less than it could have, and says which lanes it tried: then the others are
-tried, each time in a transaction of its own, since throttles are locked in id order.
+If others were quicker it returns fewer records than possible, and the lanes that it tried: then the others are tried,
+each time in a separate transaction, since throttles are locked in id order.
 
-The settle of a record of a lane announces room in the lane's throttles. A claim says which throttles the ready
-records of its queue name: for room in those its worker wakes, and for no other.
+The settle of a lane's record announces room in the lane's throttles. A claim returns the throttles that the ready
+records of its queue name: room in these wakes its worker, and no other.
 
-A rate is a token bucket in the throttle's row, read and written under the same lock. Its content at present is
-`jobs_tokens`: what it held at `tokens_at`, and `rate` a second since then, at most its size. The room of a throttle is
-the lesser of what its cap leaves and its whole tokens, and what is claimed is taken off in the statement that claims.
-So over any time T no more than its size + rate · T of its records are claimed.
+A rate is a token bucket in the throttle's row, read and written under the same lock. Its present content is
+`jobs_tokens`: its content at `tokens_at`, and `rate` a second since then, at most its size. The room of a throttle is
+the lesser of the rest of its cap and its whole tokens, and the claiming statement subtracts the claimed records. So
+over any time T no more than its size + rate · T of its records are claimed.
 
-- A record begins when it is claimed. What a worker claimed and gives back unbegun has spent its token all the same: the
-  rate is never exceeded, and after a shutdown some of it is lost.
+- A record begins when it is claimed. One that a worker claimed and gives back unbegun has spent its token all the same:
+  the rate is never exceeded, and after a shutdown some of it is lost.
 - A worker that is killed after its claim's commit has spent the tokens; before it, none.
 - A clock that is set back adds nothing, and takes nothing: the next claim dates the bucket by the new clock. One that
   is set forward fills the bucket at most.
-- An edit of the throttle edits no tokens: a trigger of the table (`jobs_throttle_edited`) counts what flowed in by
-  the old rate, continues by the new one, and wakes the workers. What runs is left alone when a cap is lowered.
+- An edit of the throttle edits no tokens: a trigger of the table (`jobs_throttle_edited`) counts the inflow by the old
+  rate, continues by the new one, and wakes the workers. Running records are left alone when a cap is lowered.
 
-A queue that feeds another is not throttled, the queue that it feeds is: what is only asked whether it is there
-is not in flight and takes no token. But once a throttle's records that run or are ready in the fed queue are half as
-many again as it lets through, or ready ones are as many as there will be tokens for within 30 seconds, no more of them
-are claimed from the feeding queue: who waits behind a full throttle is not asked yet, since the answer would grow old.
+A queue that feeds another is not throttled, the queue that it feeds is: a source that is only asked whether it is there
+is not in flight and takes no token. But once a throttle's running and ready records in the fed queue are half as many
+again as it lets through, or ready ones are as many as there will be tokens for within 30 seconds, no more of them are
+claimed from the feeding queue: a source that waits behind a full throttle is not asked yet, since the answer would grow
+old.
 """
 
 from collections.abc import Iterable
@@ -52,7 +55,7 @@ from jobs.outcomes import RECORD_COLUMNS
 from jobs.prepared_statements import execute
 from jobs.states import Status
 
-# One row at least: whether any throttle has a rate comes with what was claimed, so no claim has to ask for it.
+# One row at least: the claim itself returns whether any throttle has a rate, so none has to ask for it.
 CLAIM_BESIDE_THROTTLES = f"""
 SELECT (SELECT id FROM jobs_throttle WHERE rate IS NOT NULL LIMIT 1) IS NOT NULL, named_throttles, tried,
        {RECORD_COLUMNS}
@@ -83,8 +86,8 @@ SELECT min(lacking.seconds)
  WHERE lacking.seconds > 0
 """
 
-# A claim locks throttles FOR UPDATE, so what puts thousands of records into a lane holds the lane, which no claim does.
-# Throttles are held only by who makes a lane, once in its life: claims of them wait for that.
+# A claim locks throttles FOR UPDATE, so a writer that puts thousands of records into a lane locks the lane, which no
+# claim does. Only the maker of a lane locks throttles, once in its life: their claims wait for that.
 HOLD = "SELECT id FROM {table} WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE"
 
 AHEAD_SECONDS = 30.0
@@ -106,11 +109,10 @@ def key_of(throttle_ids: Iterable[int]) -> tuple[int, ...]:
 
 
 def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
-    """The lanes of any number of sets of throttles (`key_of`), in two questions, three more if some are new.
+    """The lanes of any number of sets of throttles (`key_of`), in two queries, three more if some are new.
 
     They are held until the transaction ends: a caller in the one that puts records into a lane keeps the
-    throttles of the lane from being removed in between. One that was removed before lets
-    everything through.
+    throttles of the lane from being removed in between. One that was removed before lets everything through.
     """
     wanted = set(keys) - {()}
     lanes = {(): 0, **_found(wanted)}
@@ -138,7 +140,7 @@ def _found(keys: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
 
 
 _rated: set[str] = set()
-"""Queues beside whose last throttled claim there was a throttle with a rate: a hint that saves a statement."""
+"""Queues whose last throttled claim saw a throttle with a rate: a hint that saves a statement."""
 
 _named: dict[str, frozenset[int]] = {}
 """Queue → the throttles that its ready records named at its last throttled claim. A hint, right or wrong."""
@@ -163,10 +165,10 @@ def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:
         except Error:
             if not found:
                 raise
-            break  # what the calls before have claimed would wait for the end of its lease
+            break  # records of the calls before would wait for the ends of their leases
         is_rated, named, lanes, *_ = rows[0]
         found += [row[3:] for row in rows if row[3] is not None]
-        # each lane once: where what is claimed takes no room, or is locked, two of them would be tried for ever in turn
+        # each lane once: if claimed records take no room, or are locked, two lanes would be tried in turn for ever
         if lanes is None or len(found) >= values["limit"]:
             break
         tried = [*tried, *lanes]

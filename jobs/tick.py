@@ -75,8 +75,8 @@ SELECT clock.now,
 @dataclass(frozen=True)
 class Due:
     """The result of a look at `now`: the first instant at which a waiting record may run, a ready one's window closes,
-    a lease expires and a breaker lets something through, due or not; those of the queues asked for that hold ready
-    records, and are neither paused nor held; and the answer of the registered `step`.
+    a lease expires and a breaker lets something through, due or not; those of the given queues that have ready records,
+    and are neither paused nor held; and the answer of the registered `step`.
     """
 
     now: datetime
@@ -134,15 +134,15 @@ def act_on(
     unchanged: Collection[rescuing.Lease] | None = None,
     emit_for: float = EMIT_SECONDS,
 ) -> TickResult:
-    """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: what may be
-    rescued (`rescuing.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is left for the next
-    tick."""
+    """Do the work that a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: the
+    leases that may be rescued (`rescuing.rescue`). `emit_for`: seconds after which the rest of the emission is left for
+    the next tick."""
 
     move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
     emitted = _done(registry.step.name, lambda: registry.step.do(due.now, emit_for), due.step.is_due)
     promoted = _done("promote", lambda: promote(due.now, move_for), emitted or due.has_come(due.run_after))
     promoted += _done("let trials through", lambda: breakers.look(due.now, move_for), due.has_come(due.probe_at))
-    # what was promoted just now may be past its window
+    # records promoted just now may be past their window
     closed = _done("close windows", lambda: close_windows(due.now, move_for), promoted or due.has_come(due.closes_at))
     is_rescuing = rescue and due.lease_expires_at and (unchanged or due.has_come(due.lease_expires_at))
     rescued = _done("rescue", lambda: rescuing.rescue(unchanged=unchanged, now=now), is_rescuing)

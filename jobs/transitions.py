@@ -39,7 +39,7 @@ LONGEST_RETRY_AFTER = timedelta(days=1)
 """The longest time for which a server may ask to be left alone."""
 
 RETRY_AFTER = "retry_after"
-"""The fact of an attempt that says for how many seconds it asked not to be tried again."""
+"""The fact of an attempt with the seconds for which it asked not to be tried again."""
 
 
 class Transition(NamedTuple):
@@ -119,8 +119,8 @@ def transition(
     """The next state of `record` after `outcome` at `now` (aware UTC).
 
     `home_queue` is where records of its kind wait: after any wait, it starts there again. `zone` is the IANA zone in
-    which its days are counted. `usual_priority` is its origin's: a failure ends what a user added to it. `inserted_at`:
-    when it was put on the backlog; random parts of its wait come from `rng`.
+    which its days are counted. `usual_priority` is its origin's: a failure removes a user's addition. `inserted_at`:
+    the instant at which it was put on the backlog; random parts of its wait come from `rng`.
     """
     today = now.astimezone(zone_of(zone)).date()
     kept = Transition(
@@ -177,7 +177,8 @@ def transition(
 
 
 def waiting(change: Transition, waiting_for: WaitingFor, until: datetime) -> Transition:
-    """The same, but that it waits for `waiting_for` until `until` (aware); not before what it was to run after."""
+    """The same transition with a wait for `waiting_for` until `until` (aware), but not for a shorter time than
+    before."""
     return change._replace(status=Status.WAITING, waiting_for=waiting_for, run_after=max(until, change.run_after))
 
 
@@ -191,7 +192,7 @@ def _after_failure(
     rng: retries.Rng,
 ) -> Transition:
     now = kept.run_after
-    # one in the future was dated by a clock that was wrong, and would hold up what counts from it
+    # one in the future was dated by a wrong clock, and would delay everything that counts from it
     first_at = min(record.first_failure_at or now, now)
     failure = retries.Failure(
         number=record.failures + 1,

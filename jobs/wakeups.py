@@ -1,8 +1,8 @@
-"""Wakes workers: NOTIFY says that a queue has ready records, or that a throttle has room again.
+"""Wakes workers: NOTIFY announces that a queue has ready records, or that a throttle has room again.
 
-A NOTIFY of its own after the COMMIT, and at most one a queue or throttle and process in `QUIET_SECONDS`: with each
-commit it cost more than half of the insert throughput, since commits queue up behind one lock. A worker that was woken
-looks again when that time is over, so it finds what was not announced; its poll is the backstop.
+It is a separate NOTIFY after the COMMIT, and at most one per process and queue or throttle in `QUIET_SECONDS`: with
+each commit it cost more than half of the insert throughput, since commits queue up behind one lock. A woken worker
+looks again when that time is over, so it finds records that were not announced; its poll is the backstop.
 """
 
 import time
@@ -95,5 +95,5 @@ def notify_cancelled(record_id: int) -> None:
 
 
 def notify_held() -> None:
-    """Tell every worker to stop what it runs, when the running transaction commits."""
+    """Make every worker stop its runs when the present transaction commits."""
     _send(CANCEL_CHANNEL, EVERY_QUEUE)

@@ -1,9 +1,9 @@
-"""The step of a tick that closes windows: what is ready when its window has closed is put off, or dropped.
+"""The step of a tick that closes windows: records that are ready when their window has closed are postponed or dropped.
 
-The kind of a record says when its window opens next. Of a kind that says nothing, as that of an event, only those
-records have an instant at which their window closes that are to be dropped then. A record that its kind cannot read is
-set aside: it waits for an hour, says why in `last_error`, and holds up no other. One of a kind that is unknown here is
-left to the workers that know it, as in mid-upgrade.
+The kind of a record knows when its window opens next. In a kind without this, such as events, only records that should
+be dropped then have an instant at which their window closes. A record that its kind cannot read is set aside: it waits
+for an hour, has the reason in `last_error`, and delays no other. One of a kind that is unknown here is left to the
+workers that know it, such as during an upgrade.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from jobs.set_aside import isolate
 from jobs.states import Status, WaitingFor
 
 BATCH = 500
-"""Some 50 ms, for which what asks for one of these records waits."""
+"""Records in a transaction: it takes some 50 ms, for which others that need one of them wait."""
 
 CLOSE_SECONDS = 0.1
 """Seconds of a tick; the next one, right after the claims, closes the rest."""

@@ -1,14 +1,14 @@
 """The layout of a repository, version 2.
 
-    RECOVER.txt                      what this is, and how to get files back with plain rclone
+    RECOVER.txt                      a description, and how to get files back with plain rclone
     repository.json                  the layout's version, the repository's id and name, whether it is encrypted
     [encrypted/]                     in an encrypted repository: all that follows, its names and contents encrypted
     <source>-<id>/<policy>/          one assignment
-        files/<run>/<path>           what a run brought: written once, never moved, never replaced
-        files/<run>.2/<path> …       of the same run, what would collide there
-        files/<run>.0/<name>         of the same run, what no repository is sure to hold under its own name
-        manifests/<point>.jsonl.gz   one point in time: what it holds, file by file (`points/manifests.py`)
-        manifests/<run>.unfinished   what a run under way wants to bring (`points/runs.py`)
+        files/<run>/<path>           the files of a run: written once, never moved, never replaced
+        files/<run>.2/<path> …       files of the same run that would collide there
+        files/<run>.0/<name>         files of the same run whose names not every repository keeps
+        manifests/<point>.jsonl.gz   one point in time: its contents, file by file (`points/manifests.py`)
+        manifests/<run>.unfinished   the files that a run under way is about to bring (`points/runs.py`)
         manifests/<point>.removing   the point is being removed (`points/removal.py`)
         lock                         held by the run, where the repository is a folder of this host
 

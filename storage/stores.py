@@ -9,7 +9,7 @@ from storage.points.store import Store
 def store_of(
     location: Location, stop: StopSignal, inherited: tuple[int, ...] = (), known: Known | None = None
 ) -> Store:
-    """The `Store` for a repository, whatever its format."""
+    """The `Store` for a repository of any format."""
     if location.is_restic:
         from storage.restic.store import ResticStore  # each backup's process would load it
 

@@ -1,8 +1,8 @@
-"""The confinement of the process that works in a repository on this host: no link in there leads what it, rclone and
-restic write to another place, whoever puts it there at any moment.
+"""The confinement of the process that works in a repository on this host: no link that anyone puts there at any moment
+leads the writes of this process, rclone and restic to another place.
 
-Besides the repository they write to temporary files, the folder for staged files, restic's cache and, next to a SQLite
-database, its index of what is not yet in its file. All these are opened before the work begins.
+In addition to the repository they write to temporary files, the folder for staged files, restic's cache and, next to a
+SQLite database, the index of its write-ahead log. All these are opened before the work begins.
 """
 
 import os
@@ -77,9 +77,8 @@ def _link_out_of(repository: str) -> str:
 
 
 def writable(facts: Mapping[str, Any]) -> list[str]:
-    """The folders in which the order with these `facts` may write; those of the scheduler are made. Empty if nothing is
-    confined: no repository is on this host, or a remote uses accounts of the worker, and it is not known where the
-    programs of these write.
+    """The folders in which the order with these `facts` may write; the scheduler's are made. Empty if nothing is
+    confined: no repository is on this host, or a remote uses accounts of the worker, whose programs may write anywhere.
     """
     task = facts.get("task", facts)
     places = [Location.of_json(each) for each in (task.get("location"), task.get("target")) if each]
@@ -90,7 +89,7 @@ def writable(facts: Mapping[str, Any]) -> list[str]:
         return []
     ours = [task.get("staging"), *(each.environment.get("RESTIC_CACHE_DIR") for each in places)]
     for each in filter(None, ours):
-        with suppress(OSError):  # what needs it will report it
+        with suppress(OSError):  # the step that needs it will report it
             os.makedirs(each, 0o700, exist_ok=True)
     return [*here, tempfile.gettempdir(), *filter(None, ours), *_of_sqlite(source)]
 
@@ -102,8 +101,8 @@ def _of_sqlite(source: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _have_more_rights() -> bool:
-    """True if an administrator lets rclone or restic read more than this account (`setcap`): whoever is not root can
-    be confined only at the price of that.
+    """True if an administrator lets rclone or restic read more than this account (`setcap`): confining an account that
+    is not root would take these rights away.
     """
     for find in (find_rclone, find_restic) if os.geteuid() else ():
         with suppress(ProgramMissing, OSError):

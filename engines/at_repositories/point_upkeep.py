@@ -35,7 +35,7 @@ from storage.restic.store import ResticStore
 from storage.stores import store_of
 
 MOST_FOREIGN = 20
-"""The most foreign points that are named: whoever can put points there can put any number."""
+"""The most foreign points that are named: anyone who can put points there can put any number."""
 SLOWEST_PACK_SECONDS = 3_600.0
 """Seconds for one of restic's pack files, a few of which share a slow link at a time."""
 
@@ -75,10 +75,9 @@ def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
 def remove_folder(
     location: dict[str, Any], folder: str, ours: dict[str, Any], known: Known | None = None
 ) -> dict[str, Any]:
-    """Remove all that an assignment has in a repository (`removal.remove_all`), if the repository says that it is
-    `ours` (an `Identity`): a mount point without its disk, or another disk there, is not. Returns the same as
-    `remove_points`. Raises: StorageFailed if a point is not among the `known`; if `known` is None, foreign points are
-    removed as well.
+    """Remove everything that an assignment has in a repository (`removal.remove_all`), if its identity is `ours`: that
+    of a mount point without its disk, or with another disk, is not. Returns the same as `remove_points`. Raises:
+    StorageFailed if a point is not among the `known`; if `known` is None, foreign points are removed as well.
     """
 
     def remove(store: Store) -> dict[str, Any]:
@@ -171,11 +170,11 @@ def copy_points(
     known: Known | None = None,
     known_there: Known | None = None,
 ) -> dict[str, Any]:
-    """Bring the points of an assignment into the repository at `target`, which must be `ours` (an `Identity`), and must
-    say so if it is `made`. Returns `copies.CopyResult` as a dictionary, or the `problem`, with the `room` that is left.
-    `known`: the points of the first repository that are ours; `known_there`: those of the copy. `newest`, `damaged`:
-    see `copying.copy`; `again`: see `restic_copying.copy`; `there`: the newest recorded point of the copy; the other
-    parameters come from the policy.
+    """Bring the points of an assignment into the repository at `target`, whose identity must be `ours`; if it is
+    `made`, the identity must be there. Returns `copies.CopyResult` as a dictionary, or the `problem`, with the `room`
+    that is left. `known`: the points of the first repository that are ours; `known_there`: those of the copy. `newest`,
+    `damaged`: see `copying.copy`; `again`: see `restic_copying.copy`; `there`: the newest recorded point of the copy;
+    the other parameters come from the policy.
     """
     place, whose = Location.of_json(target), Identity(**ours)
     check_there(place)
@@ -213,7 +212,7 @@ def copy_points(
         first = replace(store.location, environment=zoned)
         source = replace(store, location=first, beside=there, stop=stop, inherited=inherited)
         copy = replace(store, location=there, stop=stop, inherited=inherited, known=known_there)
-        if space.lack():  # the pieces that a killed copy left may be what fills the disk
+        if space.lack():  # the disk may be full because of the pieces that a killed copy left
             folders = copy.names(layout.files_path(folder), folders=True)
             remove_pieces(copy, folder, runs.points(copy, folder), folders)
         space.check_before()

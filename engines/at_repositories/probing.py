@@ -1,9 +1,9 @@
 """Tests whether a repository can be used: a file is written, read and deleted there. Nothing of that stays, unless
-these credentials may not delete: that is reported, and does not hinder backups.
+these credentials may not delete: that is reported, and does not prevent backups.
 
-restic makes a repository, backs up, reads back and forgets. Where files of ours are kept next to it, this is tried in a
-separate place, which is removed again. A REST server of restic keeps no other files and removes no place: the
-repository itself is made there, and a snapshot says whose it is.
+restic makes a repository, backs up, reads back and forgets. If our files are stored next to it, this is tried in a
+separate place, which is removed again. A REST server of restic stores no other files and removes no place: the
+repository itself is made there, and a snapshot identifies its owner.
 """
 
 import secrets
@@ -80,7 +80,7 @@ def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bo
 
 
 def held_by_others(outside: Store) -> list[str]:
-    """The names in a place that does not say whose it is, without those that file systems and probes leave there."""
+    """The names in a place without an identity, except for those that file systems and probes leave there."""
     found: list[str] = []
     outside.run("lsf", "--max-depth=1", outside.location.root, missing_ok=True, on_line=found.append)
     return of_others(each.rstrip("/") for each in found)
@@ -126,7 +126,7 @@ def _impatient(location: Location, stop: StopSignal) -> Store:
 
 
 def _probe_place(location: Location, outside: Store, found: Identity | None) -> bool:
-    """True if what is written there can be deleted. Raises: RepositoryRefused, StorageFailed, StorageStopped."""
+    """True if files that are written there can be deleted. Raises: RepositoryRefused, StorageFailed, StorageStopped."""
     directory = location.directory
     if directory and not location.is_encrypted:  # writing there has been tried already, and nothing is made yet
         return True

@@ -25,7 +25,7 @@ from storage.recover import instructions
 from storage.stores import store_of
 
 NO_ROOM = "no backup goes there until there is more room"
-UNTOLD = "what its disk takes and then fails to write is noticed by checks, and not by backups"
+UNTOLD = "data that its disk accepts and then fails to write is noticed by checks, not by backups"
 PROBE_SECONDS = 60.0
 """Seconds for all steps of a probe, for which a user waits."""
 NO_FOLDER = "\0"
@@ -66,7 +66,7 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reser
 
 
 def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[str, str]:
-    """Test whether an engine reaches a source and may read there (`Engine.look`), for at most so many seconds.
+    """Test whether an engine reaches a source and may read there (`Engine.look`), for at most `seconds`.
     `location`: the name of the source.
     """
     specification = SourceSpec(**source)

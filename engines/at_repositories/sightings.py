@@ -30,11 +30,11 @@ NOT_THERE = (ResticTrouble.NO_REPOSITORY, ResticTrouble.WRONG_KEY)
 def look_for(
     location: dict[str, Any], ours: dict[str, Any], made: bool, wanted: Mapping[str, Sequence[str]], seconds: float
 ) -> dict[str, Any]:
-    """Look for points, for at most so many seconds. `ours`: the `Identity` of the repository; `made`: True if it has
-    said so before; `wanted`: folder of an assignment → names of its points.
+    """Look for points, for at most `seconds`. `ours`: the `Identity` of the repository; `made`: True if it was found
+    there before; `wanted`: folder of an assignment → names of its points.
 
-    Returns `missing`: pairs of folder and point; or `away`: why the repository is not there; or `silent`: why neither
-    is known. Raises: StorageStopped.
+    Returns `missing`: pairs of folder and point; or `away`: the reason why the repository is not there; or `silent`:
+    the reason why neither is known. Raises: StorageStopped.
     """
     where = Location.of_json(location)
     if where.directory and (reason := missing(str(where.directory))):

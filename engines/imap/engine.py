@@ -86,5 +86,5 @@ def _ask(run: EngineRun, do: str, **facts: Any) -> tuple[Any, list[str]]:
         return order.answer(ended), warnings
     except NoAnswer as error:
         why = TOO_LARGE if "MemoryError" in str(error) else error
-        text = f"what speaks with the server ended with code {ended.exit_code}: {why}"
+        text = f"the process that speaks with the server ended with code {ended.exit_code}: {why}"
         raise RunEnded(Verdict.SOURCE_FAILED, text) from error

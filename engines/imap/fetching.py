@@ -156,7 +156,7 @@ class _Copy:
         new = [uid for uid in flags if MessageKey(self._validity, uid) not in self._maildir]
         for start in range(0, len(new), FETCHED_AT_ONCE):
             self._fetch(new[start : start + FETCHED_AT_ONCE], flags)
-        if len(flags) == number:  # else the server has not listed all, and the next run sees deletions
+        if len(flags) == number:  # otherwise the server has not listed all, and the next run sees deletions
             # messages under the old numbers of a folder that was renumbered stay until all of it has come
             old = self._maildir.of_others(self._validity) if self._found.warned > warned else set()
             self._maildir.keep_only({MessageKey(self._validity, uid) for uid in flags} | old)

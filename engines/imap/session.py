@@ -30,7 +30,7 @@ BYE.
 NO_STARTTLS = "the server offers no STARTTLS, so no password was sent: see whether it takes TLS at port 993"
 REFUSED = "credentials: check its user and secret; Gmail and Microsoft want an app password, or OAuth"
 OAUTH_REFUSED = "access token: it lasts for an hour or so, and has to be one for IMAP and for its user"
-NOT_IMAP = "what answers there does not speak IMAP: check the address, the port, and the option tls"
+NOT_IMAP = "the server there does not speak IMAP: check the address, the port, and the option tls"
 
 
 class MailboxRefused(Exception):
@@ -119,7 +119,7 @@ class Session:
             except imaplib.IMAP4.error as error:  # BAD
                 answer, lines = "BAD", [str(error).encode()]
             if answer != "OK":
-                self._client.response("FETCH")  # what came before it
+                self._client.response("FETCH")  # the answer that came before it
                 text = clean(lines)
                 if NOT_FOR_NOW.search(text):
                     raise RunEnded(Verdict.UNAVAILABLE, f"the server is not ready: {text}")

@@ -33,7 +33,7 @@ CLIENT = (
 without local files no server, and no dump, can make it send one.
 """
 NO_HOME = {"HOME": "/dev/null/none"}
-"""MySQL's programs read `~/.mylogin.cnf`, too, whatever option file is named."""
+"""MySQL's programs also read `~/.mylogin.cnf`, regardless of the given option file."""
 
 
 @contextmanager

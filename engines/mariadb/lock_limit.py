@@ -1,8 +1,8 @@
-"""A limit for how long mariadb-dump waits for a lock, which its programs do not have.
+"""A limit for mariadb-dump's wait for a lock, which the program does not have.
 
-While nothing of a dump is written, a second session asks its server whether a session of the same account waits for a
+While nothing of a dump is written, a second session asks the server whether a session of the same account waits for a
 lock in this database. A dump that waits holds no lock itself, so no application waits for it; without this limit it
-would end much later as a failure, as a dump in which nothing moves.
+would fail much later, as a dump without progress.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Reads a dump of mariadb-dump or mysqldump as a stream, whatever its size and however long its lines are. Pure.
+"""Reads a dump of mariadb-dump or mysqldump as a stream, for any size and any length of its lines. Pure.
 
 A statement begins at the beginning of a line, and bodies of triggers and routines are enclosed by other delimiters.
 Rows of INSERT are in parentheses, which occur elsewhere only in strings and, before the rows, in a list of columns.

@@ -40,7 +40,7 @@ SPEAKS = (
     "the messages of its server are in another language ({language}), so a conflict with recovery counts as a failure "
     "at once, and a damaged table costs the others: let a superuser run ALTER ROLE {role} SET lc_messages = 'C'"
 )
-UNKNOWN = "what the dump may lack is not known, since the catalogue could not be read: {}"
+UNKNOWN = "the omissions of the dump are not known, since the catalogue could not be read: {}"
 
 
 class Endless(Exception):

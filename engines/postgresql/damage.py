@@ -22,7 +22,7 @@ NOT_KEPT = (
 
 def dump_what_can_be_read(dump: Callable[..., ProgramEnd]) -> tuple[ProgramEnd, list[str]]:
     """Run pg_dump, and again without the rows of each table that is damaged. `dump` takes additional arguments. Returns
-    how its last run ended, and what was left out, in sentences.
+    the end of its last run, and the omissions as sentences.
     """
     left_out, warnings = list[str](), list[str]()
     while True:

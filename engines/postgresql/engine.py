@@ -69,8 +69,8 @@ ENDED_BY_REPLAY = (
 NOT_LOCKED = re.compile(
     r"^(?!.*(?:permission denied|out of shared memory|max_locks_per_transaction)).*query was: LOCK TABLE", re.IGNORECASE
 )
-"""pg_dump shows no SQLSTATE. This much it prints itself, whatever the language of its server; the setting's name is in
-the hint in each language, too.
+"""pg_dump shows no SQLSTATE. It prints this part itself, in any language of the server; the setting's name is in the
+hint in each language, too.
 """
 NO_LOCK = f"{STAYS_LOCKED}; or it was dropped in the meantime"
 # as the server writes them in English (`PostgresqlCatalogue.in_english`); in another language it counts as present

@@ -43,7 +43,7 @@ def back_up(run: RcloneRun) -> EngineResult:
     for _ in range(TRIES):
         with suppress(BaseGone):  # the files that it has brought are found by its mark
             begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
-            if begun.left and run.space.lack():  # the files that they left may be what fills the disk
+            if begun.left and run.space.lack():  # the disk may be full because of the files that they left
                 with suppress(StorageFailed):
                     arrived_files.of_runs(store, folder, begun.left)
             run.space.check_before()
@@ -157,7 +157,7 @@ class _Backup:
         )
 
     def _gone(self) -> set[str]:
-        """The paths that were not listed, and that the source says are gone when it is asked."""
+        """The paths that were not listed, and that the source confirms as gone."""
         items = self.transfer.items if self.wanted.asked else iter(())
         asked = [each.path for each in items if isinstance(each, Item) and each.state is PathDecision.ASKED]
         if not asked or self.task.source.kind == "local":

@@ -23,8 +23,8 @@ from storage.points.store import StorageStopped
 PAUSE_SECONDS = 0.2
 """Seconds between two looks for files that have come, at least."""
 PAUSE_RATIO = 20
-"""How much longer a pause is than the look before it, without the time for reading: a list may name files of very many
-folders, and rclone may need hours for it.
+"""The ratio of a pause to the look before it, without the time for reading: a list may name files of very many folders,
+and rclone may need hours for it.
 """
 Facts = tuple[int, int, int, int, int]
 Folder = dict[bytes, str]
@@ -89,11 +89,11 @@ class EarlyDigests:
 
     def _work(self) -> None:
         while not self._ended.is_set():
-            is_next = not self._lists.empty()  # the list before it has come by now, as far as it ever does
+            is_next = not self._lists.empty()  # the list before it is complete by now, as far as it will be
             began, self._reading = monotonic(), 0.0
             self._look()
             if is_next:
-                # what was not read yet is read when the point is made: it would fill the memory
+                # the rest is read when the point is made, since it would fill the memory
                 self._waiting, self._looked = _by_folder(Path(self._lists.get()).read_bytes()), {}
             else:
                 self._ended.wait(max(PAUSE_SECONDS, PAUSE_RATIO * (monotonic() - began - self._reading)))

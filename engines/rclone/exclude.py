@@ -1,4 +1,4 @@
-"""The patterns of what a policy leaves out: one meaning for every engine and every kind of source.
+"""The patterns of files that a policy leaves out: one meaning for every engine and every kind of source.
 
 A pattern names files and folders, and of a folder everything that it holds. If it begins with a slash, it begins at the
 top of the source, else at any folder. `*` and `?` match within one name, `**` any number of names, `[…]` one of some
@@ -97,7 +97,7 @@ def _expression(pattern: str) -> str:
 
 def _body(pattern: str) -> str:
     """The regular expression of a pattern (https://rclone.org/filtering/#pattern-syntax). Raises: IndexError for a
-    bracket that is not closed or opened; ValueError for what rclone refuses, or takes for something else.
+    bracket that is not closed or opened; ValueError for a pattern that rclone refuses, or understands differently.
     """
     made, at, is_choice = "", 0, False
     while at < len(pattern):

@@ -47,7 +47,7 @@ class PointFetch:
         self._found = self._thread.submit(self._fetch)
 
     def wait(self) -> LastPoint:
-        """Wait for the point. Raises: what stores raise."""
+        """Wait for the point. Raises: the exceptions of stores."""
         return self._found.result()
 
     def close(self) -> None:

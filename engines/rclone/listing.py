@@ -41,7 +41,7 @@ TOO_MANY = (
     "option exclude), or divide it into several sources"
 )
 TOO_MANY_EXCEPTIONS = "{:,} entries that the source lists so far cannot be kept, the last one {!r:.200}: {}"
-NO_ROOM = "what the source lists does not fit on the disk of temporary files: {}; make room there, or set TMPDIR"
+NO_ROOM = "the source's list does not fit on the disk of temporary files: {}; make room there, or set TMPDIR"
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
 NOT_KEPT = "{} are not kept"
 TOP = ""
@@ -166,7 +166,7 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
 
 
 def gone_of(source: SourceSpec, paths: Collection[str], listed_folders: Collection[str], ask: Ask) -> set[str]:
-    """The paths, of those that were not listed, that the source itself says are gone: each is asked for by its name,
+    """The paths, of those that were not listed, that the source itself confirms as gone: it is asked for each by name,
     except for one question for a folder that is gone with all its files. `listed_folders`: the folders that were
     listed.
     """

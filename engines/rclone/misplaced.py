@@ -30,7 +30,7 @@ OF_A_NAME = re.compile(
 PORTABLE = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*(?:/[0-9A-Za-z][0-9A-Za-z._-]*)*")
 """Paths that each repository keeps, but for their case; and no two in one folder of a run differ by case alone."""
 NOT_OPENED = ("failed to open source object", "failed to open directory")
-"""The beginnings of messages of rclone about what it could not read: it stores nothing before."""
+"""The beginnings of rclone's messages about files that it could not read: it stores nothing before."""
 SECONDS = 2
 """The most seconds between two times that may be the same, as file systems cut them."""
 

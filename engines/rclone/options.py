@@ -89,7 +89,7 @@ def option_environment(options: dict[str, Any], zone: str) -> dict[str, str]:
 
 
 def pattern_options(options: dict[str, Any]) -> list[str]:
-    """The patterns of what a policy leaves out."""
+    """rclone's options for the patterns that a policy leaves out."""
     return list(options.get("exclude", ()))
 
 

@@ -34,9 +34,9 @@ CAPABILITY = "security.capability"
 
 @dataclass
 class PointMaker:
-    """The making of a point. `problems`: why files were not copied; `gone`: the paths that the source says are gone;
-    `early`: the digests of files that were read while others came. `failed`: files that were to be brought, and did not
-    come. `notes`: other facts that users must know.
+    """The making of a point. `problems`: the reasons why files were not copied; `gone`: the paths that the source
+    confirms as gone; `early`: the digests of files that were read while others came. `failed`: files that should have
+    come and did not. `notes`: other facts that users must know.
     """
 
     task: BackupTask

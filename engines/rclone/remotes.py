@@ -25,8 +25,8 @@ from storage.places.servers import CONNECT_SECONDS, Server, gate, of_libraries, 
 
 REMOTE = "src"
 WITH_ANY_NAMES = ("sftp", "webdav")
-"""Types whose names rclone does not encode by itself. In copies from them it does, so at each second run it removed
-what it had copied at the run before: a file with a control character in its name, such as the `Icon\\r` of macOS.
+"""Types whose names rclone does not encode by itself. In copies from them it does, so that each second run removed the
+files of the run before that have a control character in their names, such as the `Icon\\r` of macOS.
 """
 NAMES_IT = re.compile(r"host|((api|storage|sas)_)?(url|endpoint)")
 USUAL_PORTS = {"ftp": 21, "sftp": 22, "smb": 445}
@@ -69,9 +69,7 @@ def _settings(source: SourceSpec) -> dict[str, str]:
 
 
 def remote_path(source: SourceSpec) -> str:
-    """The source's directory as an rclone argument. Everything after the first colon is a path, whatever
-    it contains.
-    """
+    """The source's directory as an rclone argument. Everything after the first colon is a path."""
     return f"{REMOTE}:{source.path}"
 
 

@@ -1,5 +1,5 @@
-"""Copies files that get another name in the repository. One rclone does it for many of them, since starting one takes
-as long as copying a hundred small files.
+"""Copies files that get another name in the repository. One rclone does it for many, since starting one takes as long
+as copying a hundred small files.
 
 For a remote source it gets its orders through a socket. Files of this host are opened here, and are links to
 descriptors in a folder for rclone: so it needs none of their names, which may contain characters that it does not find

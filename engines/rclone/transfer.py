@@ -110,8 +110,8 @@ class Transfer:
             self.problems.unnamed += renamed.unnamed
 
     def _bring_misplaced(self) -> None:
-        """Bring again what the repository does not keep under its name, or may keep with the content of another file.
-        What it has besides goes first, so that the last look sees what that cost.
+        """Bring the files again that the repository does not keep under their names, or may keep with another's
+        content. Its extra files are removed first, so that the last look shows the consequences.
         """
         problems, run = self.problems, self.begun.name
         there = dict(misplaced.strays(self.items, self.came, run))

@@ -96,8 +96,8 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
             if pattern.search(_words(problem)) and not (pattern in OF_SINGLE_FILES_TOO and problem.path):
                 return Judgement(verdict, f"{text} ({describe(problem)})", exit_code=exit_code)
     if exit_code in OF_SINGLE_FILES and log.problems and all(problem.path for problem in problems):
-        # a living source has files that vanish, change, are locked or not ours to read: whatever its text, an error
-        # with a path is that file's
+        # a living source has files that vanish, change, are locked or unreadable for us: an error with a path is that
+        # file's, whatever its text
         is_silent = any(SILENT.search(_words(problem)) for problem in problems)
         unnamed = log.problem_count - len(log.problems)
         return Judgement(Verdict.WARNINGS, "", tuple(log.problems), unnamed, is_silent, exit_code)

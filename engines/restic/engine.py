@@ -138,7 +138,7 @@ class ResticProgress:
 
 
 def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
-    """Note in the repository what a point lacks: `recover` does not know warnings."""
+    """Note the missing parts of a point in the repository: `recover` does not know warnings."""
     if made.verdict is not Verdict.WARNINGS:
         return made
     restic = Restic(task.location, threading.Event(), MARK_SECONDS, task.program_grace)

@@ -8,7 +8,7 @@ from typing import Any
 from engines.rclone import exclude
 
 PIECE = r"\\.|\[[^\]]*\]"
-"""A character after a backslash, and a choice of characters: what stands for itself there is not a sign."""
+"""A character after a backslash, or a set of characters: inside these nothing is a wildcard."""
 ALTERNATIVES = re.compile(rf"((?:{PIECE}|[^\\\[{{])*)\{{((?:{PIECE}|[^\\\[}}])*)\}}")
 ALTERNATIVE = re.compile(rf"(?:^|,)((?:{PIECE}|[^\\\[,])*)")
 ESCAPED = re.compile(PIECE)

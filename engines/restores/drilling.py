@@ -49,8 +49,8 @@ class DrillResult:
     """The part of a point that was restored and compared; the point holds `of_files`. `tables`: the rows of each.
 
     `notes`: the first things that a scratch server cannot have. `error`: why the point is not proved; empty if it is.
-    `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: the things
-    that this host lacks. `old_files`, `old`, `missing_files`, `missing`: the files that the whole point has as of an
+    `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: a lack of
+    this host. `old_files`, `old`, `missing_files`, `missing`: the files that the whole point has as of an
     earlier one, and those that it lacks (`restoring.base.Report`), which does not cast doubt on the others.
     """
 

@@ -7,7 +7,7 @@ was left by an interrupted restore, and is made again. The table's comment is a 
 two restores under one name, the one that has been overtaken fails, and drops nothing.
 
 The server of a drill loads no plugin, reads and writes no file for a query, and starts no event. It has one account in
-addition to the system's locked one: the one that restores, which has one database. `SET USER` lets it make objects of
+addition to the system's locked one: the restoring account, which has one database. `SET USER` lets it make objects of
 accounts that are not here, and there is no account whose rights it could take by that.
 """
 

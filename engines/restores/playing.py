@@ -50,7 +50,7 @@ def is_new_setting(statement: str) -> bool:
 
 
 def without_counter(statement: bytes) -> bytes:
-    """A statement as all versions know it; empty if nothing is left of it."""
+    """A statement as all versions know it, or empty if nothing is left."""
     if not (found := COUNTER.fullmatch(statement)):
         return statement
     options = ((found[2] or b"") + found[3]).removesuffix(b", ")

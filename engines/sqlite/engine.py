@@ -51,7 +51,7 @@ class SqliteEngine(DumpEngine):
     name = "sqlite"
 
     def find_programs(self) -> None:
-        """Nothing to find: Python has all of it."""
+        """Find nothing, since Python has all of it."""
 
     def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
         file, task = dump.new_file(DATABASE, is_named=True), dump.task

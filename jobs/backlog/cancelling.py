@@ -1,4 +1,4 @@
-"""Taking records off the backlog. What runs is asked to stop; its settle ends it."""
+"""Takes records off the backlog. A running one is asked to stop; its settle ends it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -69,13 +69,13 @@ def enqueue(
     lane: int = 0,
     now: datetime | None = None,
 ) -> int:
-    """Put records on the backlog, all in one transaction. Returns how many are new.
+    """Put records on the backlog, all in one transaction. Returns the number of new ones.
 
     `items`: NewRecords, or pairs of subject and payload. A subject of which an unfinished record of this kind exists is
     left out. Records with a `run_after` in the future wait for it; the rest are ready. `queue`: by default the one
-    where its kind starts. `lane`: of the throttles that the records name (`jobs.throttles.lane_of`).
+    where its kind starts. `lane`: that of the throttles that the records name (`jobs.throttles.lane_of`).
 
-    Raises: ValueError naming the subject for what cannot be stored; then no record is stored.
+    Raises: ValueError naming the subject of a record that cannot be stored; then no record is stored.
     django.db.OperationalError if two callers put the same subjects there at the same moment in different orders; then
     no record is stored either.
     """

@@ -1,8 +1,8 @@
-"""Pausing and resuming queues, and holding everything: rows that claims look at, so a commit here is heard everywhere.
+"""Pauses and resumes queues, and holds everything: claims read these rows, so a commit here has effect everywhere.
 
-From the commit of a hold on no claim takes anything, of whatever queue. What runs is asked to stop by a notice, or by
-the next heartbeat of its worker, and is given back without a failure; what only waits for the answer to a request that
-was sent may have it. Queues that are paused are not touched.
+From the commit of a hold on, no claim of any queue takes anything. Running records are asked to stop by a notice, or by
+the next heartbeat of their worker, and are given back without a failure; one that only waits for the answer to a sent
+request may get it. Paused queues are not touched.
 """
 
 from datetime import datetime

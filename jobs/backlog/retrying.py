@@ -1,4 +1,4 @@
-"""*Retry now*: what waits is ready at once, and what ended without success is opened again.
+"""*Retry now*: waiting records become ready at once, and those that ended without success are opened again.
 
 A record is opened again only while no other unfinished one has its subject. The unique index
 `one_unfinished_record_per_subject` decides that: a record that is put on the backlog at the same moment either
@@ -55,7 +55,7 @@ UPDATE jobs_backlogrecord b
 class RetryResult:
     """Record ids by the result of a retry, ascending.
 
-    `ready`: can be claimed now, those included that could before. `running` and `succeeded`: left as they are.
+    `ready`: can be claimed now, including those that could before. `running` and `succeeded`: left as they are.
     `superseded`: record id → the id of the unfinished record of the same kind and subject, which continues instead.
     `missing`: there is no such record.
     """
@@ -80,7 +80,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     """
     wanted = set(ids)
     for hold in registry.before_retry:
-        hold(sorted(wanted))  # what they belong to before records, as emitters
+        hold(sorted(wanted))  # their triggers before records, as emitters do
     rows = lock(wanted)
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]
@@ -104,7 +104,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
 
 
 def _open_again(ended: list[BacklogRecord], now: datetime) -> tuple[list[BacklogRecord], dict[int, int]]:
-    """Open what nothing supersedes. Returns that, and record id → superseding id."""
+    """Open the records that are not superseded. Returns them, and record id → superseding id."""
     latest = {(row.kind, row.subject): row for row in ended}
     for _ in range(MAX_CONTESTS):
         by_others = _superseding(list(latest.values()))

@@ -1,4 +1,4 @@
-"""Locking what a verb changes, and chopping long lists.
+"""Locks the rows that a verb changes, and splits long lists.
 
 Rows first and in id order, then the advisory locks of their exclusive keys: the order of the settle, so that neither
 can wait for the other in a circle.
@@ -14,7 +14,7 @@ BATCH = 1000
 
 
 def lock(ids: Iterable[int]) -> list[BacklogRecord]:
-    """Lock these records until the transaction ends. Returns those that exist, in id order, without what is large."""
+    """Lock these records until the transaction ends. Returns those that exist, in id order, without large columns."""
     rows = BacklogRecord.objects.filter(pk__in=set(ids)).order_by("pk").select_for_update()
     return list(rows.defer("payload", "last_error"))
 

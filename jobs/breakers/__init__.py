@@ -1,21 +1,21 @@
 """Circuit breakers: when a repository fails for all its records, they wait instead of failing one after the other.
 
-    closed ──(BREAKER_AFTER failures in a row that are its own)──► open ──(a trial succeeds)──► closed
-                                                                  ▲  │
-                                                                  └──┘ a trial failed: the next one later
+    closed ──(BREAKER_AFTER failures in a row that it counts)──► open ──(a trial succeeds)──► closed
+                                                                ▲  │
+                                                                └──┘ a trial failed: the next one later
 
-A handler asks `refusal` before it spends anything, and says of what a failure was the fault (`Failed.fault_of`), of
-what a success is the proof (`Succeeded.proves`). The settle counts (`judge`); from the opening on, records that fail
-for it or are refused wait for the breaker and are charged with no failure. The tick (`look`) lets the first of them in
-claim order through as a trial when its time has come, one that was not tried since the opening before one that was;
-and all of them once the breaker has closed. After failed trials the next one comes after 1, 1, 2, 3, 5 … times
+A handler asks `refusal` before it spends anything, and names the cause of a failure (`Failed.fault_of`) and what a
+success proves (`Succeeded.proves`). The settle counts (`judge`); once it is open, records that fail because of it or
+are refused wait for the breaker, and no failure is counted. The tick (`look`) lets the first of them in claim order
+through as a trial when its time has come, those that were not tried since the opening before those that were; and all
+of them once the breaker has closed. After failed trials the next one comes after 1, 1, 2, 3, 5 … times
 BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that proved nothing (it was unavailable, it was
 cancelled, its worker killed, its window closed) it comes within LOOK_AFTER.
 
-Interrupted: a settle's count and its records are one transaction, an election is one. No worker has to report what
-became of a trial: the tick looks. What is let through by mistake is refused again; what waits by mistake is promoted
-after a day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order; the tick, which locks a
-breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
+Interrupted: a settle's count and its records are one transaction, an election is one. No worker has to report the
+result of a trial: the tick looks. A record that is let through by mistake is refused again; one that waits by mistake
+is promoted after a day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order; the tick, which
+locks a breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
 """
 
 from collections.abc import Sequence, Set
@@ -68,13 +68,13 @@ Results = Sequence[tuple[ClaimedRecord, Outcome]]
 
 def open_breaker(key: Combinable) -> Subquery:
     """An annotation, so that a handler needs no separate query: the id of the open breaker whose key is the value of
-    the expression `key`; None if there is none.
+    the expression `key`. None if there is none.
     """
     return Subquery(Breaker.objects.filter(key=key, opened_at__isnull=False).values("pk"))
 
 
 def refusal(guarded: BreakerTarget, record: ClaimedRecord) -> Held | None:
-    """The outcome of a handler in place of work, if the breaker of what it needs is open; None if it may work."""
+    """The outcome of a handler in place of its work, if the breaker of its target is open. None if it may work."""
     breaker = Breaker.objects.filter(key=key_of(guarded), opened_at__isnull=False).first()
     if breaker is None or breaker.trial_id == record.id:
         return None
@@ -134,9 +134,9 @@ def judge(
 ) -> list[tuple[ClaimedRecord, Outcome]]:
     """Count these results for the `locked` breakers, and hold the records of those that are open.
 
-    `leases`: (record id, lease token) of what runs. A result whose lease was lost does not count: it may be hours old,
-    or was counted by an earlier try of this settle. Returns the results: a failure that an open breaker answers for,
-    and a refusal, as the present state has them.
+    `leases`: (record id, lease token) of running records. A result whose lease was lost does not count: it may be hours
+    old, or was counted by an earlier try of this settle. Returns the results: a failure that an open breaker answers
+    for, and a refusal, as the present state has them.
     """
     judged = [
         _judged(record, outcome, locked, now) if (record.id, record.lease_token) in leases else (record, outcome)
@@ -190,7 +190,7 @@ def _count_failure(breaker: Breaker, record: ClaimedRecord, error: str, now: dat
                 "breaker opened", breaker, f"{describe(breaker)}; first trial at {breaker.probe_at:%H:%M:%S} UTC", now
             )
     elif breaker.trial_id == record.id or record.started_at > breaker.opened_at + LOOK_AFTER:
-        # a trial, be it one that another has followed; what was claimed before, or asked too early, says nothing new
+        # a trial, even one that another has followed; a record claimed before, or asked too early, shows nothing new
         breaker.trials += 1
         if breaker.trial_id == record.id:
             breaker.trial_id = None
@@ -210,7 +210,7 @@ def _count_success(breaker: Breaker, record: ClaimedRecord, now: datetime) -> No
 
 
 def shut(breaker: Breaker, why: str, now: datetime) -> None:
-    """Close it, unsaved; its row is locked. The next tick lets through what waits for it."""
+    """Close it, unsaved; its row is locked. The next tick lets its waiting records through."""
     if breaker.is_open:
         write("breaker closed", breaker, f"the breaker of {breaker} closed: {why}", now)
         breaker.probe_at = now
@@ -266,7 +266,7 @@ def correct_clocks(now: datetime | None = None) -> int:
 def _let_all_through(breaker: Breaker, now: datetime) -> int:
     moved = len(let_through(WHATEVER_WAITS, breaker, BATCH, now))
     if moved < BATCH:
-        # what another transaction holds locked just now is found by a later look
+        # rows that another transaction holds locked are found by a later look
         breaker.probe_at = now + LOOK_AFTER if held_by(breaker) else None
     return moved
 

@@ -1,4 +1,4 @@
-"""Operations of users on breakers (`jobs/breakers/`): close, probe, and rename or delete what they guard."""
+"""Operations of users on breakers (`jobs/breakers/`): close, probe, rename and delete."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from jobs.states import Status, WaitingFor
 
 @transaction.atomic
 def close(breaker_ids: Sequence[int], *, now: datetime | None = None, by: str = "a user") -> int:
-    """Close open breakers: all that waits for them goes through at the next tick. Returns how many were open."""
+    """Close open breakers: all their waiting records go through at the next tick. Returns the number that were open."""
     instant = now or database_clock()
     found = _locked(breaker_ids)
     for breaker in found:
@@ -54,7 +54,7 @@ def try_first(records: Sequence[BacklogRecord]) -> None:
 
 
 def rename(guarded: BreakerTarget) -> None:
-    """Give the breaker the new name of what it guards."""
+    """Give the breaker the new name of its target."""
     Breaker.objects.filter(key=breakers.key_of(guarded)).update(title=breakers.title_of(guarded))
 
 
@@ -72,9 +72,9 @@ def forget(guarded: BreakerTarget, *, now: datetime | None = None) -> None:
 
 @transaction.atomic
 def prune(before: datetime) -> int:
-    """Delete the breakers whose last failure was before that instant and for which nothing waits. Returns how many.
+    """Delete the breakers whose last failure was before that instant and for which nothing waits. Returns their number.
 
-    What it guarded may be gone for good, as the host of an event that named a URL.
+    The target may be gone for good, such as the host of an event that named a URL.
     """
     waiting = BacklogRecord.objects.waiting().filter(waiting_for=WaitingFor.BREAKER, breaker=OuterRef("pk"))
     old = Breaker.objects.filter(~Exists(waiting), last_failure_at__lt=before).order_by("pk")

@@ -1,6 +1,6 @@
-"""Options of commands, by their whole names, and refusals that say what to type instead.
+"""Options of commands, by their whole names, and refusals that name the right spelling.
 
-argparse takes any beginning of an option for it, so that `pause NAME --for 7d` was read as `--force-color`.
+argparse accepts any beginning of an option, so that `pause NAME --for 7d` was read as `--force-color`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The history of backlog records: their attempts, and the log of what was decided about them."""
+"""The history of backlog records: their attempts, and the log of decisions about them."""
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
@@ -51,7 +51,7 @@ class Level(models.IntegerChoices):
 
 
 class Decision(models.Model):
-    """One line of the log: what was done or considered, when, about whom, with the facts it rests on.
+    """One line of the log: an action or a comparison, its instant, its subject, and the facts behind it.
 
     Kept for a while and in bounded number (`jobs/decisions.py`), so that yesterday can be explained.
     """

@@ -37,11 +37,12 @@ class RetryPolicy(models.Model):
     def as_rule(self) -> retries.Rule:
         """The policy as a value that the pure functions of `jobs.retries` take."""
         parameters: dict[str, Any] = self.parameters
-        cap = float(self.max_delay or 0)  # a form that lacks it says so by itself
+        cap = float(self.max_delay or 0)  # a form that lacks it reports that itself
         return retries.Rule(self.algorithm, parameters, cap, self.max_failures, self.give_up_after)
 
     def usable_rule(self) -> retries.Rule:
-        """The same; the default one for a row that was written past the forms, which must not hold up what fails."""
+        """The rule; the default one for an invalid row that was not written by a form, which must not delay failed
+        records."""
         if found := retries.problems(self.algorithm, self.parameters, self.max_failures):
             problems = "; ".join(f"{field}: {' '.join(each)}" for field, each in found.items())
             log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, problems)
@@ -50,10 +51,10 @@ class RetryPolicy(models.Model):
 
 
 class Origin(models.Model):
-    """An origin puts records on the backlog again and again, such as a schedule: all that the queue has to know of it.
+    """The queue's view of something that puts records on the backlog again and again, such as a schedule.
 
-    A settle reads it: in which zone the days of its records are counted, which priority they return to after a failure,
-    and by which policy they are retried from now on.
+    A settle reads it: the zone in which the days of its records are counted, the priority to which they return after a
+    failure, and the policy by which they are retried from now on.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -82,10 +83,10 @@ class Sweep(models.Model):
 
 
 class Throttle(models.Model):
-    """A cap on records in flight, shared by any number of origins, and on how many begin a second.
+    """A cap on records in flight, and on the number that begin per second, shared by any number of origins.
 
     The rate is a token bucket: `rate` tokens a second flow in, at most `bucket_size` are in it, and each record that is
-    claimed takes one. Its content at an instant is `tokens` plus what has flowed in since `tokens_at`.
+    claimed takes one. Its content at an instant is `tokens` plus the inflow since `tokens_at`.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -152,9 +153,9 @@ class Lane(models.Model):
 
 
 class Breaker(models.Model):
-    """Stops trying what fails for all its records, such as a host that is down (`jobs/breakers/`).
+    """Stops attempts at a target that fails for all its records, such as a host that is down (`jobs/breakers/`).
 
-    Closed: `opened_at` is empty, records go through. Open: they wait, but for a trial every now and then.
+    Closed: `opened_at` is empty, records go through. Open: they wait, except for a trial now and then.
     """
 
     key = models.CharField(max_length=200, unique=True, help_text="Such as `repository:3`.")

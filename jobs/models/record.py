@@ -189,7 +189,7 @@ class BacklogRecord(models.Model):
         indexes = [
             # the claim: one queue, one lane, in order, no sort
             models.Index("queue", "lane", *CLAIM_ORDER, name="backlog_claim_order", condition=Q(status=Status.READY)),
-            # tick: promote what is due
+            # tick: promote due records
             models.Index("run_after", name="backlog_waiting_until", condition=Q(status=Status.WAITING)),
             # sweeps: the newest first
             models.Index(
@@ -210,9 +210,9 @@ class BacklogRecord(models.Model):
                 name="backlog_ready_closes",
                 condition=Q(status=Status.READY, closes_at__isnull=False),
             ),
-            # tick: rescue; also every question about what runs now
+            # tick: rescue; also every query for running records
             models.Index("lease_expires_at", name="backlog_lease_expires", condition=Q(status=Status.RUNNING)),
-            # the throttles: what is in flight in each lane, without what is only asked; the table is not read
+            # the throttles: records in flight in each lane, without those that are only asked; the table is not read
             models.Index("lane", "queue", name="backlog_running_lane", condition=Q(status=Status.RUNNING) & ~Q(lane=0)),
             # the gate: who else is ready, running or waiting under this key
             models.Index("exclusive_key", name="backlog_exclusive_key", condition=Q(exclusive_key__isnull=False)),

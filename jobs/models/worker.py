@@ -73,9 +73,9 @@ class PausedQueue(models.Model):
 
 
 class Hold(models.Model):
-    """While its one row is there nothing is claimed from any queue, and what runs is stopped and given back.
+    """While its one row is there nothing is claimed from any queue, and running records are stopped and given back.
 
-    Claims and heartbeats look here; ending the hold deletes the row. Queues that are paused stay so.
+    Claims and heartbeats look here; ending the hold deletes the row. Paused queues stay paused.
     """
 
     id = models.SmallIntegerField(primary_key=True, default=1, editable=False)

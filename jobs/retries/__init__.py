@@ -154,7 +154,7 @@ def delay(rule: Rule, failure: Failure | int, rng: Rng = RNG) -> float:
 
 
 def validate(rule: Rule) -> None:
-    """Check an algorithm's name, its parameters, what goes with it, and the limits.
+    """Check an algorithm's name, its parameters, related fields, and the limits.
 
     Raises: ValidationError naming all bad fields (as those of `RetryPolicy`) and all bad parameters.
     """
@@ -168,7 +168,7 @@ def validate(rule: Rule) -> None:
 
 
 def problems(algorithm: Any, parameters: Any, max_failures: int | None = None) -> dict[str, list[str]]:
-    """Problems with an algorithm's name, its parameters and related fields, whatever was typed: by field."""
+    """Problems with an algorithm's name, its parameters and related fields, by field, for any input."""
     found: dict[str, list[str]] = {}
     known = ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else None
     if known is None:

@@ -10,7 +10,7 @@ so do those of every second to twelfth id. The load is even because phases are s
 because a record keeps its phase. T starts with the whole first base delay: one that started at 0 would bunch the
 first retries.
 
-On time, failure k comes soon after place k − 1 and place k follows. Else a record stays on its places:
+On time, failure k comes soon after place k − 1 and place k follows. Otherwise a record stays on its places:
 
 * late (a long attempt, silence, downtime): the next place that is still to come. It is not tried at once:
   after ten days without workers that would be twenty retries in a row.

@@ -2,8 +2,8 @@
 the cap and rng.
 
 k is the number of failures so far, from 1; r = k − 1 is the `retryCount` of the published formulas, from 0. All waits
-are in seconds, all instants in seconds since the epoch. What is random comes from the generator that the caller hands
-in; no algorithm keeps a state. Each takes the same time for any k, and none overflows: counts are cut off where their
+are in seconds, all instants in seconds since the epoch. Random numbers come from the caller's generator; no algorithm
+keeps a state. Each takes the same time for any k, and none overflows: counts are cut off where their
 powers are far above every cap (`jobs.retries.LONGEST`, with a unit of `jobs.retries.SHORTEST`).
 """
 
@@ -65,7 +65,7 @@ def constant(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float
 
 
 def exponential(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """The cap comes before the jitter: what has reached the cap stays spread."""
+    """The seconds of *exponential*. The cap comes before the jitter, so that waits at the cap stay spread."""
     wait = min(float(given["least"] + 2 ** (min(failure.number, LARGE_ENOUGH) - 1) * given["unit"]), cap)
     match given["jitter"]:
         case "full":

@@ -1,11 +1,11 @@
 """Claims of a worker: for each queue that is worth it as many records as keep its places busy, and the distance by
 which a queue that feeds another may run ahead of it.
 
-Where `availability` feeds `backups`, a source is asked while the units are short of sources that have answered. Some of
-those that are asked are silent, and most that answer do so at once; so as many again are asked every moment, until
-enough have answered. Silent ones hold up no other, and no more sources are asked ahead than units can use soon. A woken
-source is asked on time without a shortage: it would be asleep again when the next one comes. A unit was foreseen for it
-when its packet was sent.
+If `availability` feeds `backups`, a source is asked while the units are short of sources that have answered. Some of
+those are silent, and most that answer do so at once; so as many again are asked every moment, until enough have
+answered. Silent ones delay no other, and no more sources are asked ahead than units can use soon. A woken source is
+asked on time without a shortage: it would be asleep again by the next one. A unit was planned for it when its packet
+was sent.
 """
 
 from datetime import datetime
@@ -35,7 +35,7 @@ ASKED_PER_PLACE = 2
 """Records asked about at once for each that the units are short of."""
 
 # Each count is served by a partial index and bounded by the number of units, or by the limit. Ready records count as
-# far as their throttles have room and tokens: what waits behind a full throttle keeps no unit busy.
+# far as their throttles have room and tokens: those behind a full throttle keep no unit busy.
 SHORTAGE = f"""
 WITH alive AS (
     SELECT queues
@@ -100,8 +100,8 @@ def shortage(queue: str, feeder: str = "", now: datetime | None = None) -> Short
 
 
 def to_ask(short: Shortage, asked_lately: int) -> int:
-    """The number of further records of the feeding queue that this worker claims now, `asked_lately` of its own being
-    under way.
+    """The number of further records of the feeding queue that this worker claims now, with `asked_lately` of its
+    records under way.
 
     Several workers that serve it share the work.
     """
@@ -110,7 +110,7 @@ def to_ask(short: Shortage, asked_lately: int) -> int:
 
 
 class Claimer:
-    """Claims for the queues of `rules` what `units` have room for, where `hints` say that something is ready."""
+    """Claims as many records as `units` have room for, from the queues of `rules` that have ready ones by `hints`."""
 
     def __init__(self, rules: list[QueueRule], units: Units, hints: Hints, worker_id: int) -> None:
         self._rules, self._units, self._hints, self._worker_id = rules, units, hints, worker_id

@@ -54,7 +54,7 @@ def open_for(queue: str) -> None:
 
 
 def close_for(queue: str) -> None:
-    """Begin nothing more there, and break off what is under way."""
+    """Begin nothing more there, and break off the calls under way."""
     if threads := _of_queue.pop(queue, None):
         threads.end()
 
@@ -62,10 +62,10 @@ def close_for(queue: str) -> None:
 async def ask_database(
     queue: str, function: Callable[Given, Found], /, *args: Given.args, **kwargs: Given.kwargs
 ) -> Found:
-    """Return what `function` returns, called in a thread of `queue`; in a process that serves no queue, in the one
-    thread of `sync_to_async`.
+    """Call `function` in a thread of `queue`, or, in a process that serves no queue, in the one thread of
+    `sync_to_async`. Returns its result.
 
-    Raises: what `function` raises.
+    Raises: the exceptions of `function`.
     """
     threads = _of_queue.get(queue)
     if threads is None:

@@ -1,6 +1,6 @@
 """The places of a queue, in which handlers run: threads for sync ones, tasks of one event loop for async ones.
 
-What was put in waits until a place takes it. Each run has exactly one outcome, whatever its handler does.
+A run waits until a place takes it. Each run has exactly one outcome, whatever its handler does.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ LOOP_SHARE_SECONDS = 0.005
 """A task that ends one run after another lets the loop do other things after this time."""
 
 Done = Callable[[Run, Outcome], None]
-"""Called with the one outcome of each run, from whatever thread it ended in."""
+"""Called with the one outcome of each run, from the thread in which it ended."""
 
 NOT_BEGUN = Released("stopped before it began")
 
@@ -72,7 +72,7 @@ class Places:
         self._deadline = conf.deadline_seconds()
 
     def put(self, runs: list[Run]) -> None:
-        """Hand over runs in the order in which they are to begin."""
+        """Hand over runs in the order in which they should begin."""
         self._put += len(runs)
         for run in runs:
             self._inbox.put(run)
@@ -180,7 +180,7 @@ class UnitTasks(Places):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, runs: list[Run]) -> None:
-        super().put(runs)  # not on the loop, or what a stuck one never saw could not be taken back
+        super().put(runs)  # not on the loop: runs that a stuck loop never saw could not be taken back
         self._loop.call_soon_threadsafe(self._wake_one)
 
     def stop(self, run: Run) -> None:
@@ -227,7 +227,7 @@ class UnitTasks(Places):
         try:
             return ended(run, await cast("Awaitable[Outcome]", _handler_of(run)(run)))
         except asyncio.CancelledError as error:
-            # what was not cancelled would be released, claimed and raised again for ever
+            # a handler that was not cancelled would be released, claimed and raised again for ever
             outcome = ended(run, Released()) if task.cancelling() else _failure(run, error)
             while task.cancelling():
                 task.uncancel()

@@ -37,8 +37,8 @@ RETURNING clock_timestamp()
 
 
 class Heartbeat(threading.Thread):
-    """Beats four times a lease, and when it is asked to, until `end()`. It stops runs that it no longer owns, or that a
-    user cancelled or holds. It tries again each second what it could not renew.
+    """Beats four times per lease, and on request, until `end()`. It stops runs that it does not own any more, or that a
+    user cancelled or holds. It retries each second the leases that it could not renew.
     """
 
     def __init__(self, worker_id: int, units: Units) -> None:
@@ -51,7 +51,7 @@ class Heartbeat(threading.Thread):
         self._skew = 0.0
 
     def beat_now(self) -> None:
-        """Beat at once: the database may be another one, which does not know what runs here and gives it away."""
+        """Beat at once: the database may be another one, which does not know the runs here and gives them away."""
         self._bell.ring()
 
     def end(self) -> None:
@@ -90,7 +90,8 @@ class Heartbeat(threading.Thread):
         return min(until_beat, TRY_AGAIN_AFTER_SECONDS) if self._unknown else until_beat
 
     def beat(self) -> None:
-        """Renew once; runs that took too long are renewed no more. Raises: django.db.Error if there is no answer."""
+        """Renew once; runs that took too long are not renewed any more. Raises: django.db.Error if there is no
+        answer."""
         runs = self._units.runs()
         self._renew(runs)
         if runs and Hold.objects.exists():  # an idle worker asks no more than it must
@@ -102,8 +103,8 @@ class Heartbeat(threading.Thread):
         registry.beat()
 
     def _write_down(self) -> datetime:
-        """Write the heartbeat, with the skew of the one before. Returns the database's clock, from the same statement:
-        half of what an idle worker's heartbeats ask.
+        """Write the heartbeat, with the skew of the one before. Returns the database's clock, from the same statement,
+        which saves half of an idle worker's queries.
         """
         row = execute(BEAT, {"worker": self._worker_id, "skew": self._skew}).fetchone()
         return row[0] if row else clock.database_clock()
@@ -121,13 +122,13 @@ class Heartbeat(threading.Thread):
         busy = set(self._units.busy())
         for record_id in runs.keys() - renewed.owned - renewed.unknown:
             run = runs[record_id]
-            if run.began_at is None or run in busy:  # what has ended is settled, or soon will be
+            if run.began_at is None or run in busy:  # ended runs are settled, or soon will be
                 self._units.give_up(run, LOST)
         self._unknown = [runs[record_id] for record_id in renewed.unknown]
 
 
 class Guard(threading.Thread):
-    """Watches the runs' own deadlines: two thirds of a lease since the last renewal was sent, and what they may take
+    """Watches the runs' deadlines: two thirds of a lease since the last renewal was sent, and their longest duration
     since they began. `beat()` is called after each look."""
 
     def __init__(self, units: Units, beat: Callable[[], object] = lambda: None) -> None:

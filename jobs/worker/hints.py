@@ -38,8 +38,8 @@ class Bell:
 class Hints:
     """Filled from any thread that hears of ready records or of room; read by the main loop. A lost one costs a poll.
 
-    `ring` wakes the main loop. `quiet`: for so many seconds a sender says nothing more, although there may be more; 0
-    of a sender in this process, which never falls silent.
+    `ring` wakes the main loop. `quiet`: seconds for which a sender sends nothing more, although there may be more; 0
+    for a sender in this process, which never falls silent.
     """
 
     def __init__(self, ring: Callable[[], None] = lambda: None) -> None:
@@ -80,7 +80,7 @@ class Hints:
         self._worth.add(queue)
 
     def again(self, queue: str, seconds: float) -> None:
-        """`queue` is worth a claim in so many seconds, unless it is to be one sooner."""
+        """Make `queue` worth a claim in so many seconds, unless it is worth one sooner."""
         at = boot_seconds() + seconds
         self._again_at[queue] = min(at, self._again_at.get(queue, at))
 

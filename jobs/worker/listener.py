@@ -1,4 +1,4 @@
-"""Sleep on LISTEN, on a separate direct connection. The worker's poll finds what it misses."""
+"""Sleeps on LISTEN, on a separate direct connection. The worker's poll finds everything that it misses."""
 
 import logging
 import threading
@@ -25,8 +25,8 @@ PING_EVERY_SECONDS = 30
 
 
 class Listener(threading.Thread):
-    """Gives `hints` what it hears of ready records of `queues` and of room in throttles, and stops the runs of `units`
-    that a user cancels or holds.
+    """Tells `hints` of ready records of `queues` and of room in throttles, and stops the runs of `units` that a user
+    cancels or holds.
 
     After each (re)LISTEN it hears of all queues and looks for cancelled runs: it may have missed some.
     """

@@ -27,7 +27,7 @@ def begins(error: Exception) -> None:
 
 
 def is_over() -> None:
-    """The database has done what this thread asked."""
+    """Note that the database has answered this thread."""
     if threading.current_thread() not in _waiting:
         return
     with _lock:

@@ -1,14 +1,15 @@
-"""The worker's main loop: look what is due, claim what fits, sleep until there may be more.
+"""The worker's main loop: look for due work, claim as much as fits, sleep until there may be more.
 
-The main thread ticks and claims; the settler writes results on a connection of its own, so one batch is settled while
-the next is claimed. When the database goes away, both wait for it, and results are kept as long as their leases last.
+The main thread ticks and claims; the settler writes results on a separate connection, so one batch is settled while the
+next is claimed. While the database is down, both wait for it, and results are kept as long as their leases last.
 
-SIGTERM or SIGINT: no more claims; what has not begun is released at once; running handlers may end within the grace,
-then they are stopped and their records released, which counts as no failure. A second signal skips the grace.
+SIGTERM or SIGINT: no more claims; records that have not begun are released at once; running handlers may end within the
+grace, then they are stopped and their records released, which does not count as a failure. A second signal skips the
+grace.
 
-When the event loop does not turn for two thirds of a lease, the worker ends in the same way, without the grace and with
-exit code 1. The handler that keeps the loop has failed then; its neighbours are released. The worker's row is left
-unstopped, for the doctor to name.
+If the event loop does not turn for two thirds of a lease, the worker ends in the same way, without the grace and with
+exit code 1. The handler that blocks the loop has failed then; its neighbours are released. The worker's row is not
+marked as stopped, so that the doctor names it.
 """
 
 import gc
@@ -85,12 +86,12 @@ class WorkerProcess:
         self._was_cut_off = False
         self.upgrades = UpgradeWatch("this worker")
         self.is_outdated = False
-        """Its tables or its host were upgraded since it started: it claims no more, finishes what runs, and exits."""
+        """True once its tables or its host were upgraded: it claims nothing more, finishes its runs, and exits."""
 
     def run(self) -> None:
-        """Work until a signal says stop. Returns after a clean shutdown. A database that is away is waited for."""
+        """Work until a signal asks to stop. Returns after a clean shutdown. It waits for a database that is down."""
         sockets.raise_limit()
-        registry.warm_up({rule.name for rule in self.rules})  # later it would hold up what is claimed
+        registry.warm_up({rule.name for rule in self.rules})  # later it would delay claimed records
         collect_less_often()
         prepare_in_this_thread()
         if not self.wait_until(self.register):
@@ -170,7 +171,8 @@ class WorkerProcess:
         return moved
 
     def look(self) -> bool:
-        """See what time alone has made due, and do it. Returns whether anything moved. One query when nothing is."""
+        """Do the work that time alone has made due. Returns True if anything moved. It is one query if nothing is
+        due."""
         now = boot_seconds()
         due = tick.look([rule.name for rule in self.rules])
         if due.lease_expires_at is not None:
@@ -183,13 +185,13 @@ class WorkerProcess:
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
             self._notice_upgrades()
-            # it logs what fails, and must not starve for a tick that always fails
+            # it logs failures, and must not starve because of a tick that always fails
             periodic.run_minutely(rare=False)
             if now >= self._rare_at:
                 self._rare_at = now + (BESIDES_SECONDS if periodic.run_rarely() else RARELY_SECONDS)
         unchanged = self.lease_watch.unchanged()
         ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
-        if any(ticked):  # what it had no time for is due now, and what follows may be in a moment
+        if any(ticked):  # the rest is due now, and its successors may be in a moment
             self._look_at = now + SHORTEST_SLEEP_SECONDS
         return any(ticked)
 
@@ -217,7 +219,7 @@ class WorkerProcess:
         self.bell.ring()
 
     def shut_down(self) -> None:
-        """Let handlers end within the grace, stop the rest, release what is left, and sign off."""
+        """Let handlers end within the grace, stop the rest, release the remaining records, and sign off."""
         log.info("worker %s stops: %s running", self.row, len(self.units.runs()))
         self._release(self.units.take_back(), "the worker was stopped before it began")
         self.units.stop_waiting_for_answers()
@@ -258,7 +260,7 @@ class WorkerProcess:
         return [run for run in self.units.runs() if run not in stuck]
 
     def _drain(self, seconds: float, runs: Callable[[], list[Run]], until_signals: int) -> None:
-        """Wait until there are none of `runs()` left, or for so many seconds, or for another signal."""
+        """Wait until no `runs()` are left, or for so many seconds, or for another signal."""
         deadline = boot_seconds() + seconds
         while runs() and (left := deadline - boot_seconds()) > 0 and self.signals < until_signals:
             self.bell.wait(min(self.poll_seconds, left))
@@ -282,7 +284,7 @@ class WorkerProcess:
 
 
 def collect_less_often() -> None:
-    """Take what is loaded by now out of the search for garbage, since it stays. Doing it again does no harm."""
+    """Exclude everything loaded by now from garbage collection, since it stays. Doing it again does no harm."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

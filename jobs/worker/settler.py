@@ -49,7 +49,7 @@ class Settler(threading.Thread):
         self._results.put((record, outcome))
 
     def end(self, timeout: float) -> None:
-        """Settle what was added, then end. A database that is away is waited for no longer than `timeout` seconds."""
+        """Settle the added results, then end. It waits for a database that is down for at most `timeout` seconds."""
         self._results.put(None)
         self.join(timeout)
         self._ended.set()
@@ -83,7 +83,7 @@ class Settler(threading.Thread):
         return batch
 
     def _write(self, batch: list[Result], settle: Callable[[list[Result]], SettleResult]) -> None:
-        """Settle a batch, however long the database is away, and keep what could not be written yet."""
+        """Settle a batch, however long the database is down, and keep the results that could not be written yet."""
         while not self._ended.is_set():
             try:
                 locked = settle(batch).locked

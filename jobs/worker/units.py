@@ -94,7 +94,7 @@ class QueueUnits:
     def room(self) -> int:
         """The number of further records to claim now: as many as keep the places busy, in batches worth a statement.
 
-        After an answer of 0, `made_room` says when to ask again.
+        After an answer of 0, `made_room` tells when to ask again.
         """
         self._wants_more = True
         if self._asks:
@@ -135,7 +135,7 @@ class QueueUnits:
         return [run for places in self.places for run in places.busy()]
 
     def starved(self, now: float) -> list[Run]:
-        """Take back what has waited for a place for too long at `now` (boot seconds)."""
+        """Take back the runs that have waited for a place for too long at `now` (boot seconds)."""
         if self._asks:
             return []
         began = [run.began_at for run in self.busy()]
@@ -153,8 +153,8 @@ class QueueUnits:
 class Units:
     """All places and runs of one worker.
 
-    `done(record, outcome)` is called once a run, from the thread in which it ended; then `room_made()`, if `room` was
-    asked for when there was none. `after_thread` is called after each sync handler, in its thread.
+    `done(record, outcome)` is called once for each run, from the thread in which it ended; then `room_made()`, if
+    `room` returned 0 before. `after_thread` is called after each sync handler, in its thread.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Units:
         return self._runs.get(record_id)
 
     def starved(self) -> list[Run]:
-        """Take back what was claimed and could not begin, since something long has taken its queue's places."""
+        """Take back claimed runs that could not begin, since long ones have taken their queue's places."""
         now = boot_seconds()
         return [run for queue in self._queues.values() for run in queue.starved(now)]
 
@@ -249,15 +249,15 @@ class Units:
     def stop_waiting_for_answers(self) -> None:
         """Cancel the async handlers of queues that feed others: a question that is asked again costs nothing.
 
-        What others have under way would be done twice.
+        The others' work under way would be done twice.
         """
         for run in self.runs():
             if self._feeds(run) and _is_async(run):
                 self.stop(run)
 
     def stop_for_a_hold(self) -> None:
-        """Stop what runs, and what was claimed and has not begun; but no async handler that has sent what cannot be
-        taken back, such as a callback.
+        """Stop running and claimed records, except for async handlers that have sent something that cannot be taken
+        back, such as a callback.
         """
         held = [run for run in self.runs() if not run.is_stopped]
         held = [run for run in held if run.began_at is None or self._feeds(run) or not _is_async(run)]

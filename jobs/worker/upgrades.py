@@ -59,8 +59,8 @@ class UpgradeWatch:
         return ""
 
     def look(self) -> str:
-        """The same, on a connection that is closed again. Begins by itself, once the tables are usable; a database that
-        is away is for the next look.
+        """Look on a connection that is closed again. It begins by itself, once the tables are usable; a database that
+        is down is left to the next look.
         """
         try:
             if self._latest is None:

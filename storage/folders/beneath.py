@@ -73,8 +73,8 @@ class Beneath:
 
     @property
     def outside(self) -> str:
-        """The folder's path for another program, which inherits the descriptor. Where the system has such paths, it
-        leads here whatever happens to the name in the meantime.
+        """The folder's path for another program, which inherits the descriptor. If the system has such paths, it
+        leads here even if the name changes in the meantime.
         """
         return f"{BY_DESCRIPTOR}/{self.descriptor}" if BY_DESCRIPTOR.exists() else str(self.path)
 
@@ -126,7 +126,8 @@ class Beneath:
             return os.listdir(descriptor)
 
     def owner(self, path: bytes) -> tuple[int, int] | None:
-        """The owner (uid, gid) of whatever is put into a folder. None if it stays with the account of this process."""
+        """The owner (uid, gid) of everything that is put into a folder. None if it stays with the account of this
+        process."""
         if os.geteuid() != 0:
             return None
         found = os.fstat(self.folder(path))

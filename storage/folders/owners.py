@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 NONE_KEPT = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Error numbers of a file system that knows no owners or lets none be changed, such as a share that maps root to the
-account nobody.
+"""Error numbers of a file system that has no owners or does not let them be changed, such as a share that maps root to
+the account nobody.
 """
 
 

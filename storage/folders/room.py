@@ -15,9 +15,9 @@ def reserve_of(total: int, percent: float) -> float:
 
 
 def lack(directory: Path, percent: float, written: float = float("inf")) -> str:
-    """The shortage of space or of files at `directory`, for a writer that has `written` this number of bytes. Empty if
-    there is none, or if it cannot be known. A writer of little continues until half of the reserve is left, so that it
-    does not end because of another one's writes.
+    """The shortage of space or of files at `directory`, for a writer that has written `written` bytes. Empty if there
+    is none, or if it is unknown. A writer of little continues until half of the reserve is left, so that it does not
+    end because of another one's writes.
     """
     with suppress(OSError):  # the writer will report it
         found = os.statvfs(directory)

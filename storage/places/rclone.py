@@ -27,8 +27,8 @@ host.
 """
 SLACK = 64 * 2**20
 TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
-"""rclone makes S3's own client try each request this many times, with growing waits, and repeats all of that as many
-times: where no server listens, its usual 10 take six minutes, and these 20 s. For a WebDAV share 10 take 5 s.
+"""rclone makes the S3 client try each request this many times, with growing waits, and repeats all of that as often: if
+no server listens, the usual 10 take six minutes, and these 20 s. For a WebDAV share 10 take 5 s.
 """
 BY_ACCOUNT = re.compile(r"_(ENV_AUTH|USE_MSI|USE_AZ|KEY_USE_AGENT|\w*PROFILE|USE_KERBEROS|KERBEROS_CCACHE)$")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -87,9 +87,9 @@ class Rclone:
         most: int = ANY,
         confined: tuple[Path, Path | None] | None = None,
     ) -> bool:
-        """Run rclone. Returns False if its input is missing and `missing_ok`. `most`: bytes that it may move, whatever
-        the other side announces. `confined`: the only folder of this host that it may read, and the one that it writes
-        to, or None if it writes to a remote.
+        """Run rclone. Returns False if its input is missing and `missing_ok`. `most`: bytes that it may move,
+        regardless of the other side's announcements. `confined`: the only folder of this host that it may read, and the
+        one that it writes to, or None if it writes to a remote.
 
         `on_line`, `sign_of_life`: as in `runner.run`; errors of rclone are not passed on as lines. `problems`: collects
         errors about single files, by path, which are not a failure then.

@@ -91,7 +91,7 @@ def _of_restic(
     key: str | None,
     cache: str,
 ) -> Location:
-    """The location of a restic repository: restic's data is in a folder of it, next to its identity and the recovery
+    """The location of a restic repository, which contains the folder of restic's data, its identity and the recovery
     instructions.
     """
     if remote.get("type") == REST_SERVER:

@@ -1,5 +1,5 @@
-"""The size that a manifest may have, whoever wrote it: gzip packs a thousand bytes into one, and every path costs space
-for each of its folders.
+"""The largest size of any manifest: gzip packs a thousand bytes into one, and every path costs space for each of its
+folders.
 """
 
 from collections.abc import Iterator

@@ -8,9 +8,9 @@ time: files that came since the round began are read by the next round.
 A file without a digest in its manifest (encrypted, or on a remote) gets the digest that was read, and is compared from
 then on, as far as credentials allow replacing a manifest.
 
-Nothing is mended here, and only manifests are changed. Every damaged or missing file is named with all points that hold
-it. The next backup counts it as changed (`BackupTask.damaged`), so the newest point is whole again; a copy fetches it
-again from the first repository.
+Nothing is repaired here, and only manifests are changed. Every damaged or missing file is named with all points that
+hold it. The next backup counts it as changed (`BackupTask.damaged`), so the newest point is whole again; a copy fetches
+it again from the first repository.
 """
 
 import tempfile

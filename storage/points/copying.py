@@ -13,7 +13,7 @@ the file came since this host was started. A file that did not, and is copied ag
 Credentials that may neither delete nor overwrite are enough, except for a file that a check found damaged in the copy:
 it is fetched again over the damaged one, and only then is a stored file written twice.
 
-Nothing that a point holds is deleted here. Points that the copy need not keep are removed in the same way as elsewhere
+No file of a point is deleted here. Points that the copy need not keep are removed in the same way as elsewhere
 (`removal.py`).
 """
 

@@ -47,9 +47,9 @@ class Deletion:
             self.on_progress(self.files, self.freed)
 
     def remove_empty(self, places: Collection[str], left: Mapping[str, int]) -> None:
-        """Remove the folders that deleted files have left empty. `left`: the number of files, as far as is known, that
-        are still in each folder of a run. On a remote, which has to list all of such a folder for that, only where it
-        is worth it: an empty folder does no harm.
+        """Remove the folders that deleted files have left empty. `left`: the number of files that are still in each
+        folder of a run, as far as it is known. A remote has to list all of such a folder, so there it is done only if
+        it is worthwhile: an empty folder does no harm.
         """
         if self.store.location.is_plain:
             _remove_empty_here(Path(self.store.location.at(self.top)), places)

@@ -20,8 +20,8 @@ ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 class Entry(NamedTuple):
     """A file, link or folder. `kind`: file, link or folder; `size` in bytes; `modified`: ISO 8601, or empty; `mode`:
-    permission bits, None if they are not known; `target`: of a link; `told`: the digest that the source offers for
-    itself, such as `md5:0cc1…`, where it was asked for. A tuple is made in half of a dataclass's time.
+    permission bits, None if they are not known; `target`: of a link; `told`: the digest that the source reports,
+    such as `md5:0cc1…`, if it was asked for. A tuple is made in half of a dataclass's time.
 
     `digest`: SHA-256 in hex, or None; `digest_from`: *source* as reported by the source's side, *copy* read back from
     the repository when it was made, *check* read back later.

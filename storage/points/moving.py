@@ -1,7 +1,7 @@
-"""A transfer out of a repository, watched while rclone is at work: the data that its server sends is not trusted.
+"""A transfer out of a repository, watched while rclone works: the data that its server sends is not trusted.
 
-It must not fill the file system that it is written to, and it must not drip: a byte now and then would otherwise be an
-endless sign of life. rclone itself enforces the limit on all of it (`Rclone.run`).
+It must not fill the target file system, and it must not drip: a byte now and then would otherwise be an endless sign of
+life. rclone itself enforces the total limit (`Rclone.run`).
 """
 
 import errno
@@ -101,8 +101,8 @@ def check_room(folder: Path, written: float) -> None:
 
 
 def fetch_here(found: Path, file: Path, most: int) -> bool:
-    """As `Store.fetch`, for a folder of this host. A link or a device, whose bytes may be endless or belong to another
-    file, is not read.
+    """Do as `Store.fetch`, for a folder of this host. A link or a device, whose bytes may be endless or belong to
+    another file, is not read.
     """
     try:
         descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,11 +1,11 @@
 """Files of a copy that its disk keeps under one name: a server that replaces characters takes `a:b` and `a_b` for one.
 
 Such a disk finds a file by either name, and holds the content of the one that came last. A copy looks its files up by
-name, so it has a second look, as a backup has (`engines/rclone/misplaced.py`): the names and sizes that the disk lists
-are compared with those that it was given. A name in another case or with its accents apart, as on HFS+, is the same.
-For each file that is not listed, or has another size, all files of its size in that folder are read.
+name, so it has a second look, as a backup has (`engines/rclone/misplaced.py`): the listed names and sizes are compared
+with the given ones. A name in another case or with separate accents, as on HFS+, counts as the same. For each file that
+is not listed, or has another size, all files of its size in that folder are read.
 
-Encrypted names need no such look: each disk tells them apart.
+Encrypted names do not need this: each disk distinguishes them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,9 +41,9 @@ class SecondLook:
 
 
 def look(source: Store, target: Store, top: str, entries: Callable[[], Iterable[Entry]]) -> SecondLook:
-    """Find the files among `entries` that are wrong in `target`, as far as its list gives a reason to read them. `top`:
-    the folder of both repositories that holds the places of the entries; `source` has their contents where no digest
-    is known. Raises: what stores raise.
+    """Find the files among `entries` that are wrong in `target`, if its list gives a reason to read them. `top`: the
+    folder of both repositories with the places of the entries; `source` has their contents if no digest is known.
+    Raises: what stores raise.
     """
     found = SecondLook()
     if target.location.is_encrypted or not (doubtful := _doubtful(target, top, entries)):

@@ -213,6 +213,6 @@ def only_in(folders: Collection[str]) -> tuple[str, ...]:
 
 
 def _as_given(folder: Path, name: str) -> str:
-    """The name as it was given, if the folder finds it by that: most disks of this host tell cases apart."""
+    """The name as it was given, if the folder finds it by that: most disks of this host are case-sensitive."""
     given = layout.as_given(name)
     return given if given == name or os.path.lexists(folder / given) else name

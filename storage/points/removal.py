@@ -16,9 +16,9 @@ sweep decides by what the disk lists.
 A removal that is killed leaves files that no point names, and marks, by which the next removal looks for them
 (`sweeping.py`).
 
-*A neighbour that cannot be read*: the files that it needs are not known. It is named, and the point next to it stays as
-well, and takes its place. The same holds for a point that should stay and is lost: once it is put back, such as from a
-copy, it finds all the files that it names.
+*A neighbour that cannot be read*: the files that it needs are unknown. It is reported, and the point next to it stays
+as well, and takes its place. The same holds for a point that should stay and is lost: once it is put back, such as from
+a copy, it finds all the files that it names.
 
 *A point that came between*, such as one that a user has accepted: the points after it took over nothing from it, but
 from an earlier one, their `base`. Where that shows, or `is_chained` says it, no file goes before all manifests are

@@ -52,7 +52,7 @@ class Store(ReadableStore):
 
     def manifest(self, assignment: str, point: str, file: Path) -> bool:
         """Copy the manifest of a point out of the repository. Returns True if it was there. Raises, in addition to the
-        rest: Foreign if it is not the one that is known.
+        others: Foreign if it is not the known one.
         """
         if not self.fetch(layout.manifest_path(assignment, point), file, MANIFEST):
             return False

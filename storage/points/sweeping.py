@@ -1,7 +1,7 @@
 """Deletes files that no point of an assignment names: the remains of runs that made no point, and of killed removals.
 
-A run that made no point leaves its mark, `manifests/<run>.unfinished`; the next point takes over its whole files, and a
-file that this point does not name, no later one will name. A removal that was killed leaves
+A run that made no point leaves its mark, `manifests/<run>.unfinished`; the next point takes over its whole files, and
+no later one will name a file that this point does not name. A removal that was killed leaves
 `manifests/<point>.removing`, and files anywhere. Marks only show that a look is worthwhile, and where: anyone who can
 write to a repository can put one there. Manifests alone decide which files go.
 

@@ -190,7 +190,7 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
         _bound(cache, file)
     try:
         tree = Tree(file)
-    # of a cache nothing is lost: what its disk has damaged is made again
+    # a damaged cache loses nothing: it is made again
     except (sqlite3.DatabaseError, TypeError, ValueError):
         file.unlink(missing_ok=True)
         _make(file, store, assignment, point)
@@ -201,7 +201,7 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
     except sqlite3.DatabaseError as error:
         file.unlink(missing_ok=True)
         raise StorageFailed(
-            f"what this host keeps of the manifest of point {point} is damaged ({error}): it was deleted, and is read "
+            f"this host's copy of the manifest of point {point} is damaged ({error}): it was deleted, and is read "
             "again from the repository at the next try"
         ) from error
     finally:

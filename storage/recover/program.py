@@ -84,7 +84,7 @@ def add_repository(made: argparse.ArgumentParser) -> None:
     made.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
     made.add_argument(
         "--remote", action="append", default=[], metavar="OPTION=VALUE",
-        help="setting of the remote that holds it, by rclone's name: type=s3, endpoint=… and so on; OPTION=@FILE for a "
+        help="setting of its remote, by rclone's name: type=s3, endpoint=… and so on; OPTION=@FILE for a "
         "secret that a file holds. Or set what RECOVER.txt names, and call the repository base:PATH",
     )  # fmt: skip
 

@@ -27,7 +27,9 @@ def add_options(parser: ArgumentParser, zone: str) -> None:
     """Add all arguments of `recover` about a point and its target. `zone`: whose wall clock times are meant."""
     add_point(parser, zone)
     where = add_target(parser)
-    where.add_argument("--list", action="store_true", help="show the points; with --at or --path what a folder held")
+    where.add_argument(
+        "--list", action="store_true", help="show the points; with --at or --path the contents of a folder"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON; while it runs, an object a line")
 
 
@@ -52,7 +54,9 @@ def add_target(parser: ArgumentParser) -> _MutuallyExclusiveGroup:
         "--overwrite", action="store_true",
         help="also into a folder that is not empty: files that differ are replaced, other files stay",
     )  # fmt: skip
-    parser.add_argument("--dry-run", action="store_true", help="count, name what would be replaced, write nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="count and name the files that would be replaced, write nothing"
+    )
     return where
 
 
@@ -171,7 +175,7 @@ class ProgressDisplay:
     def __init__(self, write: Callable[[str], object], *, as_json: bool) -> None:
         self._write, self._as_json = write, as_json
         columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[files]} files"), TimeRemainingColumn())
-        # the stream itself: the one that commands write to makes escapes of what moves a bar
+        # the stream itself, since the one of commands escapes the characters that move a bar
         console = Console(file=sys.__stderr__)
         self._bar = Progress(*columns, console=console, disable=as_json or not sys.stderr.isatty())
         self._task = self._bar.add_task("", files="")

@@ -40,9 +40,9 @@ def copy(
     options: tuple[str, ...] = (),
     on_progress: Callable[[int], None] = lambda packs: None,
 ) -> CopyResult:
-    """As `storage.points.copying.copy`, but `on_progress` gets the number of restic's files so far, and `source` is the
-    second repository of `target`. `again`: points that were left out of the copy, as far as is known: those that are
-    missing there are tried again, after the new ones. `known`: those of `source`. Raises: StorageFailed, Busy,
+    """Do as `storage.points.copying.copy`, but `on_progress` gets the number of restic's files so far, and `source` is
+    the second repository of `target`. `again`: points that were left out of the copy, if known: those that are missing
+    there are tried again, after the new ones. `known`: those of `source`. Raises: StorageFailed, Busy,
     StorageStopped, ProgramMissing, OSError.
     """
     with _naming("the first repository"):

@@ -120,7 +120,7 @@ def repository_of(restic: Restic) -> str | None:
 
 
 def is_empty(restic: Restic) -> bool:
-    """True if there is no snapshot, whoever made it."""
+    """True if there is no snapshot at all."""
     return not _rows(restic)
 
 

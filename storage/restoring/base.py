@@ -42,8 +42,8 @@ class RestoreRefused(ValueError):
 
 @dataclass(frozen=True)
 class Wish:
-    """A request for a restore, with its target. `paths`: all of them if empty. `overwrite`: replace existing files that
-    differ. `among`: True if the target holds other files, such as that of a source.
+    """A request for a restore, with its target. `paths`: those to restore, or all if empty. `overwrite`: replace
+    existing files that differ. `among`: True if the target holds other files, such as that of a source.
     """
 
     assignment: str

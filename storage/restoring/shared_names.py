@@ -33,7 +33,7 @@ class SharedNames:
             self._held.setdefault(key_of(entry), []).append(Entry(entry.path, folder=entry.folder, stored=entry.stored))
 
     def holder(self, entry: Entry) -> str:
-        """The path of a noted file that is found by the name of this one, too. Empty if there is none."""
+        """The path of a noted file that is also found by this one's name. Empty if there is none."""
         for each in self._held.get(key_of(entry), ()) if self._held else ():
             is_one_file = each.folder != "" and each.place == entry.place  # hard links
             with suppress(OSError):

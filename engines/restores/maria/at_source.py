@@ -168,7 +168,7 @@ def taker(errors: list[LoadError]) -> Callable[[str], None]:
 
 
 def text_of(value: str) -> str:
-    """A text as SQL, whatever it contains."""
+    """Any text as SQL."""
     return f"CONVERT(0x{value.encode().hex()} USING utf8mb4)"
 
 

@@ -28,7 +28,7 @@ SCHEDULER = f"SELECT CONCAT('{FACT}', @@GLOBAL.event_scheduler);"
 Failed = dict[int, tuple[LoadError, DumpedStatement]]
 """Line of the dump → the error, and the statement that failed."""
 SHOWN = ("sql_mode", "collation_connection", "time_zone")
-"""Settings of a session without which a statement would make something else."""
+"""Session settings without which a statement would make something else."""
 RUNS_EVENTS = "the server runs events, so it was not made: run this statement once it may run"
 
 

@@ -36,9 +36,9 @@ SELECT CONCAT('{fact}data ', @@datadir);
 SELECT CONCAT('{fact}pid ', @@pid_file);
 """
 ACCOUNTS = "SELECT CONCAT('{fact}', User, '@', Host) FROM mysql.user;"
-NOT_KNOWN = "what its server has to have is not known: the point was made before that was kept"
+NOT_KNOWN = "the needs of its server are not known: the point was made before they were stored"
 ROOM = "whether the server's disk has room for {:,} bytes, which the database had, cannot be seen from here"
-NO_ACCOUNT = "accounts that the server lacks, without which what belongs to them fails when it is used: {}"
+NO_ACCOUNT = "accounts that the server lacks, so that their objects will fail when they are used: {}"
 SHOWN = 10
 
 
@@ -79,7 +79,7 @@ class MariadbTarget:
         ]
         others = [each for each in texts(needs, "definers") if each not in self.has["account"]]
         if others and not (self._may("SET USER") or self._may("SUPER")):
-            found.append(f"what belongs to {_shown(others)}: the account lacks the right SET USER")
+            found.append(f"the objects of {_shown(others)}: the account lacks the right SET USER")
         if self.has["scheduler"] == {"ON"}:
             found += [f"event {each}: the server runs events, so it is left to you" for each in texts(needs, "events")]
         return found
@@ -96,7 +96,7 @@ class MariadbTarget:
         return [*found, *self._room(needs.get("bytes"))]
 
     def _may(self, right: str) -> bool:
-        """True if the account has a right, as far as that is known: those of a role are not listed."""
+        """True if the account has a right, as far as is known: those of a role are not listed."""
         return bool(self.has["role"] - {"NULL"}) or bool({right, f"{right} granted on"} & self.has["right"])
 
     def _room(self, size: Any) -> list[str]:

@@ -1,5 +1,5 @@
 """The server of a restore, asked before a dump is fetched, which may take hours: the needs of the database that it does
-not meet, in the words by which the restore would name them afterwards.
+not meet, in the words that the restore would use afterwards.
 
 `needs` of `database.json` lists these needs. It comes out of a repository and is not believed: its names are compared
 and shown, and go into no statement.
@@ -38,8 +38,8 @@ SELECT json_build_object(
 """One collation of ICU is listed even by a server that is built without it: `unicode`."""
 STARTED = "SELECT current_setting('data_directory', true), extract(epoch FROM pg_postmaster_start_time())::bigint"
 BELOW_16 = "a server below 16 does not take it as pg_dump writes it"
-NOT_KNOWN = "what its server has to have is not known: the point was made before that was kept"
-OLDER = "the server is PostgreSQL {}, and the database was one of {}: what this one does not know is left out and named"
+NOT_KNOWN = "the needs of its server are not known: the point was made before they were stored"
+OLDER = "the server is PostgreSQL {}, and the database was one of {}: its unknown features are left out and named"
 ROOM = "whether the server's disk has room for {:,} bytes, which the database had, cannot be seen from here"
 
 

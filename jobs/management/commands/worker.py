@@ -78,7 +78,7 @@ def _rules(queues: str, concurrency: int | None) -> list[QueueRule]:
     rules = conf.queue_rules()
     if queues:
         named = {rule.name: rule for rule in (_parse(part, rules) for part in queues.split(","))}
-        # what asks for a queue in one of its ways asks in all: what has just checked in has a queue of its own
+        # a request for one queue of a kind is for all: sources that have just checked in have a separate queue
         fed = {rule.feeds for rule in named.values()} - {None}
         rules = {name: rule for name, rule in rules.items() if rule.feeds in fed and name not in named} | named
     if concurrency is not None:

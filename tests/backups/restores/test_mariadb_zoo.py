@@ -180,7 +180,7 @@ def test_an_account_without_some_rights_restores_what_they_allow_and_names_the_r
         DROP DATABASE IF EXISTS less; DROP DATABASE IF EXISTS least;
     """)
     foreseen = animal.restore(point, "less", animal.source("lesser", "lesser"), dry_run=True)
-    assert foreseen.failed == ["what belongs to root@localhost: the account lacks the right SET USER"]
+    assert foreseen.failed == ["the objects of root@localhost: the account lacks the right SET USER"]
     with pytest.raises(RestoreRefused, match="the account lesser@% may not create the database 'other'"):
         animal.restore(point, "other", animal.source("lesser", "lesser"), dry_run=True)
     assert not {"less", "other"} & {*server.sql("SHOW DATABASES").split()}
