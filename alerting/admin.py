@@ -115,7 +115,7 @@ PAGES = {
     "unreadable": "schedules_schedule_change",
     "breaker": "jobs_breaker_change",
 }
-"""Beginning of the subject of an alert → the page of what it names."""
+"""Beginning of the subject of an alert → the page of its object."""
 
 
 @admin.register(Alert)
@@ -130,7 +130,7 @@ class AlertAdmin(ReadOnlyAdmin):
 
     @admin.display(description="about")
     def about(self, alert: Alert) -> str:
-        """Its name, which leads to what is to be mended where that has a page."""
+        """Its name, with a link to the page of its object, if that has one."""
         what, _, key = alert.subject.partition(":")
         page: Any = key if key.isdecimal() else None
         if what == "breaker":

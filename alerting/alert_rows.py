@@ -1,4 +1,4 @@
-"""Alerts as rows of (kind, subject, policy, name, since, text): one statement looks at all that it can.
+"""Alerts as rows of (kind, subject, policy, name, since, text): one statement examines as much as possible.
 
 A worker is silent if it has not stopped, no heartbeat came for a lease, and none that lives has begun on its host
 since. `backlog` names it for an hour; this alert lasts until another worker begins.

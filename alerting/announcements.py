@@ -1,10 +1,10 @@
-"""Tells routes what was raised and what is over: one message a route, at most every five minutes.
+"""Informs routes of raised and ended alerts: one message a route, at most every five minutes.
 
-A route is alerted of what is open and not known to it, and hears that it is over of what is known to it: so each once,
-and once more where its message was given up.
-During its quiet hours nothing goes out; what is over by their end was never known to it, and is not mentioned. Both is
-one statement a route, which counts and names the first few of each kind, and the message is written down in the same
-transaction. What is dated in the future was written by a clock that was ahead, and holds nothing up.
+A route learns of open alerts that it does not know yet, and of the ends of those that it knows: each once, and once
+more if the message was given up. During its quiet hours nothing is sent; an alert that has ended by then was never
+known to it, and is not mentioned. Both are one statement a route, which counts and names the first few of each kind,
+and the message is stored in the same transaction. A row that is dated in the future was written by a clock that was
+ahead, and delays nothing.
 """
 
 from datetime import datetime, timedelta
@@ -17,12 +17,13 @@ from alerting.models import AlertKind, AlertRoute
 from alerting.raising import AT_ONCE, FLUTTERING
 
 APART = timedelta(minutes=5)
-"""Between two messages of a route: what a dead switch brings down after the first few comes as one more."""
+"""The time between two messages of a route, so that the alerts after a dead switch's first few come as one message."""
 
 SETTLED_AFTER = timedelta(seconds=45)
 """Age of an alert that comes and goes when it is announced: two rounds have found it."""
 
-# Served by `alert_to_announce`. What is of no policy goes to all routes: with those of some policies only, it is lost.
+# Served by `alert_to_announce`. An alert without a policy goes to all routes: if all routes were for some policies
+# only, it would be lost.
 ANNOUNCE = f"""
 WITH changed AS (
 UPDATE alerting_alert
@@ -84,7 +85,7 @@ def _announce_to(pk: int, now: datetime) -> int:
         return 0
     AlertRoute.objects.filter(pk=pk).update(sent_at=now)
     found = message(groups)
-    # a round raises so many at most, those of one kind before the next
+    # a round raises at most so many, those of one kind before the next
     rest = "\n\nMore may follow in five minutes." if sum(each.count for each in groups) >= AT_ONCE else ""
     raises = [pk for *_, raised in rows for pk in raised]
     sending.put(route, found.title, found.body + rest, found.type, now=now, raises=raises)

@@ -6,7 +6,7 @@ class AlertingConfig(AppConfig):
     verbose_name = "Alerts"
 
     def ready(self) -> None:
-        """Register the round of the minute, what is open, and the routes of a fleet file."""
+        """Register the round of the minute, the open alerts, and the routes of a fleet file."""
         from alerting.models import AlertRoute
         from audit.tables import follow, named
         from declarations import fleet_sections, uses

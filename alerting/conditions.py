@@ -1,4 +1,4 @@
-"""Conditions of alerts themselves: whether operators hear of what goes wrong."""
+"""Conditions of alerts themselves: whether operators learn of problems."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -49,7 +49,7 @@ def is_due(route: AlertRoute, now: datetime) -> bool:
 
 
 def text(since: datetime, now: datetime) -> tuple[str, str]:
-    """Title and text of what there is to know at `now`, and of what has come since."""
+    """Title and text of the news since `since`, and of the state at `now`."""
     sentence = summary(now, need_alone=True).sentence
     return f"Backups: {sentence}", "\n\n".join("\n".join(block) for block in _blocks(sentence, since, now))
 

@@ -59,7 +59,7 @@ class Message(NamedTuple):
 
 
 def message(groups: Sequence[AlertGroup]) -> Message:
-    """One message about all `groups` (at least one): what was raised first, then what is over."""
+    """One message about all `groups` (at least one): raised alerts first, then those that are over."""
     ordered = sorted(groups, key=lambda group: (group.over, ORDER.index(group.kind)))
     headings = [_heading(group) for group in ordered]
     title = headings[0] + (f", and {len(headings) - 1} more" if len(headings) > 1 else "")

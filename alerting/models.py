@@ -86,7 +86,7 @@ class Alert(models.Model):
             readable("every_instant_of_an_alert_is_readable", "since", "raised_at", "calm_since", "ended_at"),
         ]
         indexes = [
-            # each minute: what have the routes not heard yet?
+            # each minute: alerts that routes do not know yet
             models.Index("kind", name="alert_to_announce", condition=Q(ended_at=None) | ~Q(known_to=[])),
             # pruning
             models.Index("ended_at", name="alert_ended", condition=Q(ended_at__isnull=False)),
@@ -125,7 +125,7 @@ class AlertMessage(models.Model):
     class Meta:
         ordering = ["-made_at", "-pk"]
         indexes = [
-            # each minute: what is to be tried?
+            # each minute: messages to try
             models.Index("next_at", name="alert_message_due", condition=Q(next_at__isnull=False)),
         ]
         constraints = [readable("every_instant_of_an_alert_message_is_readable", "made_at", "next_at", "delivered_at")]

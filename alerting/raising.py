@@ -1,9 +1,9 @@
-"""Raises alerts and ends them: one statement a round, which writes nothing where nothing changed.
+"""Raises alerts and ends them: one statement a round, which writes nothing if nothing changed.
 
 An alert whose finding is gone is calm. It is over once it has been calm for as long as its kind wants, so that a
 finding which comes and goes within minutes is one alert; it continues if the finding is there again before a route has
-heard that it was over. An alert of a source that was paused or deleted ends without a message. What could not be
-examined is not calm: its alerts stay as they are.
+heard that it was over. An alert of a source that was paused or deleted ends without a message. A condition that could
+not be examined is not calm: its alerts stay as they are.
 """
 
 from collections.abc import Collection, Sequence
@@ -123,8 +123,8 @@ class UnexaminedAlerts(NamedTuple):
 
 
 class RaisedAlerts(NamedTuple):
-    """How many alerts changed. `are_to_announce`: there may be some that a route has not heard of; `are_to_send`: there
-    are messages that were not sent yet.
+    """The number of alerts that changed. `are_to_announce`: there may be some that a route does not know yet;
+    `are_to_send`: there are messages that were not sent yet.
     """
 
     changed: int

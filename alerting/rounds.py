@@ -1,9 +1,9 @@
-"""The round of a minute: find what is wrong, raise and end alerts, announce them, ping. It runs in a thread: a hundred
+"""The round of a minute: find problems, raise and end alerts, announce them, ping. It runs in a thread: a hundred
 thousand alerts at once take seconds, for which no worker's loop may stop.
 
 Every worker and qcluster comes here each minute; the first of them in a minute does the round, so each notices the
-death of the other. If none came for a while, the machine or the database was away, and the time is not held against
-what stood still in it: it is counted from `resumed_at` on.
+death of the other. If none came for a while, the machine or the database was down, and nothing is late because of that
+time: it is counted from `resumed_at` on.
 """
 
 import asyncio

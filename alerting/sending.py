@@ -6,7 +6,7 @@
     in_background the same in a thread, since a worker's loop waits for nothing
 
 A message that is not delivered is tried again for a day, at growing distances, and then given up: home shows it, and
-what is still open is announced again. In the quiet hours of its route no alert is tried. A message may come twice if a
+open alerts are announced again. In the quiet hours of its route no alert is tried. A message may come twice if a
 process dies between sending and writing the result. The URL is fetched for each attempt through its route's reference,
 and is in no row, log or message.
 """
@@ -74,7 +74,7 @@ def undelivered(now: datetime | None = None) -> QuerySet[AlertMessage]:
 
 
 def in_need(now: datetime) -> list[str]:
-    """A sentence if operators do not hear of what is wrong; else none."""
+    """A sentence if operators do not learn of problems; otherwise none."""
     if not (latest := undelivered(now).order_by("-made_at", "-pk").first()):
         return []
     count = several(undelivered(now).count(), "message")
@@ -82,7 +82,7 @@ def in_need(now: datetime) -> list[str]:
 
 
 def in_background() -> None:
-    """Send what is due in a thread, unless this process does already."""
+    """Send due messages in a thread, unless this process already does."""
     if not _one_at_a_time.locked() and _due(database_clock()).exists():
         start_thread(deliver_due)
 
@@ -104,7 +104,7 @@ def _do_and_close(work: Callable[[], object]) -> None:
 
 
 def deliver_due(now: datetime | None = None) -> int:
-    """Send what is due, one after the other. Returns how many were tried. Raises: django.db.Error."""
+    """Send due messages, one after the other. Returns the number of tries. Raises: django.db.Error."""
     with _one_at_a_time:
         tried = 0
         while message := _take(now or database_clock()):
@@ -135,7 +135,7 @@ def is_quiet(route: AlertRoute, now: datetime) -> bool:
 
 @transaction.atomic
 def _take(now: datetime) -> AlertMessage | None:
-    # what was never tried comes first: a route that hangs takes ANSWER_SECONDS for each of its messages
+    # new messages come first: a route that hangs takes ANSWER_SECONDS for each of its messages
     due = _due(now).order_by("attempts", "next_at", "pk").select_for_update(skip_locked=True, of=("self",))
     message = due.select_related("route").first()
     if message is not None:

@@ -1,8 +1,8 @@
-"""The process that sends one message by Apprise (`external.processes.orders`): Apprise may hang, and knows no rules of
-where it may connect.
+"""The process that sends one message by Apprise (`external.processes.orders`): Apprise may hang, and has no rules about
+the servers that it may connect to.
 
-Each connection that is made here, after redirects and for whichever name, is to an address that is public or allowed:
-what is checked is the very address that the system connects to, so no name can mean another one in between.
+Each connection here, also after redirects and for any name, is to an address that is public or allowed: the check is of
+the very address that the system connects to, so no name can change its meaning in between.
 """
 
 import logging
@@ -16,7 +16,7 @@ from external.processes.serving import Program, serve
 LONGEST_SECONDS = 60
 """Seconds after which this process ends if its worker is gone."""
 LARGEST_MEMORY = 256 << 20
-"""Bytes. Apprise keeps every answer in memory, whatever its size; by itself it needs a sixth of this."""
+"""Bytes. Apprise keeps every answer in memory, at any size; without answers it needs a sixth of this."""
 MOST_PARTS = 3
 """The most receivers of a message. Apprise waits five seconds between two of them, and a pager calls each."""
 TITLE = 300
@@ -102,7 +102,7 @@ def cut(body: str, longest: int) -> str:
 
 
 def bounded(send: Callable[..., bool]) -> Callable[..., bool]:
-    """`send`, which fails when what it is answered does not fit into the memory."""
+    """`send`, as a function that fails if an answer does not fit into the memory."""
 
     def send_bounded(*args: Any, **kwargs: Any) -> bool:
         try:

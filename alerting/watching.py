@@ -1,11 +1,11 @@
 """The watch over the scheduler: once a minute, all conditions whose findings are alerts.
 
-It is looked at by a worker or qcluster, whichever comes first, so the death of either is noticed by the other; that of
-both by the service behind the dead-man ping, which comes no more. No condition that judges the scheduler uses code of
-the emitter, the tick, the claims or the plans, each is examined by itself, and what cannot be examined is an alert.
+A worker or qcluster does it, whichever comes first, so each notices the death of the other; the service behind the
+dead-man ping notices the death of both. No condition that judges the scheduler uses code of the emitter, the tick, the
+claims or the plans, each is examined separately, and one that cannot be examined is an alert.
 
-Something is late a minute after it should have happened. After a time in which no process looked (a machine that slept,
-a database that was away), nothing is late for two minutes.
+Something is late a minute after it should have happened. After a time in which no process looked (the machine slept,
+the database was down), nothing is late for two minutes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -45,8 +45,8 @@ KINDS = {
     ),
     AlertKind.WATCHDOG,
 )  # fmt: skip
-"""Condition → the kind of alert that its findings are. Others are no alert: an operator paused a queue, a setting costs
-time, or a status says it."""
+"""Condition → the kind of alert that its findings are. Others are not alerts: an operator paused a queue, a setting
+costs time, or a status shows the problem."""
 
 ONLY = {"periodic_tasks": ("gone:", "stands:"), "self_backup": ("self_backup",), "space": ("repository:",)}
 """Condition → how the subjects begin of which there are alerts."""
@@ -68,8 +68,7 @@ def _late_before(watch: Watch | None, now: datetime) -> datetime | None:
 
 
 class WatchResult(NamedTuple):
-    """The alerts that conditions found, and those of which nothing is known, as their conditions could not be
-    examined."""
+    """The alerts that conditions found, and the unknown ones, whose conditions could not be examined."""
 
     alerts: list[FoundAlert]
     unexamined: set[UnexaminedAlerts]

@@ -112,7 +112,7 @@ class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
         return super().get_form(request, obj, change, **kwargs)
 
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        """With one button: the page that answers shows the token, and leads nowhere else."""
+        """The page of a token, with one button: the page that answers shows the token, and leads nowhere else."""
         kwargs["extra_context"] = {"show_save_and_add_another": False, "show_save_and_continue": False}
         return super().changeform_view(request, object_id, *args[:1], **kwargs)
 

@@ -58,7 +58,7 @@ class EnrolAnswer(Schema):
     server_time: datetime
 
 
-class CheckInRequest(BaseModel):  # without what a Schema of django-ninja does for each field
+class CheckInRequest(BaseModel):  # without the work that a Schema of django-ninja does for each field
     """The present state of a source, as its agent knows it. Fields that are left out or null are unknown."""
 
     hostname: Hostname | None = None
@@ -114,7 +114,7 @@ class SnoozeRequest(Schema):
 
     longest: ClassVar[int] = 7 * 86_400
     too_far: ClassVar[tuple[str, str]] = ("7 days", "send `for` (seconds) if your clock is off")
-    """The bound as text, and what to do about an instant outside of it."""
+    """The bound as text, and advice about an instant outside of it."""
 
     until: Instant | None = None
     seconds: Annotated[float, Field(gt=0, le=longest, allow_inf_nan=False, strict=True), DURATION] | None = Field(
@@ -137,7 +137,7 @@ class SnoozeRequest(Schema):
 
 
 class SnoozeAnswer(Schema):
-    """Until when no backup begins; null: no snooze."""
+    """The instant until which no backup begins, null without a snooze."""
 
     snoozed_until: datetime | None
 

@@ -1,4 +1,4 @@
-"""The API itself: what holds for each of its operations. `root` adds the routers."""
+"""The API itself: the rules for all operations. `root` adds the routers."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ from declarations.surfaces.web.error_pages import DATABASE_AWAY
 
 
 class ApiDocumentPage(Swagger):
-    """The page of the document. What is tried on it goes by the session of its reader, with its CSRF token."""
+    """The page of the document. Requests that are tried on it use the reader's session, with its CSRF token."""
 
     def __init__(self) -> None:
         super().__init__({"docExpansion": "none", "filter": True, "displayRequestDuration": True})

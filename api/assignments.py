@@ -1,4 +1,4 @@
-"""Assignments: a source under a policy, with what the next decision about it knows."""
+"""Assignments: a source under a policy, with the facts for the next decision about it."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -47,7 +47,7 @@ class RecordOfAssignment(RowAnswer, of=BacklogRecord, names="id queue run_after 
 
 
 class DamageAnswer(Schema):
-    """A file that is not what a manifest says, and why. `point`: the newest that holds it, `oldest`: the oldest;
+    """A file that differs from its manifest, and why. `point`: the newest that holds it, `oldest`: the oldest;
     `place`: where it is stored below `files`; `repository`: the id of the one that holds it."""
 
     point: str
@@ -220,20 +220,20 @@ def preview_retention(request: HttpRequest, assignment: Assignment) -> dict[str,
 
 @resource.verb("drill", operating(), "Drill now", answer=MovedAnswer, has=["conflict"], noted="Drill now")
 def drill(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
-    """Restore its newest point into scratch space and compare, whatever its window."""
+    """Restore its newest point into scratch space and compare, outside of its window as well."""
     return _moved(request, assignment, drills.drill_now, "there is nothing to drill, or it is drilled already")
 
 
 @resource.verb("check", operating(), "Check now", answer=MovedAnswer, has=["conflict"], noted="Check now")
 def check_now(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
-    """Read all that its round has left, then its other repositories, and compare that with the manifests, whatever
-    its window."""
+    """Read the rest of its round, then its other repositories, and compare that with the manifests, outside of its
+    window as well."""
     return _moved(request, assignment, checks.check_now, "there is nothing to check, or it is checked already")
 
 
 @resource.verb("copy", operating(), "Copy now", answer=MovedAnswer, has=["conflict"], noted="Copy now")
 def copy(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
-    """Bring what is not there yet into the second repository of its policy, whatever the window of copies."""
+    """Bring the missing points into the second repository of its policy, outside of the window of copies as well."""
     return _moved(request, assignment, copies.copy_now, "there is nothing to copy, or it is copied already")
 
 

@@ -1,4 +1,4 @@
-"""The audit: who changed what, over whatever way."""
+"""The audit: who changed what, by any way."""
 
 from typing import Annotated, Any, Literal
 
@@ -11,8 +11,8 @@ from audit.models import AuditEntry
 
 
 class AuditAnswer(RowAnswer, of=AuditEntry, names="id at who via about row_id name text"):
-    """A change. `about`: the table, as `sources.policy`; `row_id`: the id in it; `changes`: field → [before, after]. Of
-    secrets it says only that they are others. `did`: what no row shows, as its `text` says."""
+    """A change. `about`: the table, as `sources.policy`; `row_id`: the id in it; `changes`: field → [before, after]. A
+    secret is only marked as changed. `did`: an action that no row shows, described in `text`."""
 
     verb: Literal["created", "changed", "deleted", "did"]
     changes: Annotated[

@@ -1,7 +1,7 @@
 """Authentication and permissions: a member of staff by session, or a program with one of their tokens.
 
-A token is allowed what both its scopes and its user allow. A request with `Authorization: Bearer` is judged by that
-alone, whatever session it also has: browsers do not send the header by themselves, so it needs no CSRF token.
+A token may do what both its scopes and its user allow. A request with `Authorization: Bearer` is judged by that alone,
+even if it also has a session: browsers do not send the header by themselves, so it needs no CSRF token.
 
     router = Router(tags=["records"], auth=Staff(Scope.READ, may_look))
     @router.post(…, auth=Staff(Scope.OPERATE, may_operate))
@@ -23,7 +23,7 @@ from declarations.surfaces.web.permissions import may_look, may_operate
 from operations.limits import Limit, network_of
 
 FAILED_TOKENS = Limit("staff-token", 20, 60)
-"""Per network of the sender. A valid token is accepted all the same: behind a proxy all have one address."""
+"""The limit per network of the sender. A valid token is accepted all the same: behind a proxy all have one address."""
 
 MISSING_PERMISSION = "this account has not the permission; ask an administrator"
 

@@ -42,10 +42,10 @@ def _finite(text: str) -> float:
 
 
 def checked(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Let an operation run only for requests whose body may be read; nothing of another body is read.
+    """Let an operation run only for requests whose body may be read; other bodies are not read at all.
 
-    Django reads no more of a body than its Content-Length says, so that header is all there is to check: a body that is
-    longer than it says is cut off there. The body is read here, before anything looks at a clock: a slow sender must
+    Django reads at most Content-Length bytes of a body, so that header is all there is to check: a longer body is cut
+    off there. The body is read here, before anything looks at a clock: a slow sender must
     not check in as of the moment at which it began to send.
     """
 

@@ -49,7 +49,7 @@ def close(request: HttpRequest, breaker: Breaker) -> None:
 
 @resource.verb("probe", operating(), "Let one record through as a trial", has=["conflict"], noted="Probed")
 def probe(request: HttpRequest, breaker: Breaker) -> None:
-    """At the next tick; the others wait on. 409: it is not open."""
+    """Let one record through as a trial at the next tick; the others continue to wait. 409 if it is not open."""
     _do(request, breaker, verbs.probe_now)
 
 

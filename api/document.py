@@ -1,8 +1,8 @@
-"""The OpenAPI document, completed with what is true of operations without their having to say it.
+"""The OpenAPI document, completed with facts about operations that follow from their kind.
 
-Which problems an operation may answer with follows from what it is: everything may be refused for its length, type or
-unknown parameters, or meet a database that is away; what asks who it is may answer 401, 403 and 429; what has an id in
-its path, 404. An operation says the rest itself, in `openapi_extra={"x-has": […]}` (see `HAS`).
+The possible problems of an operation follow from its kind: every one may be refused for its length, type or unknown
+parameters, or meet a database that is down; one with authentication may answer 401, 403 and 429; one with an id in its
+path, 404. An operation declares the rest itself, in `openapi_extra={"x-has": […]}` (see `HAS`).
 """
 
 from typing import Any

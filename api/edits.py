@@ -18,7 +18,7 @@ from declarations.service import Edit, InUse, Service
 from external.formatting import some_of
 
 DO_WHAT_IT_SAYS = "do what `detail` says"
-"""The hint of a 409 whose detail tells what to do."""
+"""The hint of a 409 whose detail contains the advice."""
 
 OF_BACKUPS = "Whether the files of its backups are kept or deleted. If left out, a row with backups is not deleted"
 BACKUPS: Any = {"backups": Annotated[Literal["delete", "keep"] | None, Query(None, description=OF_BACKUPS)]}  # type: ignore[type-arg]
@@ -34,7 +34,7 @@ class RemovalAnswer(removals.Contents):
 
 
 def check_if_match(request: HttpRequest, etag: str) -> None:
-    """Compare `If-Match`, if it was sent, with what is there: as strong ETags.
+    """Compare `If-Match`, if it was sent, with the row's present ETag: as strong ETags.
 
     Raises: ApiError: 412 if it is stale, 400 if it is neither ETags nor `*`.
     """
@@ -46,7 +46,7 @@ def check_if_match(request: HttpRequest, etag: str) -> None:
 
 
 def write(service: Service[Any], row: Any, sent: dict[str, Any]) -> Edit:
-    """Fill a row with what was sent, and save it. Raises: ApiError (409, 422)."""
+    """Fill a row with the sent values, and save it. Raises: ApiError (409, 422)."""
     row_id = row.pk
     try:
         changed = service.fill(row, sent)
@@ -54,7 +54,7 @@ def write(service: Service[Any], row: Any, sent: dict[str, Any]) -> Edit:
             return Edit(row, changed, [])
         with transaction.atomic():
             warnings = service.save(row, changed)
-            connection.check_constraints()  # its title and its answer name what it refers to
+            connection.check_constraints()  # its title and its answer name the rows that it refers to
         return Edit(row, changed, warnings)
     except ValidationError as error:
         raise not_valid(list(lines_of(error))) from error
@@ -63,7 +63,7 @@ def write(service: Service[Any], row: Any, sent: dict[str, Any]) -> Edit:
 
 
 def _clash(service: Service[Any], row_id: int | None, sent: dict[str, Any]) -> ApiError:
-    """Another request saved what clashes after this one was checked: 422 if a check finds it now, else 409."""
+    """The error if another request saved a clashing row after the check: 422 if a check finds it now, otherwise 409."""
     try:
         service.fill(service.rows().get(pk=row_id) if row_id else service.new(), sent)
     except ValidationError as error:
@@ -86,7 +86,7 @@ def delete(request: HttpRequest, service: Service[Any], row: Any) -> HttpRespons
 
 
 def remove(request: HttpRequest, service: Any, row: Any, backups: str) -> HttpResponse:
-    """Delete in the background what has backups: `delete` these, or `keep` them. Raises: ApiError (409)."""
+    """Delete a row with backups in the background: `delete` these, or `keep` them. Raises: ApiError (409)."""
     if users := service.users(row):
         raise _in_use(service, f"{'. '.join(users)}.", DO_WHAT_IT_SAYS)
     goes = removals.contents([row])

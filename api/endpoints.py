@@ -1,4 +1,4 @@
-"""Endpoints: where events are delivered. Secrets go in, and never come out again."""
+"""Endpoints: the receivers of events. Secrets go in, and never come out again."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -30,7 +30,7 @@ class SigningSecretAnswer(RowAnswer, of=SigningSecret, names="id created_at reti
 
 
 class EndpointAnswer(declarations.EndpointDeclaration):
-    """`authorization_is_set`: whether there is one; what it is, nothing tells."""
+    """`authorization_is_set`: true if there is one; no answer contains it."""
 
     id: int
     authorization_is_set: bool
@@ -60,11 +60,11 @@ class EndpointsOfTheApi(DeclaredResource[Endpoint]):
     edited_besides = ("signing_secrets",)
 
     def rows(self) -> QuerySet[Any]:
-        """With their signing secrets."""
+        """All endpoints, with their signing secrets."""
         return Endpoint.objects.prefetch_related("signing_secrets")
 
     def facts(self, rows: Sequence[Endpoint]) -> list[dict[str, Any]]:
-        """Without what is sealed."""
+        """The answers' fields, without sealed values."""
         now = database_clock()
         return [
             self.own_facts(row)

@@ -35,7 +35,8 @@ ROOT = "/api/"
 CONTENT_TYPE = "application/problem+json"
 
 NOT_KEPT = "no-store"
-"""No cache keeps an answer: some hold secrets that are shown once, and ETags here do not cover what machines move."""
+"""No cache keeps an answer: some contain secrets that are shown once, and ETags here do not cover machine-written
+fields."""
 
 USUAL = {
     400: ("the request cannot be read", "send one JSON object, encoded in UTF-8"),
@@ -53,7 +54,7 @@ USUAL = {
     500: ("the server failed", "try again later; the log of the web process has the cause"),
     503: ("the database cannot answer now", "try again later"),
 }
-"""Status → what is wrong, which also describes it in the document, and what to do."""
+"""Status → the problem, which also describes it in the document, and the advice."""
 
 WRONG_HOST = (
     "this server has not that host name",
@@ -69,7 +70,7 @@ MOST_ERRORS = 100
 """Told at once: a body may hold thousands of wrong fields."""
 
 FieldErrors = Sequence[tuple[str, str]]
-"""(field, what is wrong with it). A field `""` is the whole."""
+"""(field, its problem). A field `""` is the whole."""
 
 
 class FieldProblem(Schema):
@@ -95,9 +96,9 @@ class Problem(Schema):
 
 
 class ApiError(Exception):
-    """An answer that is a problem document. `detail` and `hint` are taken from `USUAL` where they are empty.
+    """An answer that is a problem document. `detail` and `hint` are taken from `USUAL` if they are empty.
 
-    `errors`: what is wrong by field; they make up the detail where that is empty.
+    `errors`: problems by field; they make up the detail if that is empty.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class ApiError(Exception):
 
 
 def not_valid(errors: FieldErrors, hint: str = "") -> ApiError:
-    """Status 422 with what is wrong by field."""
+    """Status 422 with problems by field."""
     return ApiError(422, hint=hint, errors=errors)
 
 
@@ -198,7 +199,7 @@ def _deleted_meanwhile(request: HttpRequest, error: Exception) -> ApiError:
 
 
 def _clash(request: HttpRequest, error: Exception) -> ApiError:
-    """References are checked at the commit: what they name may be gone by then."""
+    """The error of a clash at the commit, where references are checked: their rows may be gone by then."""
     log.warning("the request clashes with what others saved: %s", error)
     return ApiError(409, "it clashes with a change that was saved in the meantime")
 
@@ -209,9 +210,9 @@ def _not_storable(request: HttpRequest, error: Exception) -> ApiError:
 
 
 class JsonErrors:
-    """Middleware: what Django itself refuses below /api/ (404, 405, a wrong host, 500) is a problem document, too.
+    """Middleware: refusals of Django itself below /api/ (404, 405, a wrong host, 500) are problem documents, too.
 
-    And no cache keeps what the API answers.
+    And no cache keeps answers of the API.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

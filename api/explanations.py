@@ -33,14 +33,14 @@ class SourceExplanationAnswer(Schema):
 
 
 class StartAnswer(RowAnswer, of=ExpectedStart, names="record at earliest latest because"):
-    """When a backup starts: from `earliest` to `latest` in about nine cases of ten. `at` is the median of some runs, of
-    a laptop seldom right to ten minutes. Null: there is no estimate, and `because` says why."""
+    """The start of a backup: from `earliest` to `latest` in about nine cases of ten. `at` is the median of some runs,
+    for a laptop seldom right to ten minutes. Null if there is no estimate; `because` is the reason."""
 
     policy: str
 
 
 class StartsAnswer(Schema):
-    """When the backups of a source are expected to start, under each of its policies."""
+    """The expected starts of a source's backups, under each of its policies."""
 
     name: str
     under: list[StartAnswer]
@@ -59,9 +59,9 @@ class RiskAnswer(Schema):
 
 
 class AtRiskAnswer(RowAnswer, of=AtRisk, names="at number looked_at unnamed units units_needed because"):
-    """The latest look ahead; `because`: why there is none; `at_risk`: the first ones; `unnamed`: so many or
-    more will probably miss their period besides, early in a day most of all; `units_needed`: enough for 99 % of what is
-    there, null: unknown."""
+    """The latest look ahead; `because`: why there is none; `at_risk`: the first ones; `unnamed`: the least number of
+    others that will probably miss their period, above all early in a day; `units_needed`: enough for 99 % of the
+    present sources, null if unknown."""
 
     at_risk: list[RiskAnswer]
 

@@ -21,7 +21,7 @@ STORED: tuple[tuple[Any, Any], ...] = (
     ((models.IntegerField, models.ForeignKey), int), ((models.CharField, models.TextField), str),
     (models.DateTimeField, datetime), (models.DateField, date), (models.FloatField, float), (models.BooleanField, bool),
 )  # fmt: skip
-"""Columns → the type of what is stored in them. What JSON holds, an answer says itself."""
+"""Columns → the type of their values. An answer declares JSON values itself."""
 
 
 class RowAnswer(Schema):
@@ -52,7 +52,7 @@ class Body(Schema):
 
 
 def written_out(value: Any) -> Any:
-    """Raises: ValueError for a plain number, which would be taken for seconds since 1970."""
+    """Check a date. Raises: ValueError for a plain number, which would be understood as seconds since 1970."""
     try:
         float(value)
     except (TypeError, ValueError):

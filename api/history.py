@@ -1,4 +1,4 @@
-"""Notes in the audit of what was asked for over the API and no row shows: triggers see what is created or changed."""
+"""Notes in the audit of actions over the API that no row shows; triggers see creations and changes."""
 
 from typing import Any
 
@@ -8,5 +8,5 @@ from declarations.surfaces.web import audit
 
 
 def noted(request: HttpRequest, row: Any, what: str) -> None:
-    """Note what was done about a row, as `Back up now`."""
+    """Note an action about a row, such as `Back up now`."""
     audit.write(type(row), row.pk, str(row), f"{what}.")

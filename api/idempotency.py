@@ -1,10 +1,10 @@
 """`Idempotency-Key`: a request that creates something, sent twice with one key, creates it once.
 
 The answer is stored in the transaction that creates, so the one is there if and only if the other is: a program that
-was cut off sends the same again and gets the first answer, and a process that dies in between leaves nothing that is in
-the way. While the first request runs, its key is held by an advisory lock of its transaction: a second one is refused
-(409) and waits for nothing. Only what succeeded is stored: after a refusal something better may be sent with that key.
-Keys belong to the token, or the user of the session, that sent them. They are kept for a day.
+was cut off sends the same again and gets the first answer, and a process that dies in between leaves no obstacle
+behind. While the first request runs, its key is held by an advisory lock of its transaction: a second one is refused
+(409) at once. Only successes are stored: after a refusal a corrected request may be sent with that key. Keys belong to
+the token, or the user of the session, that sent them. They are kept for a day.
 """
 
 import re
@@ -33,7 +33,7 @@ def once(request: HttpRequest, create: Callable[[], HttpResponse]) -> HttpRespon
     """The answer of `create`, which runs in one transaction; or the stored one if the request's key was used before.
 
     Raises: ApiError: 409 while another request with that key runs, 422 for a key of another request, or no key at all;
-    and whatever `create` raises, in which case nothing is kept.
+    and the exceptions of `create`, in which case nothing is stored.
     """
     key = request.headers.get(HEADER)
     with transaction.atomic():

@@ -52,7 +52,7 @@ class Pages:
         self, rows: QuerySet[Any], every: QuerySet[Any], limit: int, after: Any = None
     ) -> tuple[list[Any], int | None]:
         """A page of `rows`, and the `after` of the next page, None if there is none. The ids of a page are found
-        first, and then its rows in `every`, unfiltered: what is computed for a row is computed for these alone.
+        first, and then its rows in `every`, unfiltered: computed columns are computed for these alone.
 
         Raises: ApiError (400) for an `after` that does not start a page.
         """
@@ -93,7 +93,7 @@ class Pages:
 
 
 def _row_id(after: Any) -> int:
-    """Raises: ApiError (400) for what is not an id."""
+    """The id in `after`. Raises: ApiError (400) if it is not an id."""
     text = str(after)
     if text.isdecimal() and text.isascii() and len(text) <= len(str(LARGEST_ID)) and int(text) <= LARGEST_ID:
         return int(text)
@@ -103,10 +103,10 @@ def _row_id(after: Any) -> int:
 
 @contextmanager
 def patiently(ask_for_less: str = ASK_FOR_LESS, whole: float = math.inf) -> Iterator[Callable[[], None]]:
-    """Give up what takes too long, for one transaction, which sees the rows and what belongs to them at one instant.
+    """Give up an answer that takes too long, for one transaction, which sees the rows and related ones at one instant.
     `whole`, and the function that it yields: as for `at_most`.
 
-    Raises: ApiError (503), which says how to ask for less.
+    Raises: ApiError (503), with advice how to ask for less.
     """
     outermost = not connection.in_atomic_block
     try:

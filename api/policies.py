@@ -118,7 +118,7 @@ router = resource.router
     named="back up policy now", has=["conflict"], noted="Back up now",
 )  # fmt: skip
 def back_up_now(request: HttpRequest, policy: models.Policy) -> dict[str, int]:
-    """Out of its period and window. Paused sources are left out, and what is copied already is left alone."""
+    """Back up its sources out of period and window. Paused ones are left out, and backups under way are left alone."""
     if not policy.schedule.enabled:
         raise ApiError(409, "the policy is disabled", "enable it first")
     return {"moved": planning.back_up_now(policy.assignments.all(), asked_by=name_of(request))}
@@ -132,7 +132,7 @@ def pause(request: HttpRequest, policy: models.Policy, query: Query[PauseRequest
 
 @resource.verb("resume", PAUSING, "Back its sources up again")
 def resume(request: HttpRequest, policy: models.Policy) -> None:
-    """It is enabled; what is due is on the backlog at once."""
+    """Enable it; due assignments are put on the backlog at once."""
     pauses.resume_policy(policy, by=name_of(request))
 
 

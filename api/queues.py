@@ -122,8 +122,8 @@ def get_hold(request: HttpRequest) -> dict[str, Any]:
 
 @router.post("/hold", auth=operating(), response=HoldAnswer, operation_id="hold", summary="Hold everything")
 def hold(request: HttpRequest, body: HoldRequest) -> dict[str, Any]:
-    """No backup, retention, check, drill, restore or delivery starts, and what runs is stopped and given back, which
-    counts as no failure. Again: the reason is replaced. DELETE ends it, or `until`."""
+    """No backup, retention, check, drill, restore or delivery starts, and running records are stopped and given back,
+    which is not a failure. A second hold replaces the reason. DELETE ends it, or `until`."""
     backlog.hold(by=str(request.user), **body.checked())
     return _hold(held())
 

@@ -51,7 +51,7 @@ class RecordChoice(Schema):
 
 class AttemptAnswer(RowAnswer, of=Attempt, names="record number queue worker_id started_at ended_at error"):
     """One run of a record. `facts`: findings of its handler, such as the status of an answer; null if there are none.
-    With `silences` it counts so many that found it absent, the first from `started_at`, the last to `ended_at`.
+    With `silences` it stands for so many that found it absent, the first from `started_at`, the last to `ended_at`.
     """
 
     outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"]
@@ -107,7 +107,8 @@ class ExplanationAnswer(Schema):
 
 
 class RecordDetail(RecordAnswer):
-    """With its latest attempts, the newest first, and why it does not run now: in sentences in `why`."""
+    """A record with its latest attempts, the newest first, and the reasons why it does not run now: sentences in
+    `why`."""
 
     attempts: list[AttemptAnswer]
     why: list[str]
@@ -139,7 +140,7 @@ class RetryRequest(RecordChoice, Body):
 class RetryAnswer(RetryResult):
     """Record ids by result, ascending. `superseded`: id → that of the record that continues instead.
 
-    `next`: there are more; send it as `after`.
+    `next`: send it as `after` for more.
     """
 
     next: int | None = None
@@ -164,7 +165,7 @@ class DeadLettersQuery(Schema):
 
 
 class DeadLetterAnswer(RowAnswer, of=DeadLetter, names="group says first_at last_at example_id example"):
-    """Failed records that say the same. `says`: with numbers, ids, addresses and paths folded."""
+    """Failed records with the same error. `says`: that error, with numbers, ids, addresses and paths folded."""
 
     count: int
     kinds: list[str]

@@ -44,7 +44,7 @@ MOST_AT_ONCE = 10_000
 
 
 class Records(Resource[BacklogRecord]):
-    """Records, read-only: what machines write."""
+    """Records, read-only, since machines write them."""
 
     model, called, tag, answer, detail = BacklogRecord, "record", "backlog", RecordAnswer, RecordDetail
     choice = RecordChoice
@@ -57,7 +57,7 @@ class Records(Resource[BacklogRecord]):
     )
 
     def rows(self) -> QuerySet[Any]:
-        """With what their last attempts were answered."""
+        """All records, with the answers to their last attempts."""
         return with_answers(BacklogRecord.objects.all())
 
     def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
@@ -66,7 +66,7 @@ class Records(Resource[BacklogRecord]):
         return filtered(rows, asked)
 
     def facts(self, rows: Sequence[BacklogRecord]) -> list[dict[str, Any]]:
-        """The columns, without the lease token; of events what came of their deliveries."""
+        """The columns, without the lease token; for events the results of their deliveries."""
         return record_facts(rows)
 
     def detailed(self, row: BacklogRecord) -> dict[str, Any]:
@@ -86,7 +86,7 @@ router = resource.router
     summary="Retry records now",
 )  # fmt: skip
 def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
-    """Waiting records are ready at once, whatever they wait for. Failed and cancelled ones start afresh; an event keeps
+    """Make waiting records ready at once, whatever they wait for. Failed and cancelled ones start again; an event keeps
     its id.
     """
     rows: QuerySet[Any] = BacklogRecord.objects.all()

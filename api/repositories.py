@@ -1,4 +1,4 @@
-"""Repositories, with what their circuit breakers say. The key that is made for an encrypted one is answered once."""
+"""Repositories, with the state of their circuit breakers. The new key of an encrypted one is in one answer only."""
 
 from typing import Any, Literal
 

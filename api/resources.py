@@ -6,10 +6,10 @@
         filters = {"key": Name, "open": bool}        # query parameters; one that is left out does not filter
         lookups = {"open": lambda is_open: Q(opened_at__isnull=not is_open)}     # where that is not `field = value`
         orderings = ("id", "key", "opened_at")       # fields of the model, also in joins, as `schedule__name`
-        told = {"waiting": breakers.held_by}         # what of the answer is no field of the row by that name
-        seen_by = (may_look,)                        # beside those who may view or change breakers, as in the admin
+        told = {"waiting": breakers.held_by}         # fields of the answer that are not fields of the row
+        seen_by = (may_look,)                        # in addition to those who may view or change breakers
 
-        def facts(self, rows):                       # what is looked up for all rows of a page at once
+        def facts(self, rows):                       # values that are looked up for all rows of a page at once
             return [self.own_facts(row) | {"trial": …} for row in rows]
 
     resource = Breakers()
@@ -20,8 +20,7 @@
         …
         return "Closed"                              # noted in its history; the answer is the row, with its ETag
 
-All operations on one path have to be in one router. The statuses that come of an operation are documented by
-`api/document.py`.
+All operations on one path have to be in one router. `api/document.py` documents the statuses of an operation.
 """
 
 import hashlib
@@ -55,7 +54,7 @@ def etag_of(content: dict[str, Any]) -> str:
 
 
 class Resource(Generic[Row]):
-    """A resource of the API. The module's docstring tells how to make one."""
+    """A resource of the API. The module's docstring shows how to make one."""
 
     model: ClassVar[type[Any]]
     called: ClassVar[str] = ""
@@ -74,10 +73,11 @@ class Resource(Generic[Row]):
 
     lookups: ClassVar[Mapping[str, str | Callable[[Any], Q]]] = {}
     told: ClassVar[Mapping[str, str | Callable[[Any], Any]]] = {}
-    """Field of the answer → the path of an attribute of the row, as `source.name`, or what makes it of a row."""
+    """Field of the answer → the path of an attribute of the row, such as `source.name`, or a function of the row."""
 
     seen_by: ClassVar[tuple[str | Allowed, ...]] = ()
-    """Further callers who may look, besides those who may view or change rows, in the form that `viewing` takes."""
+    """Further callers who may look, in addition to those who may view or change rows, in the form that `viewing`
+    takes."""
 
     orderings: ClassVar[tuple[str, ...]] = ()
     usual_ordering: ClassVar[str] = "id"
@@ -106,7 +106,7 @@ class Resource(Generic[Row]):
     # ── to override ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def rows(self) -> QuerySet[Any]:
-        """All rows, with what `facts` needs of others."""
+        """All rows, with the columns of others that `facts` needs."""
         return self.model._default_manager.all()  # type: ignore[no-any-return]
 
     def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
@@ -165,7 +165,7 @@ class Resource(Generic[Row]):
         return JsonResponse(content, headers={"ETag": etag})
 
     def contents(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
-        """Rows as JSON, as the answer says."""
+        """Rows as JSON, in the form of the answer."""
         return [self.as_json(self.answer, facts) for facts in self.facts(rows)]
 
     def get(self, row_id: int) -> Row:

@@ -68,7 +68,7 @@ class MeAnswer(Schema):
 
 @me.get("/me", auth=Staff(None), response=MeAnswer, operation_id="get_me", summary="The user of the request")
 def get_me(request: HttpRequest) -> dict[str, Any]:
-    """With a token of any scope, or by session."""
+    """The caller, by a token of any scope or by session."""
     user: Any = request.user
     permissions = sorted(user.get_all_permissions())
     found = {"user": user.get_username(), "superuser": user.is_superuser, "permissions": permissions}

@@ -100,8 +100,8 @@ router = resource.router
     has=["location", "etag", "idempotency", "conflict"],
 )  # fmt: skip
 def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
-    """Its batch is put on the backlog now, in addition to the triggers of its cron; `state` in the answer says what it
-    emits.
+    """Put its batch on the backlog now, in addition to the triggers of its cron; `state` in the answer shows whether
+    the batch was emitted.
     """
 
     def fire() -> HttpResponse:
@@ -127,7 +127,7 @@ def pause(request: HttpRequest, schedule: Schedule, query: Query[PauseRequest]) 
 
 @resource.verb("resume", operating(), "Resume a schedule", has=["etag", "if-match", "conflict"])
 def resume(request: HttpRequest, schedule: Schedule) -> None:
-    """It triggers from now on. What it would have triggered while it was paused is not caught up."""
+    """Let it trigger from now on. Triggers during its pause are not caught up."""
     with transaction.atomic():
         _, locked = resource.locked(request, schedule.pk)
         verbs.resume(locked)

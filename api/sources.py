@@ -33,7 +33,7 @@ from sources.domain.status import ProtectionStatus
 from sources.models import Assignment, Policy, Source
 
 EXPLAINING_SECONDS = 10.0
-"""The limit of an answer over all sources, its statements and what is made of them."""
+"""The limit of an answer over all sources, with its statements and all processing."""
 
 OPERATING = Staff(Scope.OPERATE, "sources.change_source")
 ENROLLING = Staff(Scope.WRITE, "sources.change_source")
@@ -67,7 +67,7 @@ class SourcePauseQuery(PauseRequest):
 
 
 class CheckedInAnswer(Schema):
-    """When it was written down that the source is here, and how many records of the backlog that moved."""
+    """The instant at which the source was noted as present, and the number of records that this moved."""
 
     checked_in_at: datetime
     moved: int
@@ -131,9 +131,9 @@ router = resource.router
     noted="Back up now",
 )  # fmt: skip
 def back_up_now(request: HttpRequest, source: Source) -> dict[str, int]:
-    """Under all its policies that are enabled, out of period and window. `moved`: how many backups.
+    """Back it up under all its enabled policies, out of period and window. `moved`: the number of backups.
 
-    What is copied already is left alone.
+    A backup that is already being made is left alone.
     """
     if source.retired:
         raise ApiError(409, "the source is retired", 'first PATCH it with {"retired": false}')
@@ -184,7 +184,7 @@ def explain_sources(request: HttpRequest) -> dict[str, Any]:
     summary="Sources that will probably miss their period",
 )  # fmt: skip
 def get_at_risk(request: HttpRequest) -> dict[str, Any]:
-    """As a periodic task foresaw it, every quarter of an hour."""
+    """The latest forecast of a periodic task, which makes one every quarter of an hour."""
     return asdict(latest_look(database_clock()))
 
 

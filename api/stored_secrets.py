@@ -14,7 +14,7 @@ from sources.declarations.reach import SET_SECRET
 
 
 class StoredSecretAnswer(declarations.StoredSecretDeclaration):
-    """A secret without itself. `used_by`: names of what refers to it, by what they are, as `source`."""
+    """A stored secret without its value. `used_by`: the names of rows that refer to it, by kind, such as `source`."""
 
     id: int
     changed_at: datetime

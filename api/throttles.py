@@ -1,4 +1,4 @@
-"""Throttles, with what they let through at this moment."""
+"""Throttles, with the records that they let through at this moment."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -49,7 +49,7 @@ class ThrottlesOfTheApi(DeclaredResource[models.Throttle]):
     orderings = ("id", "name", "max_in_flight")
 
     def facts(self, rows: Sequence[models.Throttle]) -> list[dict[str, Any]]:
-        """With what they do at this moment."""
+        """The answers' fields, with the throttles' present state."""
         live = {each.throttle.pk: _live(each) for each in throttles.live([row.pk for row in rows])} if rows else {}
         return [self.own_facts(row) | {"live": live[row.pk]} for row in rows]
 
@@ -63,7 +63,7 @@ router = resource.router
 
 
 class ResumeQuery(Schema):
-    """How many of its records may be in flight at once: as many as before its pause, if it is left out."""
+    """The number of its records that may be in flight at once, or that of before its pause, if it is left out."""
 
     max_in_flight: int | None = Field(None, ge=1, le=MOST_IN_FLIGHT)
 

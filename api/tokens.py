@@ -24,7 +24,7 @@ USED_AT_PRECISION = timedelta(minutes=1)
 """`used_at` is written at most this often."""
 
 KEPT_FOR = timedelta(days=90)
-"""After its end the row of a token says until when it could be used."""
+"""The time for which a token's row stays after its end, to show until when it could be used."""
 
 LONGEST_NAME = 100
 
@@ -62,7 +62,7 @@ def issue(
 
 
 def authenticate(text: str, now: datetime | None = None) -> ApiToken | None:
-    """The token that `text` is, with its user; None when it is unknown, ended or no token at all.
+    """The token that `text` is, with its user. None if it is unknown, ended or not a token at all.
 
     One lookup by digest, whatever the text looks like, so that all of these take the same time. An accepted one costs
     a write at most once a minute.

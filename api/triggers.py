@@ -1,4 +1,4 @@
-"""Triggers: what each firing of a schedule emitted, and how far its batch is."""
+"""Triggers: the records that each firing of a schedule emitted, and the progress of its batch."""
 
 from dataclasses import asdict
 from typing import Any, Literal
@@ -32,7 +32,7 @@ class BatchProgress(RowAnswer, of=batches.BatchCounts, names=" ".join(STATES)):
 
 
 class TriggerDetail(TriggerAnswer):
-    """With how far its batch is."""
+    """A trigger, with the progress of its batch."""
 
     progress: BatchProgress
 

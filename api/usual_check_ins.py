@@ -1,9 +1,8 @@
 """Check-ins as a fleet sends them every few minutes, answered before Django begins with a request.
 
-Django, its middlewares and django-ninja took most of what a check-in cost, and 100,000 agents make 333 a second.
-Whatever is not as usual goes their way, as if nothing had been tried before: a wrong token, a body that is not valid, a
-limit that is reached, news of the source, a connection to the database that has died. So errors are answered there
-alone.
+Django, its middlewares and django-ninja took most of a check-in's time, and 100,000 agents make 333 a second.
+Everything unusual takes their way, as if nothing had been tried before: a wrong token, an invalid body, a limit that is
+reached, news of the source, a dead connection to the database. So only they answer errors.
 """
 
 import json

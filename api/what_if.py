@@ -71,7 +71,7 @@ class ChangedSourceAnswer(Schema):
 
 
 class WhatIfAnswer(Schema):
-    """The same days as they are and with the change. `lacks`: what is not known."""
+    """The same days without and with the change. `lacks`: the unknown parts."""
 
     days: int
     now: OutlookAnswer

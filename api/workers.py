@@ -34,7 +34,7 @@ class Workers(Resource[Worker]):
     usual_ordering = "-id"
 
     def facts(self, rows: Sequence[Worker]) -> list[dict[str, Any]]:
-        """With whether they are alive, and what they run."""
+        """The answers' fields, with the workers' state and runs."""
         now = database_clock()
         running = BacklogRecord.objects.filter(status=Status.RUNNING, leased_by__in=[row.pk for row in rows])
         counts = dict(running.order_by().values_list("leased_by").annotate(Count("pk")))

@@ -7,6 +7,6 @@ that the entry names the role of the database, and the address that it came from
 
 tables     the tables that are followed, and their columns: those that users edit, not those that machines move
 triggers   the trigger of each table, made after migrations
-actors     the actor of this process or request, and how the database learns of it
+actors     the actor of this process or request, and its way to the database
 entries    entries as facts and as text; notes of actions that no row shows, such as *back up now*
 """

@@ -1,4 +1,4 @@
-"""The actor of a change, and how the database learns of it.
+"""The actor of a change, and its way to the database.
 
 A process has one actor, who started it; a request has another one, who signed in. Before each statement that may fire a
 trigger, the actor is written to a setting that ends with the transaction, so that it does not leak to others through a
@@ -23,7 +23,7 @@ from audit.tables import followed
 
 SETTING = "backupsched.actor"
 LOOKED_AT = 20_000
-"""Characters of a statement that are looked at: what follows is a list of values."""
+"""The characters of a statement that are read: the rest is a list of values."""
 WRITES = re.compile(r'\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(?:ONLY\s+)?"?(\w+)"?', re.IGNORECASE)
 
 

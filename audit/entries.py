@@ -24,7 +24,7 @@ About = tuple[type[Model], Any]
 
 
 def note(model: type[Model], row_id: Any, name: str, text: str) -> None:
-    """Note what was done about a row, as `Back up now`; about many where `row_id` is None."""
+    """Note an action about a row, such as `Back up now`, or about many if `row_id` is None."""
     by = actor() or Actor(system_user(), "a program")
     AuditEntry.objects.create(
         who=by.who[:LONGEST_NAME], via=by.via[:LONGEST_NAME], about=model._meta.label_lower,
@@ -34,7 +34,7 @@ def note(model: type[Model], row_id: Any, name: str, text: str) -> None:
 
 
 def of_rows(rows: Iterable[About]) -> QuerySet[AuditEntry]:
-    """Entries about these rows, and what they are made of: a schedule is an origin, too."""
+    """Entries about these rows, and about their parents: a schedule is an origin, too."""
     wanted = Q(pk__in=[])
     for model, row_id in rows:
         for each in (model, *model._meta.get_parent_list()):

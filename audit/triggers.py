@@ -91,8 +91,8 @@ def remove_before(using: str, plan: Sequence[Any], **_: Any) -> None:
 
 
 def install_after(using: str, **_: Any) -> None:
-    """Make the triggers that are missing, and those that are others by now. A table whose lock is not had stops none of
-    the others. Raises: django.db.utils.OperationalError, the first one, when all have been tried.
+    """Make the missing triggers, and those that have changed. A table whose lock is not available does not stop the
+    others. Raises: django.db.utils.OperationalError, the first one, when all have been tried.
     """
     errors: list[OperationalError] = []
     with connections[using].cursor() as cursor:

@@ -35,8 +35,8 @@ def of_folder(folder: str, repository: Repository) -> Known:
 
 
 def keep(assignment_id: int, repository_id: int, point: str, digest: str, *, accepted: bool = False) -> None:
-    """Keep a digest, next to those that the point has. `accepted`: a user has accepted it, here or where it was copied
-    from."""
+    """Store a digest, next to those that the point has. `accepted`: a user has accepted it, here or in the repository
+    from which it was copied."""
     same = ManifestDigest.objects.filter(assignment=assignment_id, point=point, sha256=digest, accepted=True)
     row = ManifestDigest(assignment_id=assignment_id, repository_id=repository_id, point=point, sha256=digest)
     row.accepted = accepted or same.exists()
@@ -66,11 +66,11 @@ def forget(assignment_id: int, repository_id: int, points: Collection[str]) -> N
 
 
 def give_up(assignment: Assignment, repository: Repository, there: Collection[str]) -> None:
-    """Forget names that have a digest and nothing else, where all points that are `there` were listed: their runs were
-    killed before they wrote a manifest. What a removal does not know it leaves alone, so they put off its sweeps.
+    """Delete names that have only a digest, if all points that are `there` were listed: their runs were killed before
+    they wrote a manifest. A removal leaves unknown points alone, so such names postpone its sweeps.
 
-    A name later than the newest point may be that of a run under way. Another one that turns up all the same, of a
-    process that was frozen, is foreign: a run that was overtaken makes no point.
+    A name later than the newest point may be that of a run under way. Another one that appears all the same, from a
+    frozen process, is foreign: a run that was overtaken makes no point.
     """
     names = ManifestDigest.objects.filter(assignment=assignment, repository=repository, accepted=False)
     alone = set(names.values_list("point", flat=True)).difference(there, holdings.recorded(assignment, repository))

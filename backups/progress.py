@@ -1,4 +1,4 @@
-"""How far a run is, for pages and commands: a row a record, deleted when its attempt is settled."""
+"""The progress of runs, for pages and commands: one row per record, deleted when its attempt is settled."""
 
 import time
 from typing import Any
@@ -11,7 +11,7 @@ PROGRESS_EVERY_SECONDS = 0.5
 
 
 def of_records(ids: list[int]) -> dict[int, dict[str, int]]:
-    """How far these are, as far as that is known."""
+    """The progress of these records, if it is known."""
     names = ("bytes_done", "bytes_total", "files_done")
     rows = Progress.objects.filter(pk__in=ids).values_list("pk", *names)
     return {pk: dict(zip(names, numbers, strict=True)) for pk, *numbers in rows}

@@ -111,7 +111,8 @@ def work(
 
 
 def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dict[str, Any]:
-    """Remove all that an assignment has in a repository. Arguments, answer and exceptions are those of `work`."""
+    """Remove everything that an assignment has in a repository. Arguments, answer and exceptions are those of
+    `work`."""
     return work("remove_folder", repository, stop, ours=asdict(locations.identity_of(repository)), **facts)
 
 

@@ -34,7 +34,7 @@ BUSY_FOR = timedelta(seconds=60)
 
 
 def note_room(repository: Repository, room: tuple[int, int] | None) -> None:
-    """Store how many bytes are free, and of how many: at most once a minute, since many of its backups end together."""
+    """Store the free bytes and the total: at most once a minute, since many of its backups end together."""
     if room:
         stale = Q(room_seen_at=None) | Q(room_seen_at__lt=Now() - ROOM_HOLDS_FOR)
         rows = Repository.objects.filter(stale, pk=repository.pk)
@@ -81,7 +81,7 @@ def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
 
 def of_directories(question: str, asked: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     """Problems of directories, by their names in `asked`, which has the `location` of each and the other arguments of
-    the question. One on a dead share is such a problem, and holds up no other.
+    the question. One on a dead share is such a problem, and delays no other.
     """
     if not asked:
         return {}

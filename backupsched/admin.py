@@ -1,4 +1,4 @@
-"""Tables of other packages in the admin's own style: accounts, and what django-q2 keeps."""
+"""Tables of other packages in the admin's style: accounts, and the rows of django-q2."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from typing import Any, TextIO, cast
 from external.processes.interrupts import deliver_lost_interrupts
 
 STOPPED = 130
-"""The exit code of what Ctrl-C ends, as of a shell: 128 and the number of the signal."""
+"""The exit code after Ctrl-C, as in a shell: 128 plus the number of the signal."""
 
 
 def main() -> int:

@@ -32,8 +32,8 @@ QUOTED = re.compile(r"""(['"]).*\1""", re.DOTALL)
 def databases(url: str | None, var_dir: Path, *, pooled: bool = False, kept_in: Path | None = None) -> dict[str, Any]:
     """Django's DATABASES for `DATABASE_URL`, or for the embedded server in `var_dir` if there is none.
 
-    `pooled`: connections pass a pooler of transactions, so no cursor outlives its transaction. `kept_in`: the file
-    that the URL is from, named where the server does not answer; None if it is from the environment.
+    `pooled`: connections pass a pooler of transactions, so no cursor outlives its transaction. `kept_in`: the file of
+    the URL, named if the server does not answer. None if it is from the environment.
 
     Starts nothing. Raises: ImproperlyConfigured for a malformed URL or one of another database system.
     """
@@ -59,7 +59,7 @@ def _external(url: str, kept_in: Path | None) -> dict[str, Any]:
             f"{'take the line out' if kept_in else 'unset it'} to use the embedded one.",
         }
     except (ValueError, ProgrammingError) as error:
-        why = QUOTED.sub("…", str(error).strip())  # what is quoted may be the password, so the cause is left out, too
+        why = QUOTED.sub("…", str(error).strip())  # the quoted part may be the password, so the cause is left out, too
         raise ImproperlyConfigured(
             f"DATABASE_URL is malformed ({why}); it looks like postgresql://user:password@host:5432/name, with signs "
             "such as @, / and % in a password written as %40, %2F and %25"

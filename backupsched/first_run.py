@@ -64,8 +64,8 @@ def read_settings(folder: Path, environment: MutableMapping[str, str]) -> dict[s
 
 
 def write_settings(folder: Path, settings: dict[str, str]) -> Path:
-    """Put these into `folder`/settings.env, for its owner only: a URL may hold a password. They replace what the file
-    has of the same names, also as names of files. Raises: OSError.
+    """Put these into `folder`/settings.env, for its owner only: a URL may hold a password. They replace settings of the
+    same names in the file, including those that name a file. Raises: OSError.
     """
     replaced = {name.removesuffix(SUFFIX) for name in settings}
     folder.mkdir(parents=True, exist_ok=True)
@@ -128,8 +128,8 @@ def source(text: str) -> str:
 
 
 def repository(text: str, beside: str) -> str:
-    """Returns the absolute path of a folder that can be written, made where it was missing; it may not be in the
-    source `beside`, nor have it in it, and has nothing but a repository in it. Raises: Unfit."""
+    """Check the folder of a repository. Returns its absolute path: it can be written, is made if it was missing, is
+    neither in the source `beside` nor around it, and contains nothing except a repository. Raises: Unfit."""
     from engines.at_repositories.probing import of_others
 
     path = Path(text).expanduser().absolute()

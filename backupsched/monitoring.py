@@ -55,7 +55,7 @@ class LatestResult:
         self._result: Future[bytes] | None = None
 
     def get(self) -> bytes:
-        """Raises: what `compute` raises; TimeoutError."""
+        """The latest answer. Raises: the exceptions of `compute`; TimeoutError."""
         with self._lock:
             is_old = time.monotonic() - self._began > self._fresh
             if self._result is None or (self._result.done() and is_old):
@@ -85,9 +85,9 @@ class NotSteadyYet(Exception):
 
 
 class SteadyProbe:
-    """Hysteresis over `get`. Its last answer covers errors until it is `seconds` old; after longer ones
-    it has to answer for a third of that time before it is believed, so that what comes and goes stays away. NotReady
-    is a fact and no error: it is passed on at once, and no earlier answer covers what follows it.
+    """Hysteresis over `get`. Its last answer covers errors until it is `seconds` old; after longer ones it has to
+    answer for a third of that time before it is believed, so that an unstable server stays away. NotReady is a fact and
+    not an error: it is passed on at once, and no earlier answer covers later errors.
     """
 
     def __init__(self, get: Callable[[], bytes], seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,7 +98,7 @@ class SteadyProbe:
         self._good_since: float | None = None
 
     def get(self) -> bytes:
-        """Raises: what `get` raises; NotSteadyYet."""
+        """The latest steady answer. Raises: the exceptions of `get`; NotSteadyYet."""
         try:
             answer = self._get()
         except NotReady:

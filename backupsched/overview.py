@@ -33,7 +33,7 @@ GROUPS = {
         "alerts": "problems that need an operator now, and the routes by which operators are notified",
     },
 }
-"""Group → command → what it is for."""
+"""Group → command → its purpose."""
 
 
 def overview(program: str) -> str:

@@ -72,7 +72,7 @@ def secret_key(var_dir: Path) -> str:
             with tempfile.NamedTemporaryFile("w", dir=var_dir, prefix=".secret_key.") as draft:
                 draft.write(secrets.token_urlsafe(50))
                 draft.flush()
-                os.fsync(draft.fileno())  # or the machine may lose power between the name and what it names
+                os.fsync(draft.fileno())  # or the machine may lose power between writing the name and its file
                 with suppress(FileExistsError):
                     os.link(draft.name, path)
         key = path.read_text()

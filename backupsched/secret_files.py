@@ -29,7 +29,7 @@ def read_secret_files(environment: MutableMapping[str, str]) -> bool:
             raise ImproperlyConfigured(f"{name} and {name}{SUFFIX} are both set: remove one")
         if path:
             environment[name] = _content(name + SUFFIX, Path(path))
-        # only now: settings that could not be read are read once more, and would go on without
+        # only now: settings that could not be read are read once more, and would then continue without it
         environment.pop(name + SUFFIX, None)
     if password := environment.get(PASSWORD, ""):
         environment["DATABASE_URL"] = _with_password(environment.get("DATABASE_URL", ""), password)
@@ -64,7 +64,7 @@ def _with_password(url: str, password: str) -> str:
     a password."""
     try:
         account, at, _ = urlsplit(url).netloc.rpartition("@") if "://" in url else ("", "", "")
-    except ValueError:  # its text may have what was written before the host
+    except ValueError:  # its text may contain the part before the host
         raise ImproperlyConfigured(
             "DATABASE_URL is malformed: its host cannot be read. It looks like postgresql://user@host:5432/name, with "
             "an IPv6 address in brackets, as [::1]"

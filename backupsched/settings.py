@@ -208,7 +208,7 @@ CHECK_IN_EVERY = seconds("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
-    # how often each agent asked; of its own, and roomy, since a full cache forgets at random
+    # how often each agent asked; separate, and large, since a full cache evicts at random
     "limits": {
         "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
         "LOCATION": "limits",
@@ -239,7 +239,7 @@ JOBS = {
     "BREAKER_LONGEST_SECONDS": seconds("BACKUPSCHED_BREAKER_LONGEST", 900),
 }
 
-# where matplotlib keeps what it has found out about fonts: a service may have no home directory
+# for matplotlib's cache of fonts, since a service may have no home directory
 os.environ.setdefault("MPLCONFIGDIR", str(VAR_DIR / "matplotlib"))
 
 UNFOLD = {

@@ -48,7 +48,7 @@ SYSTEM = (
     ("Users", "auth.user", "person"),
     ("Groups", "auth.group", "group"),
 )
-"""Title, what it leads to (a table, or the name of a page), and icon. What is in none of them comes last in System."""
+"""Title, target (a table, or the name of a page), and icon. Tables in none of them come last in System."""
 LAST = (("Documentation", "docs", "menu_book"), ("The API", "api-docs", "api"))
 
 ALWAYS = {

@@ -6,7 +6,7 @@ class DashboardConfig(AppConfig):
     verbose_name = "Dashboard"
 
     def ready(self) -> None:
-        """Register what the minute's round keeps for the home page."""
+        """Register the counts that the minute's round keeps for the home page."""
         from jobs.handlers import later, registry
 
         registry.add_periodic(later("dashboard.days:keep"), rare=True)

@@ -1,9 +1,9 @@
-"""The last thirty days of all sources together, from the attempts: what was backed up, what failed and what was missed,
-and what was added to each repository; how much room is left there, and when it is used up at that pace.
+"""The last thirty days of all sources together, from the attempts: successes, failures, missed days, and the data added
+to each repository; the room left there, and when it is used up at that pace.
 
 A day that is over is counted once, by the round of any process, and kept: its attempts may be pruned, and the
-backups of a repository are removed by retention. Today is counted when it is looked at; where that is more than some
-thousand assignments, by the round as well, every five minutes, and what is looked at is as old as that, and says so.
+backups of a repository are removed by retention. Today is counted when it is viewed; with more than some thousand
+assignments the round counts it every five minutes, and the page shows the age of that count.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ FURTHEST = timedelta(days=3650)
 MUCH = 10_000
 """Assignments of today, from which on they are not counted at each look: that takes a tenth of a second."""
 FRESH = timedelta(minutes=4)
-"""How long today's count is not made again: each worker has such a round every five minutes, qcluster each minute."""
+"""The least time between two counts of today: each worker has such a round every five minutes, qcluster each minute."""
 OLD = timedelta(minutes=12)
-"""From then on no round has kept it: it is counted when it is looked at."""
+"""The age from which no round has kept it, so that it is counted when it is viewed."""
 
 # Served by `attempt_ended`. A row that counts many silences counts for each day from its first to its last.
 COUNT = f"""
@@ -78,9 +78,9 @@ def count(day: date) -> DayTotal:
 
 
 def keep() -> int:
-    """Count days that are over and are not kept yet, the latest first, up to one on which there was anything, and today
-    where that is much, and forget what is older than the strip. Returns what makes another round worth while: today is
-    counted to the end anyway."""
+    """Count past days that are not kept yet, the latest first, up to one on which there was anything, and today if that
+    is much, and delete older ones than the strip shows. Returns the reason for another round: today is counted to the
+    end anyway."""
     now = database_clock()
     today = now.astimezone(UTC).date()
     kept = dict(DayTotal.objects.values_list("date", "counted_at"))

@@ -1,4 +1,4 @@
-"""The home page: who is protected, what needs the user, what runs, what comes next, and the servers and room behind it;
+"""The home page: protection, sources that need the user, running and coming work, and the servers and room behind it;
 its facts alone, which an open page requests every few seconds; and its buttons.
 
 Each part is for users who may view its table; it costs a bounded number of statements, whatever the fleet's size.
@@ -57,7 +57,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @staff
 def home_facts(request: HttpRequest) -> HttpResponse:
-    """The facts, or 304 where they are those that the page has; with their age in seconds."""
+    """The facts, or 304 if the page has them already; with their age in seconds."""
     text, etag, gathered_at = cache.get(_key(request)) or _rendered(request)
     is_known = request.headers.get("If-None-Match") == etag
     headers = {"ETag": etag, "Age": f"{monotonic() - gathered_at:.0f}"}

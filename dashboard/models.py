@@ -4,10 +4,10 @@ from jobs.instants import readable
 
 
 class DayTotal(models.Model):
-    """A day of UTC, of all sources together: one bar of the home page. Today, where it is much, is there as of
-    `counted_at`; a day that was counted when it was over has none.
+    """A day in UTC, for all sources together: one bar of the home page. Today, if it is much, has the instant of its
+    count in `counted_at`; a day that was counted when it was over has none.
 
-    Each assignment counts once: with a success; else with a failure; else, where it never answered, as missed.
+    Each assignment counts once: with a success; otherwise with a failure; otherwise, if it never answered, as missed.
     `added`: repository → bytes that the day's backups added to it.
     """
 

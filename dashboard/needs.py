@@ -34,7 +34,7 @@ LOOKED_AT = 60
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence, and where to go (`url`), or what its button does (`action`, about `about`)."""
+    """A sentence, and its link (`url`), or its button's action (`action`, on `about`)."""
 
     text: str
     label: str = ""
@@ -74,7 +74,7 @@ def of_sources(request: HttpRequest, now: datetime) -> dict[str, Any]:
 
 
 def _copied_now(sources: Sequence[Any]) -> set[int]:
-    """The ids of those of which a backup is being made: there is none to ask for."""
+    """The ids of the sources that are being backed up, so that no backup can be requested."""
     keys = {each.exclusive_key: each.pk for each in sources}
     running = BacklogRecord.objects.running().filter(kind=planning.KIND, queue=planning.BACKUPS, exclusive_key__in=keys)
     return {keys[key] for key in running.values_list("exclusive_key", flat=True)} if keys else set()
@@ -96,7 +96,8 @@ def _groups(found: status.FleetSummary) -> Iterator[tuple[str, int, list[tuple[P
 
 
 def _once(in_need: list[Any]) -> tuple[list[Any], dict[int, tuple[int, str]]]:
-    """The first SHOWN, of those that fail alike the first one; and, by its id, how many more, and where they are."""
+    """The first SHOWN, only the first of those that fail alike; and, by its id, the number of the others and their
+    page."""
     errors = common_errors.lines_of([each for each in in_need if each.status == ProtectionStatus.FAILING])
     groups: dict[str | int, list[Any]] = {}
     for each in in_need:

@@ -38,15 +38,15 @@ def document(request: HttpRequest, name: str = FIRST) -> HttpResponse:
         raise Http404(f"there is no document {name}")
     text = path.read_text(encoding="utf-8")
     heading, _, body = text.partition("\n")
-    # written by us, and shipped with the program: what it holds is as trusted as a template
+    # written by us, and shipped with the program: its contents are as trusted as a template
     made = markdown.markdown(body, extensions=EXTENSIONS, output_format="html")
-    # what scrolls sideways can be reached by the keyboard
+    # blocks that scroll sideways can be reached by the keyboard
     content = mark_safe(made.replace("<pre>", '<pre tabindex="0">').replace("<table>", '<table tabindex="0">'))  # noqa: S308
     return page(request, "dashboard/document.html", heading.lstrip("# "), content=content, documents=_listed(name))
 
 
 def _documents() -> dict[str, Path]:
-    """Name → file. What is not listed here is not shown, whatever the address says."""
+    """Name → file. Other files are not shown, whatever the address is."""
     root: Path = settings.DOCS
     return {str(path.relative_to(root)): path for path in sorted(root.rglob("*.md"))}
 

@@ -18,7 +18,7 @@ SECONDS = 3.0
 
 @of_sources
 def of_source(request: HttpRequest, source: int) -> HttpResponse:
-    """Under each policy when its backup starts, or why there is no estimate."""
+    """The start of its backup under each policy, or the reason why there is no estimate."""
     return _shown(request, Source.objects.filter(pk=source).first())
 
 

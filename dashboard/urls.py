@@ -1,5 +1,5 @@
-"""Pages at the top of the site, for staff: the home page, the matrix of sources and days, what a change would
-bring, and the documentation."""
+"""Pages at the top of the site, for staff: the home page, the matrix of sources and days, the effects of a change, and
+the documentation."""
 
 from django.urls import path
 

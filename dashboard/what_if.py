@@ -1,4 +1,4 @@
-"""The page `what-if/`: what other units, another window or more sources would bring to this fleet, with a chart of the
+"""The page `what-if/`: the effects of other units, another window or more sources on this fleet, with a chart of the
 units at work by hour of the day. Its parameters are in its address."""
 
 from typing import Any

@@ -86,7 +86,7 @@ def coming(now: datetime) -> list[dict[str, Any]]:
         waiting = BacklogRecord.objects.waiting().filter(kind__in=OF_ASSIGNMENTS)
         found += waiting.order_by("run_after").select_related("breaker")[:room]
     assignments = _assignments(found)
-    # what was deleted is never backed up, though its record is there until its time has come
+    # a deleted source is never backed up, though its record is there until its time has come
     there = [record for record in found if record.kind not in OF_ASSIGNMENTS or record.subject in assignments]
     return [_coming(record, assignments.get(record.subject)) for record in there]
 

@@ -21,11 +21,11 @@ from django.db.models import Model
 
 
 class InUse(ValueError):
-    """A row is not deleted. Its text says what keeps it, and what to do."""
+    """A row cannot be deleted. The text names the reason and the remedy."""
 
 
 uses: list[Callable[[Model], str]] = []
-"""Functions of apps above, asked about a row that a user wants to delete: a sentence on what else uses it, or empty."""
+"""Functions of apps above, called with a row that a user wants to delete: a sentence about its other uses, or empty."""
 
 fleet_sections: dict[str, str] = {}
 """Lists of a fleet file that apps above `sources` add: name → path of the service, which may refer to all before it."""

@@ -39,9 +39,9 @@ class Takes(Enum):
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a value. `means`: what it does, and what holds without it. `suggested`: texts to choose from; others
-    are taken as well, unless it takes one of them. `only_for`: the choices of another field that have this part, all
-    if there are none (`Parts.chosen_by`)."""
+    """A part of a value. `means`: its effect, and the default without it. `suggested`: texts to choose from; others are
+    accepted as well, unless it takes one of them. `only_for`: the choices of another field that have this part, all if
+    there are none (`Parts.chosen_by`)."""
 
     name: str
     title: str = ""
@@ -188,7 +188,7 @@ def _shown(part: Part, stored: Mapping[str, Any]) -> str:
 
 
 def _object(parts: Iterable[Part], row: Cell, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts that are not empty; those with the text of what is stored as they are stored."""
+    """The parts that are not empty; those with an unchanged text have the stored value."""
     found: dict[str, Any] = {}
     for part in parts:
         text = row.get(part.name, "")

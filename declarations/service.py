@@ -6,7 +6,7 @@
     remove  delete rows that nothing uses
 
 A caller holds a transaction around `fill` and `write`, with the row locked. A service is made for one edit, or for one
-section of a fleet file: it remembers what it has looked up.
+section of a fleet file: it remembers its look-ups.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ class Edit(NamedTuple):
 
 
 class FinishResult(NamedTuple):
-    """The results outside of the database: what failed, and further notes for users."""
+    """The results outside of the database: failures, and further notes for users."""
 
     failed: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -63,10 +63,10 @@ class Service(Generic[Row]):
         self.free: set[str] = set()
         """Names that are known as free, or need not be."""
 
-    # ── what a resource says of itself ─────────────────────────────────────────────────────────────────────────────
+    # ── defined by each resource ───────────────────────────────────────────────────────────────────────────────────
 
     def rows(self) -> QuerySet[Any]:
-        """All rows, with what they refer to."""
+        """All rows, with the rows that they refer to."""
         references = [name for name in self.declaration.model_fields if self._reference(self.model, name)]
         return self.model._default_manager.select_related(*references)  # type: ignore[no-any-return]
 
@@ -112,7 +112,7 @@ class Service(Generic[Row]):
         return {}
 
     def write(self, row: Row, changed: set[str] | None) -> list[str]:
-        """Write a row that was checked: what differs, and nothing that machines move. Returns warnings."""
+        """Write a checked row: changed fields, and no machine-written ones. Returns warnings."""
         row.save(update_fields=None if changed is None else sorted(changed))
         return []
 
@@ -137,10 +137,10 @@ class Service(Generic[Row]):
         return [obstacle] if (obstacle := self.obstacle(row)) else self.uses(row)
 
     def delete(self, row: Row) -> None:
-        """Delete a row that nothing uses, with those that are one thing with it."""
+        """Delete a row that nothing uses, with its dependent rows."""
         row.delete()
 
-    # ── what is the same for all ───────────────────────────────────────────────────────────────────────────────────
+    # ── the same for all ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def title(self) -> str:
@@ -148,7 +148,7 @@ class Service(Generic[Row]):
         return str(self.model._meta.verbose_name)
 
     def values(self, row: Row) -> dict[str, Any]:
-        """A row as it is declared: what it refers to by name."""
+        """A row as it is declared: references are names."""
         found = {name: getattr(self.holder(row, name), name) for name in self.declaration.model_fields}
         return {name: value.name if isinstance(value, Model) else value for name, value in found.items()}  # type: ignore[attr-defined]
 
@@ -175,9 +175,9 @@ class Service(Generic[Row]):
         return found
 
     def fill(self, row: Row, sent: dict[str, Any]) -> set[str] | None:
-        """Give a row what was sent; what was left out stays. Returns what differs now; None of a new row.
+        """Give a row the sent values; omitted ones stay. Returns the fields that differ now. None for a new row.
 
-        Raises: ValidationError with all that is wrong, by field.
+        Raises: ValidationError with all problems, by field.
         """
         before = self.values(row) if row.pk else {}
         try:
@@ -217,7 +217,7 @@ class Service(Generic[Row]):
 
     @transaction.atomic
     def remove(self, rows: Iterable[Row]) -> None:
-        """Delete rows, all or none. Raises: InUse saying what uses them; ProtectedError."""
+        """Delete rows, all or none. Raises: InUse naming their uses; ProtectedError."""
         for row in rows:
             self.lock(row.pk)
             if found := self.obstacles(row):

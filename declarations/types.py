@@ -19,7 +19,7 @@ shows the given value, which may be a secret.
 """
 
 DEEPEST = 50
-"""Levels of a JSON value: what is nested deeper is an attack."""
+"""Levels of a JSON value: deeper nesting is an attack."""
 
 LARGEST_INTEGER = 2**31 - 1
 """The largest of the database's plain integers."""
@@ -30,14 +30,14 @@ LARGEST_PART = 10**1000
 
 
 def printable(text: str) -> str:
-    """Raises: ValueError for what no name holds: control characters, halves of surrogate pairs."""
+    """Check a name. Raises: ValueError for control characters and halves of surrogate pairs."""
     if not text.isprintable():
         raise ValueError("must hold printable characters only")
     return text
 
 
 def storable_text(text: str) -> str:
-    """Raises: ValueError for what no text in the database holds."""
+    """Check a text. Raises: ValueError for characters that the database cannot store."""
     if UNSTORABLE.search(text):
         raise ValueError("must not hold NUL or halves of surrogate pairs")
     return text
@@ -103,7 +103,7 @@ Title = Annotated[str, Field(min_length=1, max_length=100), PRINTABLE, AfterVali
 """The name of something that is made."""
 
 Reference = Annotated[str, Field(min_length=1, max_length=100), PRINTABLE]
-"""The name of what something refers to."""
+"""The name of a row that another one refers to."""
 
 Json = Annotated[Any, AfterValidator(storable_json)]
 JsonObject = Annotated[dict[str, Any], AfterValidator(storable_json)]

@@ -10,8 +10,8 @@ SHOWN_NAMES = 20
 
 
 def named(rows: Any, name: str, path: str = "name", word: str = "") -> Any:
-    """The one of `rows` (a model's manager or a query) whose `path` is `name`; `word`: what one is called, where it is
-    not as its model. Raises: ValueError naming similar ones, or some."""
+    """The one of `rows` (a model's manager or a query) whose `path` is `name`; `word`: the name of such a row, if it is
+    not its model's. Raises: ValueError naming similar ones, or some."""
     found = rows.filter(**{path: name}).first() if "\0" not in name else None  # PostgreSQL takes no NUL
     if found is None:
         raise ValueError(nothing_named(rows.model, path, name, word))
@@ -36,7 +36,7 @@ def no_such(word: str, name: str, names: Sequence[str]) -> str:
 
 
 def similar(name: str, names: Sequence[str]) -> str:
-    """A question for those of `names` that are like `name`, or which there are."""
+    """A question that offers those of `names` that are like `name`, or a list of them."""
     if close := difflib.get_close_matches(name, names, n=3):
         return f"did you mean {' or '.join(map(repr, close))}?"
     return there_are(names)

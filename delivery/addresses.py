@@ -1,12 +1,12 @@
-"""Addresses to which deliveries may go. An endpoint must not lead to what only our own network reaches: the metadata
-service of a cloud, a database, an admin page on loopback (server-side request forgery).
+"""Addresses to which deliveries may go. An endpoint must not lead to servers that only our own network reaches: the
+metadata service of a cloud, a database, an admin page on loopback (server-side request forgery).
 
 1. A URL is read once, by the library that connects as well, so no two readers can understand it differently.
 2. Only http and https; no user name in it; an IP address only in its ordinary form.
 3. An address must be public, or in the setting CALLBACKS_ALLOWED: as a network, or by the exact name of its host. One
    of `external.special_addresses` only as a network that holds nothing else: no wide network and no name includes it.
-4. We look up a name ourselves (`delivery/http/resolving.py`), check every address that it has, and connect to one of
-   those. One address that is not allowed refuses the name: half a public host is an attack or a mistake.
+4. We look up a name ourselves (`delivery/http/resolving.py`), check all its addresses, and connect to one of those. A
+   single address that is not allowed refuses the name: half a public host is an attack or a mistake.
 5. Each redirect starts again at 1.
 """
 
@@ -54,7 +54,7 @@ class Place:
     def origin(self) -> str:
         """Scheme, host and port, as `https://example.com:443`: the key of its breaker, and what errors name.
 
-        Paths are never shown: of many services they are the secret.
+        Paths are never shown, since for many services they are the secret.
         """
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.url.scheme}://{host}:{self.url.port}"
@@ -129,7 +129,7 @@ def _literal(host: str) -> Address | None:
 
 
 def reachable(url: str) -> Place:
-    """Read a URL, and check what can be known without looking up its name. Raises: AddressRefused."""
+    """Read a URL, and check it as far as is possible without looking up its name. Raises: AddressRefused."""
     place = read(url)
     if place.address is not None:
         refuse_addresses(place.host, [place.address])

@@ -14,7 +14,7 @@ async def aside(function: Callable[[], Found], at_its_end: Callable[[], object] 
     """Call `function` in its own daemon thread and return its result. asyncio's executor has few threads, and Python
     waits for all of them when it exits. `at_its_end` is then called on the loop, even if the caller has gone.
 
-    Raises: what `function` raises; RuntimeError if this host allows no more threads.
+    Raises: the exceptions of `function`; RuntimeError if this host allows no more threads.
     """
     loop = asyncio.get_running_loop()
     found: Future[Found] = Future()

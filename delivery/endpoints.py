@@ -25,8 +25,8 @@ class Endpoints(Service[Endpoint]):
     def fill(self, row: Endpoint, sent: dict[str, Any]) -> set[str] | None:
         """Set the fields; `authorization`, sealed, among them: None or empty removes it. Its old value is not compared.
 
-        Raises: ValidationError, also for a new host that would get the present authorization: else an account that may
-        edit an endpoint could have a secret sent to a host of its own.
+        Raises: ValidationError, also for a new host that would get the present authorization: otherwise an account that
+        may edit an endpoint could have a secret sent to any host.
         """
         if row.pk and sent.get("kind", row.kind) != row.kind:
             kept = "of one that exists stays: its schedules are of that kind; make another endpoint"
@@ -50,7 +50,7 @@ class Endpoints(Service[Endpoint]):
         return changed
 
     def _authorize(self, row: Endpoint, text: str, changed: set[str] | None) -> str:
-        """Seal the value of its Authorization header. Returns what is wrong with it, without quoting it."""
+        """Seal the value of its Authorization header. Returns its problem, without quoting it."""
         try:
             text = declarations.one_line(text)
         except ValueError as error:
@@ -109,7 +109,7 @@ def undelivered(endpoint: Endpoint) -> int:
 
 
 def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
-    """An endpoint by name, without what is secret. `secrets`: how many sign for it now."""
+    """An endpoint by name, without secret values. `secrets`: the number that sign for it now."""
     now = timezone.now()
     states = [secret_facts(secret, now)["state"] for secret in endpoint.signing_secrets.all()]
     return {

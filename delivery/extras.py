@@ -13,7 +13,7 @@ EXTRAS = {
 
 
 def missing(library: str, what: str) -> str:
-    """The command that installs what `what` needs, as a sentence without its full stop; empty if the library is
+    """The command that installs the library of `what`, as a sentence without its full stop. Empty if the library is
     installed.
     """
     if find_spec(library):

@@ -16,7 +16,7 @@ from jobs.outcomes import ClaimedRecord, Outcome, Postponed
 from jobs.states import WaitingFor
 
 LONGEST_SECONDS = 3_900.0
-"""A callback ends by itself, after its endpoint's timeout: an hour at most. What runs for longer hangs."""
+"""A callback ends by itself, after its endpoint's timeout: an hour at most. One that runs for longer hangs."""
 
 DATABASE_AWAY_SECONDS = 30.0
 

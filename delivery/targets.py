@@ -41,7 +41,7 @@ NOT_TO_BE_SET = frozenset(
         # the HTTP client's own: with others a receiver would read another message than was sent
         *("connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding"),
         *("accept-encoding", "upgrade"),
-        # ours: the signed headers, and those that tell one event from another
+        # ours: the signed headers, and those that identify an event
         *("content-type", "idempotency-key", signing.ID, signing.TIMESTAMP, signing.SIGNATURE),
     }
 )
@@ -65,7 +65,7 @@ def key_of(record: ClaimedRecord) -> TargetKey:
 
 @dataclass
 class Host:
-    """The breaker of an origin as it was read, and what has happened in this process since."""
+    """The breaker of an origin as it was read, and the results in this process since."""
 
     guarded: BreakerTarget
     is_open: bool = False
@@ -247,5 +247,5 @@ def _look_at_breakers(origins: set[str], hosts: dict[str, Host]) -> None:
         row = rows.get(key)
         host.is_open = row is not None and row.is_open
         if row is not None and row.failures:
-            # never taken back here: what failed a moment ago may not have been counted yet
+            # never taken back here: a failure of a moment ago may not have been counted yet
             host.is_doubted = True

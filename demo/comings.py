@@ -29,7 +29,7 @@ class Comings:
         self.began = time.monotonic()
 
     def look(self) -> None:
-        """Do what is due. Raises: DemoError when a host that should be up has ended."""
+        """Do everything that is due. Raises: DemoError if a host that should be up has ended."""
         elapsed = time.monotonic() - self.began
         for host in self.hosts:
             if host.command and host.process is None and host.up_after is not None and elapsed >= host.up_after:

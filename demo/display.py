@@ -1,5 +1,5 @@
-"""The live table in the terminal, read from the database in a handful of queries: units at work, progress, and what
-happens next. And the summary of a finished run."""
+"""The live table in the terminal, read from the database in a handful of queries: units at work, progress, and the next
+steps. And the summary of a finished run."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ COLOURS = {"protected": "green", "copying": "cyan", "waiting": "yellow"}
 
 @dataclass(frozen=True)
 class Row:
-    """One source: what it does, what is next, and why it waits. `share` of its bytes that are copied, 0 to 1."""
+    """One source: its activity, its next step, and why it waits. `share` of its bytes that are copied, 0 to 1."""
 
     assignment: Assignment
     doing: str

@@ -1,5 +1,5 @@
-"""Sixty made-up days before the demo, the same at each run, for the calendar, the curves and the days of home. What is
-shown of today is what happened."""
+"""Sixty made-up days before the demo, the same in each run, for the calendar, the curves and the days of home. The
+shown events of today are real."""
 
 import random
 from datetime import datetime, timedelta

@@ -18,7 +18,7 @@ CHANGED_FILMS = LARGE_FILES // 3
 
 
 class Life:
-    """Events after all that can be reached is protected, or all but the large source."""
+    """Events after all sources within reach are protected, or all but the large one."""
 
     def __init__(self, comings: Comings) -> None:
         self._comings = comings
@@ -26,7 +26,7 @@ class Life:
         self._next_change = self._next_leave = time.monotonic()
 
     def look(self) -> None:
-        """Do what is due."""
+        """Do everything that is due."""
         now = time.monotonic()
         if now >= self._next_leave:
             self._next_leave = now + LEAVE_EVERY

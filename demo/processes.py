@@ -26,7 +26,7 @@ WORKERS_GRACE_SECONDS = 3
 
 
 class DemoError(Exception):
-    """The demo cannot continue. The message says what, where, and what to do."""
+    """The demo cannot continue. The message names the problem, the place, and the remedy."""
 
 
 def start(

@@ -20,7 +20,7 @@ CHANGED = b"a change by mistake\n"
 
 @dataclass(frozen=True)
 class DemoRestore:
-    """One restore. `path`: what came back, of how many `bytes`; `identical`: it equals what it was."""
+    """One restore. `path`: the restored file, of so many `bytes`; `identical`: it equals the original."""
 
     source: str
     engine: str

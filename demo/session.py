@@ -70,7 +70,7 @@ class Session:
         return f"http://127.0.0.1:{self.options.port}/"
 
     def prepare(self) -> None:
-        """Database, account, hosts, fleet. Raises: DemoError and what the commands raise."""
+        """Make database, account, hosts and fleet. Raises: DemoError and the exceptions of commands."""
         self._take_lock()
         self._make_home()
         call_command("migrate", verbosity=0)
@@ -185,7 +185,7 @@ class Session:
         self.repository.mkdir()
 
     def _take_lock(self) -> None:
-        """One demo at a time in a var directory: a second would delete what the first one uses."""
+        """Allow one demo at a time in a var directory: a second would delete the files of the first one."""
         if self.home.name != "demo":
             raise DemoError("the demo needs a separate directory: start it by its command")
         folder = os.open(self.home.parent, os.O_RDONLY)

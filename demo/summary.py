@@ -19,8 +19,8 @@ from storage import layout
 
 @dataclass(frozen=True)
 class Summary:
-    """The whole run. `sources`: as `_summary_of` says of each; `protected` and `reachable` count them; `restored`: what
-    came back in the end."""
+    """The whole run. `sources`: the `_summary_of` each; `protected` and `reachable` count them; `restored`: the
+    restores at the end."""
 
     sources: list[dict[str, Any]]
     restored: list[DemoRestore]

@@ -73,7 +73,7 @@ class Repositories(Service[Repository]):
             return {}
         if row.pk and row.encrypted and not row.key:
             return {"key": "is missing: without it no backup there can be read"}
-        # first, in a process that can be killed: what follows would wait for a share that has died for as long as it is
+        # first, in a process that can be killed: the following steps would wait for a dead share without a limit
         if not row.remote and (reason := repository_orders.why("not_usable", row.location)):
             return {"location": reason}
         try:

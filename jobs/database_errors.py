@@ -33,7 +33,7 @@ AWAY_CLASSES = ("08", "57P", "58")
 """The connection broke; the server stops, starts or refuses; its files cannot be read or written."""
 
 READ_ONLY = "25006"
-"""After a failover, or a provider's full disk."""
+"""The SQLSTATE of a read-only server, after a failover or on a provider's full disk."""
 
 AWAY_CODES = {
     READ_ONLY,
@@ -54,7 +54,7 @@ BUSY_CODES = {
 }
 
 LOST = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
-"""Without a code these mean that nothing answered."""
+"""Errors that, without a code, mean that nothing answered."""
 
 REFUSAL = re.compile(
     r"FATAL: .*(authentication failed|does not exist|no such (user|database)|no pg_hba\.conf entry)"

@@ -1,4 +1,4 @@
-"""At most one running record per exclusive key, gated where a record is handed on.
+"""The limit of one running record per exclusive key, with a gate at each handoff.
 
 A handoff under a key that another ready or running record has becomes a wait instead. The settle of a record with
 that key opens the gate. Both take the key's advisory lock first, so neither can miss the other. The partial unique

@@ -151,7 +151,7 @@ def run_overdue(now: datetime | None = None) -> int:
 
 
 def slot(tier: tiers.Tier, now: datetime) -> datetime:
-    """When the tier's slot began that `now` is in."""
+    """The beginning of the tier's slot that contains `now`."""
     return datetime.fromtimestamp(tiers.slot_of(now.timestamp(), tier.every), UTC)
 
 

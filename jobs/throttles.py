@@ -94,7 +94,8 @@ AHEAD_SECONDS = 30.0
 """Tokens that come within this time let questions begin: half of the time for which an answer holds."""
 
 SHORTEST_WAIT_SECONDS = 0.05
-"""Between two claims of a worker for the sake of tokens: of a rate of a thousand a second fifty are claimed at once."""
+"""The time between two claims of a worker because of tokens: at a rate of a thousand a second it claims fifty at once.
+"""
 
 
 def lane_of(throttle_ids: Iterable[int]) -> int:

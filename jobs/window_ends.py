@@ -28,7 +28,7 @@ CLOSE_SECONDS = 0.1
 """Seconds of a tick; the next one, right after the claims, closes the rest."""
 
 LOOK_AGAIN_AFTER = timedelta(hours=1)
-"""At a record that was set aside."""
+"""The time until another look at a record that was set aside."""
 SET_ASIDE = "set aside: "
 """The beginning of its `last_error`."""
 

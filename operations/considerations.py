@@ -30,8 +30,8 @@ _fruitless: set[str] = set()
 
 
 def log_claim(queue: str, claimed: Sequence[ClaimedRecord], wanted: int, worker_id: int) -> None:
-    """Log a claim that has ended; it stays valid, whatever goes wrong here. Raises: django.db.Error when the database
-    is away.
+    """Log a claim that has ended; it stays valid, whatever goes wrong here. Raises: django.db.Error if the database is
+    down.
     """
     if not conf.considering():
         return
@@ -48,8 +48,8 @@ def log_claim(queue: str, claimed: Sequence[ClaimedRecord], wanted: int, worker_
 def consider(
     queue: str, claimed: Sequence[ClaimedRecord], wanted: int, worker_id: int, now: datetime | None = None
 ) -> None:
-    """Write what a claim of `queue` looked at: the records it took, those that would have been next, and the key that
-    decided.
+    """Write the records that a claim of `queue` compared: those that it took, those that would have been next, and the
+    key that decided.
 
     A claim that found no record at all writes nothing.
     """

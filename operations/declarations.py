@@ -75,7 +75,8 @@ def _seconds(value: Any) -> Any:
 
 
 class RetryPolicyDeclaration(BaseModel):
-    """How long a record waits after its k-th failure, and when it gives up. Durations are seconds, or as `15m`."""
+    """The rule for a record's wait after its k-th failure, and for giving up. Durations are seconds, or such as
+    `15m`."""
 
     model_config = STRICT
 
@@ -107,7 +108,7 @@ class RetryPolicyDeclaration(BaseModel):
 
 
 class ThrottleDeclaration(BaseModel):
-    """A cap on records in flight, shared by what names it, and on how many begin a second."""
+    """A cap on records in flight, and on the number that begin per second, shared by everything that names it."""
 
     model_config = STRICT
 

@@ -59,7 +59,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ExaminedCondition:
-    """A condition as the doctor shows it: `what` is wrong, or that nothing is, and advice in `do`."""
+    """A condition as the doctor shows it: the problem, or that there is none, in `what`, and advice in `do`."""
 
     name: str
     severity: Severity
@@ -133,7 +133,7 @@ class Condition:
         try:
             with reading_only():
                 return self.found(look)
-        except Exception as error:  # a row that cannot be read must not hide what others say
+        except Exception as error:  # a row that cannot be read must not hide the findings about others
             return self.failed(error)
 
     def failed(self, error: Exception) -> list[Finding]:
@@ -145,7 +145,7 @@ class Condition:
         return [self._unexamined(error)]
 
     def found(self, look: Look) -> list[Finding]:
-        """Its findings, without a transaction of its own, and with any error raised."""
+        """Its findings, without a separate transaction, and with any error raised."""
         return [each if each.kind == self.kind else replace(each, kind=self.kind) for each in self.find(look)]
 
     def _unexamined(self, error: Exception) -> Finding:

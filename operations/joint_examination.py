@@ -1,7 +1,7 @@
 """The examination of several conditions together, as the round of a minute does it.
 
 Nearly always there is nothing to find. So a condition may name a query that yields a row wherever there may be an alert
-of it; all these queries are one statement, and only what they point at is examined.
+of it; all these queries are one statement, and only the conditions with a row are examined.
 """
 
 import logging
@@ -23,7 +23,7 @@ PARAMETER = re.compile(r"%\(([a-z_]+)\)s")
 def examine_together(conditions: Sequence[Condition], look: Look) -> list[Finding]:
     """The findings of several conditions of which there may be alerts, in one transaction. One that fails ends it, and
     the next one begins another: no condition is asked twice, and a slow one costs the round its limit once. All are
-    examined where it cannot be asked which may find anything.
+    examined if the common query fails.
 
     Raises: django.db.Error when the database is away.
     """
@@ -38,7 +38,7 @@ def examine_together(conditions: Sequence[Condition], look: Look) -> list[Findin
                 while left:
                     asked = left.popleft()
                     found += asked.found(look)
-        except Exception as error:  # a row that cannot be read must not hide what others say
+        except Exception as error:  # a row that cannot be read must not hide the findings about others
             if asked:
                 found += asked.failed(error)
             elif is_narrowed or _is_away(error):

@@ -33,7 +33,7 @@ class TooMany(Exception):
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `count` in `seconds`, per key, for all processes together: all processes count up one row."""
+    """A limit of `count` in `seconds`, per key, for all processes together, which count in one row."""
 
     name: str
     count: int

@@ -104,7 +104,7 @@ class Live:
 
     @property
     def shown(self) -> dict[str, str]:
-        """All of it as text, by its headings in lists; a text is empty if the throttle has no rate."""
+        """All its values as text, by their headings in lists; a text is empty if the throttle has no rate."""
         throttle, next_in = self.throttle, self.next_token_in
         return {
             "state": self.state,

@@ -1,10 +1,10 @@
-"""Schedules: from a trigger of the clock to a batch of records on the backlog.
+"""Schedules: the way from a trigger of the clock to a batch of records on the backlog.
 
-declarations        the values of a schedule; editing: how it is edited; obstacles: the reasons why it is not
+declarations        the values of a schedule; editing: its edits; obstacles: the reasons against a deletion
 cron                when a period begins
 capacity            the records of its triggers in the next days, and whether they can be done in time
-watermarks          which triggers are due, after a second or after three days
-triggers            first step of an emission: due triggers are written down
+watermarks          the due triggers, after a second or after three days
+triggers            first step of an emission: due triggers are recorded
 emitter             both steps of an emission, as the tick's; the second puts their batches on the backlog
 unemitted_triggers  the triggers of the second step, locked, brought further or skipped
 chunks              a few thousand of their events at a time
@@ -12,7 +12,7 @@ providers           code of other apps that makes the batches of triggers, such 
 events              the content of an event, and the configuration that a batch was begun with, until it is complete
 templates           its payload
 stagger             when it starts
-batches             how far a batch is, and records that are late
+batches             the progress of a batch, and late records
 batch_ends          the end of a batch, and how a retry takes that back
 verbs               trigger now, pause, resume, cancel
 statements          the SQL of all these

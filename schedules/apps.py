@@ -9,7 +9,7 @@ class SchedulesConfig(AppConfig):
         from audit.tables import follow, named
         from declarations import uses
         from jobs import (
-            rescheduling,  # noqa: F401 - registers what an edit of a retry policy rolls out
+            rescheduling,  # noqa: F401 - registers the rollout of edited retry policies
             rollouts,
         )
         from jobs.handlers import later, registry

@@ -1,4 +1,4 @@
-"""Batches that are under way: how far they are, when they have ended, and records that are late.
+"""Batches under way: their progress, their ends, and late records.
 
 No count goes down while events are delivered: that would cost every settle something. A batch has ended once none of
 its records is unfinished; to see that it has not, one unfinished record is enough, and the last one found is asked
@@ -31,7 +31,7 @@ _witnesses: dict[int, int] = {}
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """The numbers of a batch's records, by where they are. `events`: how many it was emitted with."""
+    """The numbers of a batch's records, by state. `events`: the number that was emitted."""
 
     events: int
     waiting: int = 0
@@ -55,7 +55,7 @@ def progress(triggers: Iterable[Trigger]) -> dict[int, BatchCounts]:
 
 
 def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:
-    """Finish the batches of which every record has ended, of all schedules or of these. Returns how many.
+    """Finish the batches whose records have all ended, for all schedules or for these. Returns the number of batches.
 
     A batch of which a user retries a record in this moment is left out (`batch_ends`).
     """

@@ -39,8 +39,8 @@ EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
 and batch."""
 
 batches_provided: list[Callable[[list[int], GoOn], dict[int, tuple[int, float]]]] = []
-"""One function for each provider: schedule ids → for the provider's schedules, how many records a batch has at most,
-and for how many seconds at least they may run in a period. It is given how long it may work.
+"""One function for each provider: schedule ids → for the provider's schedules, the largest number of records of a
+batch, and the least seconds for which they may run in a period. The second argument limits its time.
 """
 
 SAMPLE, LEAST_SAMPLE = 200, 10
@@ -65,8 +65,8 @@ SELECT schedule.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE
 
 
 class Demand(NamedTuple):
-    """A schedule, how many events its batches have (at most, if a provider yields them), and how long one takes.
-    `open_for`: seconds of a period in which those of a provider may run.
+    """A schedule, the number of its batches' events (the largest, if a provider yields them), and the seconds that one
+    takes. `open_for`: seconds of a period in which those of a provider may run.
     """
 
     schedule: Schedule
@@ -103,8 +103,8 @@ class Limits(NamedTuple):
 class Capacity(NamedTuple):
     """Seven days from `start` (aware UTC, a whole minute), which is just before its next trigger if that is later.
 
-    `pace`, `needed_pace`: events a second that get through, 0 when the throttle is paused, and that a batch by itself
-    needs to complete in its window. `batch_takes`: seconds, of a batch by itself. `load`: events that may start in each
+    `pace`, `needed_pace`: events per second that get through, 0 if the throttle is paused, and that a batch alone needs
+    to complete in its window. `batch_takes`: the seconds of a batch alone. `load`: events that may start in each
     minute, with those of `others` that share its throttle. `ended`: each trigger and the seconds to the end of its
     batch; `late`: those that end after their window. `busy`: the share of the time that is asked for.
     """
@@ -197,8 +197,8 @@ def steps_of_batch(demand: Demand, batches: int, among: int = 1) -> tuple[list[t
     """The arrivals of each of so many batches, and the seconds from its trigger to its last event.
 
     Cron's triggers are on whole minutes and stagger puts each batch's events at the same places, so batches are alike.
-    As steps (minute after the trigger, change in events a minute): a spread batch is nearly level and has few. `among`:
-    how many schedules are looked at.
+    They are steps (minute after the trigger, change in events per minute): a spread batch is nearly level and has few.
+    `among`: the number of schedules in the assessment.
     """
     schedule, window = demand.schedule, demand.schedule.window_for
     if schedule.stagger != Stagger.EVEN or not window or not demand.events:

@@ -1,4 +1,4 @@
-"""Doubts about a cron expression: parts that may not be meant, what they will do, and what to write instead. Pure.
+"""Doubts about a cron expression: parts that may not be meant, their effects, and better ones. Pure.
 
 Only new expressions are looked at; one that an earlier version has stored stays as it is.
 """
@@ -19,8 +19,8 @@ LONGEST = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31
 
 
 def check_steps(expression: str) -> None:
-    """Raises: ValueError for a step that is not smaller than its field, or than its range: it fires at the first value
-    alone, which is not what it suggests.
+    """Check the steps. Raises: ValueError for a step that is not smaller than its field, or than its range: it fires at
+    the first value alone, contrary to its look.
     """
     for name, field in zip(FIELDS, expression.split(), strict=True):
         for part in field.split(","):
@@ -44,7 +44,7 @@ def _more_rarely(name: str) -> str:
 
 
 def doubts(expression: str) -> list[str]:
-    """Sentences without full stop about a readable expression. Empty if it does what it suggests."""
+    """Sentences without full stop about a readable expression. Empty if there is no doubt."""
     try:
         read = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError:

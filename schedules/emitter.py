@@ -9,10 +9,10 @@ leave through the same door, `_emit_some`.
 
 The next emitter continues at `Trigger.events`, so a batch of a million is a row of short transactions, other batches
 come in between, and a killed emitter loses only its current chunk. Two emitters never work on one schedule at the same
-moment: what is locked is skipped. Behind that are the unique indexes: one trigger per launch time, one record per
+moment: locked rows are skipped. Behind that are the unique indexes: one trigger per launch time, one record per
 trigger and event.
 
-A batch keeps to what it was begun with: its first chunk writes that down in the trigger (`events`).
+A batch keeps the configuration with which it was begun: its first chunk stores that in the trigger (`events`).
 """
 
 import logging

@@ -27,8 +27,8 @@ def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None
     It gets each schedule once at most, in one transaction with the note that they were emitted. Asked again for a
     trigger, it adds what is missing.
 
-    `catch_up()` emits what became due in mid-period and was missed, and returns the number of records. `due`: what has
-    to hold for that (`registry.add_periodic`).
+    `catch_up()` emits assignments that became due in mid-period and were missed, and returns the number of records.
+    `due`: the condition for that (`registry.add_periodic`).
     """
     known[name] = provide
     if catch_up:

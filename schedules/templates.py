@@ -23,8 +23,8 @@ Value = str | int
 
 
 def check(template: Any) -> None:
-    """Check `template`, which is JSON that the database can hold. Raises: ValueError naming what does not render, and
-    where.
+    """Check `template`, which is JSON that the database can hold. Raises: ValueError naming the part that does not
+    render.
     """
     if (length := len(json.dumps(template))) > LARGEST:
         raise ValueError(f"the payload template has {length:,} characters, more than {LARGEST:,}")

@@ -53,8 +53,8 @@ def unreadable(now: datetime) -> list[int]:
 
 
 def record_due_triggers(now: datetime, seconds: float = float("inf")) -> int:
-    """Write down the triggers that are due at `now`. Returns how many. What others see to at this moment is left, and
-    after some `seconds` or thousands of triggers the rest, to the next call."""
+    """Record the triggers that are due at `now`. Returns their number. Those that others handle at this moment are left
+    to the next call, and so is the rest after some `seconds` or thousands of triggers."""
     until = time.monotonic() + seconds
     seen = 0
     while seen < INTENTS_AT_ONCE:

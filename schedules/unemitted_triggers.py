@@ -18,7 +18,8 @@ from schedules.statements import SKIP, STORE_STEPS, UNEMITTED, WAITING
 from schedules.watermarks import ON_TIME_FOR
 
 _failing = SetAside()
-"""Triggers that this process could not emit. Their rows stay: the fault may be mended, or not exist on another host."""
+"""Triggers that this process could not emit. Their rows stay: the fault may be corrected, or not exist on another
+host."""
 
 
 class UnemittedTrigger(NamedTuple):
@@ -83,7 +84,7 @@ def schedules_of(found: Sequence[UnemittedTrigger]) -> dict[int, Schedule]:
 
 
 def store(emission: Emission, schedules: dict[int, Schedule], now: datetime) -> None:
-    """Store how far the triggers of an emission are, and skip those that emit nothing more."""
+    """Store the progress of an emission's triggers, and skip those that emit nothing more."""
     if emission.steps:
         columns = map(list, zip(*emission.steps, strict=True))
         execute(STORE_STEPS, {**dict(zip(TriggerStep._fields, columns, strict=True)), "now": now})

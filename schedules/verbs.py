@@ -126,7 +126,7 @@ def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = N
 
 
 def cancel_batch(trigger: Trigger, now: datetime | None = None) -> int:
-    """Take the unfinished records of a batch off the backlog, and emit no more of it. Returns how many records.
+    """Take the unfinished records of a batch off the backlog, and emit no more of it. Returns the number of records.
 
     A record that runs is asked to stop, and counts. A batch of thousands is cancelled in several transactions, so that
     no worker waits for long; asking again does the rest of one that was interrupted.

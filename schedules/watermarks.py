@@ -1,4 +1,4 @@
-"""The due triggers of a schedule, and how far its watermark moves. Pure.
+"""The due triggers of a schedule, and the new position of its watermark. Pure.
 
 The watermark (`Schedule.next_trigger_at`) is the first trigger that has not been dealt with. Every trigger between it
 and the present is due, whether the emitter slept for a second or was down for three days:

@@ -3,7 +3,7 @@
 encryption       seals and unseals a text with keys that are derived from SECRET_KEY
 fields           columns that hold sealed texts
 stored_secrets   secrets under a name: stored, replaced, read, deleted
-references       how a stored secret is referred to, and by which tables
+references       the form of a reference to a stored secret, and the tables that have them
 lookup           the secret that a reference names, wherever it is kept
-key_rotation     what an earlier SECRET_KEY sealed, sealed with the present one
+key_rotation     secrets sealed by an earlier SECRET_KEY, sealed again with the present one
 """

@@ -1,4 +1,4 @@
-"""Stored secrets as they are declared: their name, and what is typed in and never comes out again."""
+"""Stored secrets as they are declared: their name, and the value, which is typed in and never shown again."""
 
 import re
 from typing import Annotated
@@ -29,7 +29,7 @@ def _whole_secret(value: str) -> str:
 
 
 class StoredSecretDeclaration(BaseModel):
-    """A secret that is kept here, sealed. What it is, nothing shows."""
+    """A secret that is kept here, sealed. Its value is never shown."""
 
     model_config = STRICT
 

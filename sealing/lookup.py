@@ -34,12 +34,12 @@ secrets = BoundedThreads("read-secret", 16)
 
 
 class SecretNotFound(ValueError):
-    """The place that a reference names holds no secret. The message says what to set, never a secret."""
+    """The place that a reference names holds no secret. The message names the missing setting, never a secret."""
 
 
 def check_reference(reference: str, what: str = "password") -> None:
-    """Check that `reference` (not empty) may be used. Reads nothing: the web process may not see the file. `what` is
-    found there, in a word.
+    """Check that `reference` (not empty) may be used. Reads nothing: the web process may not see the file. `what`: a
+    word for the secret there.
 
     Raises: ValueError. It never repeats a text of another form, which may be the password itself.
     """

@@ -18,7 +18,7 @@ SECRET_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"  # noqa: S105 - a pattern
 class ReferringField(NamedTuple):
     """A field of rows with a name that may hold a reference, or an object of which each value may be one.
 
-    `stays`: a secret that one of these rows refers to is not replaced: it opens what was written with it.
+    `stays`: a secret that one of these rows refers to is not replaced, since it opens the data written with it.
     """
 
     model: type[Model]
@@ -28,7 +28,8 @@ class ReferringField(NamedTuple):
 
 
 at_set: list[Callable[[str], object]] = []
-"""Functions called with the name of a secret that was stored or replaced: apps above try again what failed without it.
+"""Functions called with the name of a secret that was stored or replaced: apps above retry records that failed without
+it.
 """
 
 referring: list[ReferringField] = []

@@ -27,7 +27,7 @@ from sealing.references import PREFIX, ReferringField, at_set, referring
 
 
 class NotStored(ValueError):
-    """There is no such secret, or it cannot be opened. The message says what to do, never a secret."""
+    """A stored secret is missing or cannot be opened. The message contains advice, never a secret."""
 
 
 def read(name: str) -> str:
@@ -96,7 +96,8 @@ def _references(each: ReferringField, wanted: Collection[str]) -> Iterator[tuple
 
 
 class StoredSecrets(Service[StoredSecret]):
-    """Takes `value` besides, and seals it. A name stays: what refers to the secret would be left without it."""
+    """The service of stored secrets: it also takes `value`, and seals it. A name cannot change, since references use
+    it."""
 
     model, declaration = StoredSecret, declarations.StoredSecretDeclaration
 

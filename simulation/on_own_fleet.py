@@ -26,7 +26,7 @@ from sources.models import Assignment, Policy
 SECONDS = 8.0
 """The limit of a page or an answer, which holds a thread of the website for so long."""
 ASKED = LimitOfOneProcess("what-if", 6, 60)
-"""Per account."""
+"""The limit per account."""
 BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7
 """The limit for the forecast before an edit is saved, and the number of days that are looked at."""
 MOST_SOURCES, MOST_BEFORE_SAVING = 2_000, 150

@@ -1,5 +1,5 @@
-"""Changes to the fleet of this installation: what is wrong with them is found before its history is read, which takes
-long and may be missing."""
+"""Changes to the fleet of this installation: their problems are found before its history is read, which takes long and
+may be missing."""
 
 from declarations.unknown import nothing_named
 from simulation.changes import Changes, ImpossibleChange

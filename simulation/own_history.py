@@ -32,7 +32,7 @@ from sources.planning.names import BACKUPS
 
 LONGEST_DAYS = 90
 UNDER = " under "
-"""Between the name of a source and that of its policy, where the source is under two."""
+"""The text between the name of a source and that of its policy, if the source is under two."""
 FEW = 5
 """Questions of a source below which its presence is hardly known."""
 NEVER_SEEN = "left out, as never seen there"

@@ -1,4 +1,4 @@
-"""The results of a scheduler for a fleet, by period: what could have been protected, what was, and what it cost."""
+"""The results of a scheduler for a fleet, by period: possible and actual protection, and the cost."""
 
 from bisect import bisect_right
 from collections import Counter

@@ -13,7 +13,7 @@ from simulation.what_if import NotComputed, Outlook, OutlookComparison
 from sources.models import Assignment
 
 MOST_OFF = Fraction(1, 20)
-"""A number of units or of sources may be so much smaller or larger in a sample, as a share of it."""
+"""The largest deviation of the number of units or sources in a sample, as a share."""
 TRIED_TIMES = 10
 """A sample of so many times the usual number of sources is tried, for fewer days; a larger one takes too long."""
 WHOLE = Fraction(1)

@@ -8,7 +8,10 @@ from functools import cache
 
 from tests.product import PROVING, modules
 
-OPENINGS = re.compile(r"\s*(What|Of|Those|Which|Whose|Whether|In|For)\b")
+OPENINGS = re.compile(
+    r"\s*(What|How|Where|When|Why|Who|Whose|Which|Whether|Those|That|There|Of|In|For|On|At|By|To|From|With|Without"
+    r"|Under|Before|After|Between|Through|Until|Among|Within|Against|As|If|So|Per|Into|Over|About|Beside)\b"
+)
 OF_DJANGO = {"Command", "Migration"}
 """Names that Django wants for each command and migration."""
 OUTCOMES = {"Succeeded", "Failed", "Cancelled", "Released", "Postponed"}

@@ -1,1 +1,1 @@
-"""A source is copied into its repository: the handler of the kind `backup`, and what its outcome means."""
+"""A source is copied into its repository: the handler of the kind `backup`, and the effects of its outcome."""

@@ -29,8 +29,8 @@ from storage.points.store import StorageFailed
 
 @dataclass(frozen=True)
 class CopyOrder:
-    """A task for an engine, and what its repository has to be: `ours` is the identity that it must name; `made`: an
-    earlier backup has written that there; `newest`: the newest point of the assignment in it, empty if it has none."""
+    """A task for an engine, and the expected repository: `ours` is the identity that it must have; `made`: an earlier
+    backup has written that there; `newest`: the newest point of the assignment in it, empty if it has none."""
 
     task: BackupTask
     ours: Identity

@@ -17,7 +17,7 @@ def root() -> Path:
 
 def remove_unused() -> int:
     """Remove the directories of assignments that are gone or retired, each minute on each host with a worker, in a
-    thread: a million files take a while. Returns how many there are."""
+    thread: a million files take a while. Returns their number."""
     if not root().is_dir() or _removing.locked():
         return 0
     assigned = Assignment.objects.filter(source__retired_at=None).exclude(directory="")

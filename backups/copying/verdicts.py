@@ -54,8 +54,8 @@ def outcome_of(
 
 
 def _note_room(assignment: Assignment, result: EngineResult) -> None:
-    """Store how much room a repository has, and how much was not enough: by then, a backup that has filled it has
-    removed the data that it had written.
+    """Store the free space of a repository, and the amount that was not enough: by then, a backup that has filled it
+    has removed the data that it had written.
     """
     if result.room:
         note_room(assignment.policy.repository, result.room)

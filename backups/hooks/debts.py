@@ -1,15 +1,15 @@
 """Debts of workers that were killed, or stopped before they were done: the `after` of a hook whose `before` has run,
 or may have.
 
-before `before` begins     a note is written into a folder of this host, under a lock that lasts as long as the run
+before `before` begins     a note is written into a folder of this host, under a lock for the time of the run
 `before` has succeeded     the name of the note has that word from then on
-before `after` begins      it has that word, too
+before `after` begins      the name has that word, too
 when `after` has ended     the note is removed, and when `before` has failed by itself
-the worker is killed       the note stays, and the kernel lets go of the lock
+the worker is killed       the note stays, and the kernel releases the lock
 
 So a note without a lock is owed. Workers of this host look for them when they start and each minute, and the next
-backup of the assignment looks before it begins. A word in a name takes no room on a disk that is full, and is
-there as a whole or not at all.
+backup of the assignment looks before it begins. A word in a name needs no space on a full disk, and is there as a whole
+or not at all.
 """
 
 import json
@@ -75,9 +75,9 @@ def root() -> Path:
 
 @contextmanager
 def noted(assignment: int, note: dict[str, Any], pay: Pay) -> Iterator[Debt]:
-    """Pay the debts of earlier runs, and owe this note until it is paid, around a run.
+    """Pay the debts of earlier runs, and owe this note until it is paid. A context around a run.
 
-    Raises: Busy while another run of it holds its lock; DebtUnpaid; OSError where no note can be written.
+    Raises: Busy while another run of it holds its lock; DebtUnpaid; OSError if no note can be written.
     """
     root().mkdir(mode=0o700, parents=True, exist_ok=True)
     with held(_lock(assignment), f"the hook of assignment {assignment}", PATIENCE_SECONDS):

@@ -75,8 +75,8 @@ def file(repository: Repository, assignment: str, point: str, entry: Entry) -> G
 
 
 def archive(repository: Repository, assignment: str, point: str, tree: Tree, path: str) -> Generator[bytes]:
-    """A tar of a folder, in which paths are those below it. One of its files names the paths that could not be
-    restored, those that the point lacks, and those that it has as of an earlier point.
+    """A tar of a folder, with paths below it. One of its files names the paths that could not be restored, those that
+    the point lacks, and those that it has as of an earlier point.
     """
     failed, way_out = list[str](), ""
     kept = (each for each in tree.below(path) if each.is_kept)

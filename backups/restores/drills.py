@@ -57,7 +57,8 @@ def plan(now: datetime | None = None) -> int:
 
 @transaction.atomic
 def drill_now(assignment_ids: Iterable[int], *, by: str = "a user", now: datetime | None = None) -> int:
-    """Drill these now, whatever their window. Returns how many have something to drill, and are not at work yet."""
+    """Drill these now, outside of their windows as well. Returns the number that have something to drill, and are not
+    at work yet."""
     instant = now or database_clock()
     found = records.asked_for(KIND, assignment_ids, "drill_planned_at", by, instant)
     return _enqueue(found, instant, at_once=True)

@@ -98,7 +98,7 @@ def tree_of(repository: Repository, assignment: str, point: str, patience: float
 
 
 def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECONDS, **facts: Any) -> Any:
-    """The answer to an order that may take long. What it has found so far is there for the next call."""
+    """The answer to an order that may take long. Its findings so far are kept for the next call."""
     with _naming_others(repository, facts["assignment"], facts.get("point") or facts["points"][0]):
         location, ours = locations.location_of(repository), known_points.of_folder(facts["assignment"], repository)
         key = json.dumps([do, location.outside, ours, facts], default=str)

@@ -194,7 +194,7 @@ def assignment_of(source: Source, policy_name: str | None) -> Assignment:
 
 def points_of(assignment: Assignment, only: str | None = None, foreign: str | None = None) -> dict[str, Repository]:
     """Its points, the oldest first, each with the repository that holds it: that of its policy, an earlier one, or a
-    copy. `only`: the name of the one that is to be asked; `foreign`: that of a foreign point that is meant, too.
+    copy. `only`: the name of the repository to ask; `foreign`: a foreign point that is included.
 
     If a repository does not answer, the points that its backups name and no other has are returned, so that no older
     point takes the place of one of them. Raises: StorageFailed when none answers; NotHeldThere for one that has nothing
@@ -223,7 +223,7 @@ def points_of(assignment: Assignment, only: str | None = None, foreign: str | No
 
 
 def _why_not_there(assignment: Assignment, name: str) -> str:
-    """The reason as text: there is no repository of that name, or its points of the source are not of this policy."""
+    """The reason as text: no repository has that name, or its points of the source are not of this policy."""
     known = list(Repository.objects.order_by("name").values_list("name", flat=True))
     if name not in known:
         return no_such("repository", name, known)

@@ -42,7 +42,7 @@ class TooSlow(Exception):
 
 
 class ArchiveDamaged(Exception):
-    """An archive cannot be read. The message names what is wrong with it."""
+    """An archive cannot be read. The message names the problem."""
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ class DayArchive:
 
 
 def plan_for_today(now: datetime | None = None) -> int:
-    """Put today's record on the backlog, once, as soon as there is a repository; also where none may be used, or the
-    one that is named is not there, which fails, and is missed. Returns how many are new."""
+    """Put today's record on the backlog, once, as soon as there is a repository; also if none may be used, or the named
+    one is missing, so that it fails visibly. Returns the number of new records."""
     if settings.SELF_BACKUP_TO == "none":
         return 0
     day, repository = (now or database_clock()).date(), chosen_repository()

@@ -116,7 +116,7 @@ def _check_version(about: archive.About) -> None:
 
 
 def _write_files(tar: tarfile.TarFile, about: archive.About) -> tuple[list[str], dict[str, str]]:
-    """The secret key, and the files with passwords where they lay; those of the var directory in this one."""
+    """Write the secret key, and the files with passwords to their places; those of the var directory into this one."""
     written, not_written = [], {}
     key = settings.VAR_DIR / "secret_key"
     if key.exists():  # made by this start, or of an installation whose database is gone

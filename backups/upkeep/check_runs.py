@@ -54,8 +54,8 @@ class Read:
 
 
 def _check(work: records.Work) -> Read:
-    """Read on where the last run ended, or what was asked for; then the data that is known to be damaged elsewhere. A
-    repository of earlier days that fails is named, and the next one is read.
+    """Read on from the end of the last run, or the requested data; then the data elsewhere that is known to be damaged.
+    A repository of earlier days that fails is named, and the next one is read.
     """
     assignment, policy, only = work.assignment, work.assignment.policy, work.record.payload.get(checks.ONLY)
     row = CheckRound.objects.filter(pk=assignment.pk).first() or CheckRound(assignment=assignment)

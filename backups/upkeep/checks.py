@@ -3,8 +3,8 @@
 All of it is read within the `check_within` of its policy; each day's record reads its share. A restic repository is
 read as a whole, by one of the assignments in it; the data that another one has elsewhere, that one reads by itself.
 
-A user may ask for one repository: then that one is read, and the round stays where it is, unless it is there. If all
-are asked for, a record reads one, and its settle puts a record on the backlog for those that are left.
+A user may request one repository: then that one is read, and the round stays where it is, unless it is there. If all
+are requested, a record reads one, and its settle puts a record on the backlog for the rest.
 """
 
 from collections.abc import Iterable
@@ -56,8 +56,8 @@ def check_now(
     repository: Repository | None = None,
     now: datetime | None = None,
 ) -> int:
-    """Read now all that the rounds of these have left, whatever their window, and then each other repository of theirs;
-    or only a `repository`. Returns how many have something to read, and are not at work yet.
+    """Read the rest of their rounds now, outside of their windows as well, and then each of their other repositories;
+    or only a `repository`. Returns the number that have something to read, and are not at work yet.
     """
     instant = now or database_clock()
     found = records.asked_for(KIND, assignment_ids, "check_round__planned_at", by, instant)
@@ -72,7 +72,7 @@ def lying_in(repository: Repository) -> list[int]:
 
 
 def read_further(assignment_id: int, repositories: list[int], now: datetime) -> None:
-    """Put the repositories that are left of what a user asked for on the backlog, as ids."""
+    """Put the rest of the repositories that a user requested on the backlog, as ids."""
     records.enqueue(KIND, records.due(Q(pk=assignment_id), "pk"), now, **_asked(repositories))
 
 

@@ -66,7 +66,8 @@ def plan(now: datetime | None = None) -> int:
 
 @transaction.atomic
 def copy_now(assignment_ids: Iterable[int], *, by: str = "a user", now: datetime | None = None) -> int:
-    """Copy these now, whatever their window. Returns how many have something to copy, and are not at work yet."""
+    """Copy these now, outside of their windows as well. Returns the number that have something to copy, and are not at
+    work yet."""
     instant = now or database_clock()
     ids = Assignment.objects.filter(pk__in=assignment_ids, policy__copy_to__isnull=False).values_list("pk", flat=True)
     found = records.asked_for(KIND, ids, "to_copy_since", by, instant)
@@ -253,8 +254,8 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 
 def _lost(assignment: Assignment, copy: Copy, there: list[str]) -> dict[str, str]:
-    """The points that a copy had by our rows and is to keep, and that are not `there` any more. It names them until its
-    rules let them go, as a check does; in a restic repository the next copy brings them again.
+    """The points that a copy had by our rows and should keep, and that are not `there` any more. It names them until
+    its rules let them go, as a check does; in a restic repository the next copy brings them again.
     """
     with suppress(ValueError):  # rules that cannot be read; retention reports that
         decided = retention_decisions.decide_of_copy(assignment, copy.repository, {*copy.points, *there})

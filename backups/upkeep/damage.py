@@ -22,8 +22,8 @@ def places(assignment: Assignment, repository: Repository) -> dict[str, list[str
 
 
 def in_words(found: list[Damage]) -> str:
-    """The damage as text, such as `2 files: 'a' of 20261121T065755Z: it is missing; …`. restic names no files: it
-    reports what is wrong.
+    """The damage as text, such as `2 files: 'a' of 20261121T065755Z: it is missing; …`. restic names no files, but the
+    problem.
     """
     named = "; ".join(
         each.why if each.place == RESTIC else f"{each.path!r} of {each.points}: {each.why}" for each in found[:3]

@@ -108,7 +108,7 @@ def described(points: Iterable[ForeignPoint]) -> str:
 def accept(point: ForeignPoint, *, by: str) -> None:
     """Accept a point as ours in its present state: once its manifest changes after that, it is foreign again.
 
-    Raises: ValueError, if it is later than any run of ours can be: all later ones would come after it.
+    Raises: ValueError if it is in the future: no run could be later, as the next points have to be.
     """
     assignment, repository, name = point.assignment, point.repository, point.name
     if layout.instant_of(name) > database_clock() + AHEAD:

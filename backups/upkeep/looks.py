@@ -5,8 +5,8 @@ that no backup and no check has seen within the hour, by name (`engines.at_repos
 repository is on the backlog at a time, and its settle writes the findings:
 
     a point that is not there    is damage, as a check finds it; a look that finds it again clears that
-    a repository that is away    puts all its sources in doubt: at once where another one, or nothing, is in its place;
-                                 after an hour where it is silent
+    a repository that is away    puts all its sources in doubt: at once if another one, or nothing, is in its place;
+                                 after an hour if it is silent
 
 A repository that is away is looked for every ten minutes; one that fails for a run, at once, if the last look was ten
 minutes ago, and once when its breaker opens. An edit that moves a repository looks first (`lacking`).
@@ -91,8 +91,8 @@ def plan(now: datetime | None = None) -> int:
 
 
 def wanted_in(repository: Repository, seen_since: datetime | None, after: int, at_most: int) -> list[WantedPoints]:
-    """The next assignments behind that id of which points are to be there, copies too: the newest one of each, unless
-    a backup or a check has `seen` it `since` then, and those that are known to be missing."""
+    """The next assignments behind that id whose points should be there, copies too: the newest one of each, unless a
+    backup or a check has seen it since `seen_since`, and those that are known to be missing."""
     there = {"assignment": OuterRef("pk"), "repository": repository}
     newest = Backup.objects.filter(**there).order_by("-started_at", "-pk").values("snapshot")[:1]
     copies = Copy.objects.filter(**there).exclude(points=[])

@@ -77,8 +77,8 @@ def first_from(seconds: float | str) -> Combinable:
 
 def due(wanted: Q, since: str, at_most: int | None = AT_ONCE, *, may_be_new: bool = True) -> list[Assignment]:
     """The due assignments with a backup, as many as are begun at once, the longest ago first by the column `since`.
-    Their related rows are read for these alone: all assignments may be due, on the day after an upgrade. `may_be_new`:
-    some of those wanted may have no value of `since`.
+    Related rows are read for these alone, since all assignments may be due on the day after an upgrade. `may_be_new`:
+    some of the wanted ones may have no value of `since`.
     """
     backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
     found = Assignment.objects.active().filter(wanted, backed_up)
@@ -113,10 +113,10 @@ def enqueue(
     payload: Mapping[str, Any] = MappingProxyType({}),
     opening: Callable[[Policy, datetime], Opening] = Policy.opening,
 ) -> int:
-    """Put a record of each on the backlog, for the next `opening` of its policy. Returns how many are new.
+    """Put a record of each on the backlog, for the next `opening` of its policy. Returns the number of new ones.
 
-    `priority`: added to the policy's. `payload`: further facts for theirs. `at_once`: whatever its window, with `asked`
-    in the payload, too; records that waited for it, or for their next try, count as new.
+    `priority`: added to the policy's. `payload`: further facts for their payloads. `at_once`: outside of its window as
+    well, with `asked` in the payload; records that waited for it, or for their next try, count as new.
     """
 
     def record(assignment: Assignment) -> BacklogRecord:

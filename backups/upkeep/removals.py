@@ -1,10 +1,10 @@
-"""Kind `removal`: deletes a source or a repository with the rows of its backups, and with their files if that is asked.
+"""Kind `removal`: deletes a source or a repository with the rows of its backups, and on request with their files.
 
 `start` retires a source and puts the record on the backlog, in one transaction: from then on it is neither planned nor
 edited. The record passes the gate of its source, so nothing else of that source is at work. Then, for each assignment
-and repository with backups: the folder goes, if it is to, and after it the rows, some a transaction; at last the row
-itself. The rows that are there show what is left to do, so a removal that was killed anywhere is finished by the next
-attempt. Without the files, the repository still describes them: manifests are stored next to them, and `RECOVER.txt`
+and repository with backups: the folder is deleted, if requested, then the rows, some in each transaction; finally the
+row itself. The remaining rows show the rest of the work, so the next attempt finishes a removal that was killed
+anywhere. Without the files, the repository still describes them: manifests are stored next to them, and `RECOVER.txt`
 explains how to get them back.
 """
 

@@ -47,7 +47,7 @@ def is_wanted_alone(repository: Repository) -> bool:
 
 
 class Turns(NamedTuple):
-    """The turns of a check: assignments that are to read all their data, and those that only read the part that is not
+    """The turns of a check: assignments that should read all their data, and those that only read the part that is not
     restic's.
     """
 
@@ -58,8 +58,8 @@ class Turns(NamedTuple):
 
 
 def turns_of(assignments: list[Assignment], now: datetime, since: datetime | None) -> Turns:
-    """Choose who reads what. A restic repository is read as a whole, with its copy, by one for all whose backups go
-    there: by none of these if that was planned `since` then. None means in any case.
+    """Choose the readers. One assignment reads a restic repository as a whole, with its copy, for all whose backups go
+    there, or none does if that was planned since `since`, unless `since` is None.
     """
     turns, pairs = Turns([], [], []), dict[tuple[int, int | None], datetime]()
     if since:
@@ -113,8 +113,8 @@ class Rounds(NamedTuple):
     repository: Repository | None
 
     def share(self, lost: Mapping[str, list[str]]) -> None:
-        """Share the result: the data of a restic repository was read for all. Each keeps what is known of its data
-        elsewhere; and its place in the round, if it reads files there by itself. `lost`: folder → points of the others
+        """Share the result: the data of a restic repository was read for all. Each keeps the findings about its data
+        elsewhere, and its place in the round, if it reads files there itself. `lost`: folder → points of the others
         that are not there, except those that a removal has removed in the meantime.
         """
         if (repository := self.repository) is None:

@@ -3,10 +3,10 @@
 A backup that succeeds puts its record on the backlog when there is something to remove, and so does a copy whose
 repository was busy at its end. It is not held by the repository's breaker: it makes room in a full repository. The
 points that the repository itself lists count, so a removal whose result was lost is noted by the next one; until then
-no check misses the points that it was to remove (`retention_decisions.going`). A backup's row goes with its point. A
-point that was to stay and is not there keeps its row and is named among the damage, as by a check; from then on another
+no check misses the points that it should remove (`retention_decisions.going`). A backup's row goes with its point. A
+point that should stay and is not there keeps its row and is named among the damage, as by a check; from then on another
 one stays in its place. If a policy was given another repository, its rules continue for the points in the earlier ones;
-one of those that fails is named, and holds nothing up.
+one of those that fails is named, and delays nothing.
 """
 
 from collections import defaultdict
@@ -47,9 +47,9 @@ class Removal:
     """The result of a removal: `points`, of which so many are `kept`, and the bytes of files; and the bytes that restic
     `pruned`.
 
-    `failed`: why not elsewhere; `lost`: points that were to stay, are not there, and were not known to be missing. By
-    repository: `unrecorded` points, that had no row, those that are `there`, and what is wrong with the `manifests` of
-    points that stay.
+    `failed`: the reasons why not elsewhere; `lost`: points that should stay, are not there, and were not known to be
+    missing. By repository: `unrecorded` points, which had no row, those that are `there`, and problems with the
+    `manifests` of points that stay.
     """
 
     points: list[str] = field(default_factory=list)
@@ -93,9 +93,9 @@ def plan_retired(now: datetime | None = None) -> int:
 
 
 def plan(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
-    """Put the records of assignments with points to remove on the backlog. Returns how many are new.
+    """Put the records of assignments with points to remove on the backlog. Returns the number of new ones.
 
-    Not those that are held back, whose source is paused, or whose policy is disabled.
+    Those that are held back, whose source is paused, or whose policy is disabled are left out.
     """
     instant = now or database_clock()
     free = (each for each in assignments if not each.held_back_since and not not_wanted(each, although_retired=True))

@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 
 RESTORED = "being restored"
 TOO_MANY = "more would go than came"
-"""From a copy, at once. As many points go as come while its rules stay the same; else something is wrong."""
+"""The points that go from a copy at once. As many go as come while its rules stay the same; more are a sign of a fault.
+"""
 KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
@@ -49,7 +50,7 @@ def decide(assignment: Assignment, now: datetime | None = None) -> list[KeptPoin
 def decide_of_copy(
     assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None, came: int = 0
 ) -> list[KeptPoint]:
-    """The same for the points that a copy in a repository has, whatever happened to the points that it was made from.
+    """The points that a copy in a repository keeps, regardless of the points that it was made from.
     No more go than came since some went last, so many of them just now (`came`), unless a user has changed the rules
     since.
     """
@@ -103,7 +104,7 @@ def restores_under_way() -> QuerySet[Restore]:
 
 
 def known_to_be_lost(assignment: Assignment) -> set[tuple[int | None, str]]:
-    """Repository and name of each point that was to be there, and is not, as a check or a removal has found."""
+    """Repository and name of each point that should be there and is missing, as a check or a removal has found."""
     return {point for point, why in _not_restorable(assignment).items() if why == MISSING}
 
 
@@ -136,7 +137,7 @@ def _decide_of_retired(
 
 
 def copies_of(assignment: Assignment) -> QuerySet[Copy]:
-    """The copies to which its rules apply: all of a retired source, else that of its policy."""
+    """The copies to which its rules apply: all of a retired source, otherwise that of its policy."""
     found = assignment.copies.exclude(points=[]).select_related("repository")
     return found if assignment.source.retired else found.filter(repository=assignment.policy.copy_to_id)
 
@@ -174,7 +175,7 @@ def going(assignment: Assignment, repository: Repository) -> set[str]:
 
 
 def to_be_there(assignment: Assignment, repository: Repository) -> list[str]:
-    """The points that a repository is to have: by our rows, without those that a removal may have removed, and not
+    """The points that a repository should have: by our rows, without those that a removal may have removed, but not
     noted yet.
     """
     removed = going(assignment, repository)

@@ -1,4 +1,4 @@
-"""Trials of repositories: whether they can be used, and hold what belongs to them.
+"""Trials of repositories: they must be usable, and have the expected contents.
 
 At the command line a repository is tried before it is saved. A web request waits for no server: a repository on a
 remote is saved as *untried*, and nothing is backed up there, copied there, checked or removed until a record of kind

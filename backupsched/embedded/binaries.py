@@ -80,9 +80,9 @@ def make_passable(folder: Path) -> None:
 
 
 def scratch_server(var_dir: Path, *, with_programs: bool) -> dict[str, Any]:
-    """The means by which a drill runs its own database server for some minutes: the (uid, gid) it runs as (None: the
-    present ones), a folder that this account can reach, and of PostgreSQL the directory of the embedded server's
-    programs, or of the host's newest if that is not installed, and those of all servers that the host has.
+    """The means for a drill to run a separate database server for some minutes: the (uid, gid) it runs as (None for the
+    present ones), a folder that this account can reach, and for PostgreSQL the directory of the embedded server's
+    programs, or of the host's newest if that is not installed, and those of all servers on the host.
 
     Raises: EmbeddedDatabaseError, OSError.
     """

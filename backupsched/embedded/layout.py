@@ -31,7 +31,7 @@ LONGEST_SOCKET_DIRECTORY = 80
 
 
 class EmbeddedDatabaseError(ImproperlyConfigured):
-    """The embedded PostgreSQL cannot be used. The message says what, where, and what to do."""
+    """The embedded PostgreSQL cannot be used. The message names the problem, the place, and the remedy."""
 
 
 class EmbeddedDatabaseAway(EmbeddedDatabaseError):
@@ -74,7 +74,7 @@ class Layout:
 
     @cached_property
     def home(self) -> Path:
-        """The directory of everything: what `<var>/postgres` is or points to, once it was made."""
+        """The directory of everything: `<var>/postgres` or the target of that link, once it was made."""
         known = self.var_dir / "postgres"
         if known.is_dir() and known.stat().st_uid == os.geteuid():
             return known.resolve()
@@ -138,7 +138,7 @@ def reachable(path: Path, uid: int) -> bool:
         try:
             status = directory.stat()
         except FileNotFoundError:
-            # what this process makes is open to others as its umask says
+            # files of this process are open to others according to its umask
             if _umask() & stat.S_IXOTH:
                 return False
             continue

@@ -64,8 +64,8 @@ class Server:
         self._programs = programs
 
     def ensure_running(self) -> bool:
-        """Start the server unless it runs; create it at the first time. Returns whether this call started it. Raises:
-        EmbeddedDatabaseError, which says what to do; EmbeddedDatabaseAway for what may pass.
+        """Start the server unless it runs; create it the first time. Returns True if this call started it. Raises:
+        EmbeddedDatabaseError, which contains advice; EmbeddedDatabaseAway for passing problems.
         """
         self._make_home()
         try:

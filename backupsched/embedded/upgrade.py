@@ -1,12 +1,12 @@
 """The data of the embedded server, moved to a newer major version by dump and restore.
 
-    1. the old server runs, at a socket of its own, so that nothing else changes the data; its database is dumped
-    2. a new server is made in a folder of its own, with the same password; the dump is restored, rows are counted
+    1. the old server runs, at a separate socket, so that nothing else changes the data; its database is dumped
+    2. a new server is made in a separate folder, with the same password; the dump is restored, rows are counted
     3. it is stopped, and its data are renamed `data.upgraded`: from here on they are whole
     4. `data` is renamed `data.of-15`, and `data.upgraded` becomes `data`
 
 Killed before step 4, the next run begins again: the old data were only read. Killed within it there are no `data`, and
-whatever needs the server next ends it (`Server.finish_upgrade`). The old data stay until they are deleted by hand.
+the next user of the server finishes it (`Server.finish_upgrade`). The old data stay until they are deleted by hand.
 """
 
 import os
@@ -29,7 +29,7 @@ from engines.restores.playing import without_unknown
 from external.processes.programs import postgresql_servers
 
 PREFIX = "upgrade-"
-"""The folder of each run has a name of its own: a killed one's programs may still write into theirs."""
+"""The folder of each run has a unique name, since a killed run's programs may still write into theirs."""
 
 TABLES = "SELECT schemaname, tablename FROM pg_tables WHERE schemaname !~ '^(pg_|information_schema)' ORDER BY 1, 2"
 OTHERS = """
@@ -61,8 +61,8 @@ class StagedLayout(Layout):
 
 
 def upgrade(var_dir: Path, programs: Path | None, say: Say) -> Path | None:
-    """Move the data to the installed version. `programs`: the folder with those of the version that made the data;
-    None: of this host. Returns where the old data are now; None if there was nothing to do. Raises:
+    """Move the data to the installed version. `programs`: the folder with those of the version that made the data, or
+    this host's if None. Returns the new place of the old data, or None if there was nothing to do. Raises:
     EmbeddedDatabaseError.
     """
     server = Server(var_dir)
@@ -119,8 +119,8 @@ def _move(server: Server, old: Server, folder: Path, say: Say) -> None:
 
 
 def _remove_leftovers(server: Server) -> None:
-    """Stop and remove what killed runs left: servers and folders. Data that were whole, and not yet in place, are made
-    again: the old version may have been in use since.
+    """Stop and remove servers and folders of killed runs. Data that were whole, and not yet in place, are made again,
+    since the old version may have been in use since.
     """
     layout = server.layout
     for folder in layout.home.glob(f"{PREFIX}*"):
@@ -166,7 +166,7 @@ def _check_room(layout: Layout) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below it. What a server removes in the meantime counts nothing."""
+    """The bytes of all files below it, without those that a server removes in the meantime."""
     found = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -207,7 +207,7 @@ def _counts(server: Server) -> dict[str, int]:
 
 
 def _dump(old: Server, file: Path) -> None:
-    """Dump by the newer program, as its makers advise; without what only builds of the old version know."""
+    """Dump by the newer program, as its makers advise, without features that only the old version has."""
     with file.open("wb") as sql_file:
         _client(old, "pg_dump", DATABASE, take=lambda lines: sql_file.writelines(without_unknown(lines)))
 
@@ -232,8 +232,8 @@ def _restore(new: Server, folder: Path, counts: dict[str, int]) -> None:
 def _client(
     server: Server, program: str, *arguments: str, stdin: IO[bytes] | None = None, take: Take | None = None
 ) -> None:
-    """Run one of PostgreSQL's clients; `take` gets its output. Raises: EmbeddedDatabaseError with the end of what it
-    says; what `take` raises.
+    """Run one of PostgreSQL's clients; `take` gets its output. Raises: EmbeddedDatabaseError with the end of its
+    messages; the exceptions of `take`.
     """
     at = f"--host={server.layout.socket_directory}", f"--port={PORT}", f"--username={USER}", "--no-password"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}

@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend, with what an installation needs besides (`base`)."""
+"""Django's PostgreSQL backend, with two additions for installations (`base`)."""

@@ -1,7 +1,7 @@
-"""The kit of which a form, a list, a page, a command or an API answer is made from a declaration. Knows no resource.
+"""The kit that makes a form, a list, a page, a command or an API answer from a declaration. Knows no resource.
 
 admin      forms, lists and questions of Django's admin
 commands   verbs, options and refusals of manage.py
-web        what admin and API share: permissions, the history of who did what, refused requests
-finding    how a condition of `manage.py doctor` is declared
+web        shared by admin and API: permissions, the history of actions, refused requests
+finding    the declaration of a condition of `manage.py doctor`
 """

@@ -11,7 +11,7 @@ from external import durations
 
 
 class DurationField(forms.Field):
-    """A duration in seconds. What more its model demands, the model checks."""
+    """A duration in seconds. The model checks its further rules."""
 
     def __init__(self, *, widget: Any = None, min_value: Any = None, help_text: str = "", **kwargs: Any) -> None:
         if getattr(widget, "input_type", "") != "text":  # a field for numbers, which holds no `15m`

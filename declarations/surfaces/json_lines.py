@@ -1,4 +1,4 @@
-"""Log lines as JSON objects, for what collects logs."""
+"""Log lines as JSON objects, for log collectors."""
 
 import logging
 
@@ -10,9 +10,9 @@ FIELDS = {"levelname": "level", "name": "logger", "exc_info": "exception"}
 
 
 class JsonLines(JsonFormatter):
-    """One object a line: `timestamp` in UTC, `level`, `logger`, `message`, `exception`, and what a line says besides.
+    """One object a line: `timestamp` in UTC, `level`, `logger`, `message`, `exception`, and the line's extra values.
 
-    What must not steer a terminal is escaped, as in other logs.
+    Characters that could steer a terminal are escaped, as in other logs.
     """
 
     def __init__(self) -> None:

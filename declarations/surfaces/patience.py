@@ -28,8 +28,8 @@ ON_ITS_WAY_SECONDS = 2.0
 """Seconds beyond the limit of a statement: until the server has reported that it gave up."""
 
 SIGN_OF_LIFE_SECONDS = 5.0
-"""Until a server has answered the first question of a request, on a line that was open before; as long as a new line
-may take."""
+"""Seconds until a server has answered the first query of a request on an existing connection; as long as a new
+connection may take."""
 
 FORM_SECONDS = 300.0
 """Seconds of each statement of a web process that has no other limit. Only a server that never answers
@@ -52,7 +52,7 @@ def was_given_up(error: BaseException) -> bool:
 def at_most(seconds: float, whole: float = math.inf) -> Iterator[Callable[[], None]]:
     """One transaction, each statement of which is given up after `seconds`, and that begins none once `whole` seconds
     have passed. Yields a function for loops between two statements, which gives up likewise. Raises: TookTooLong;
-    django.db.Error, also for a server that says nothing."""
+    django.db.Error, also for a silent server."""
     before, until = _answer_within.set(seconds + ON_ITS_WAY_SECONDS), time.monotonic() + whole
 
     def go_on() -> None:
@@ -93,7 +93,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         return super().wait(gen, *args, **kwargs)
 
     def _given_up_after(self, seconds: float, gen: PQGen[RV]) -> PQGen[RV]:
-        """`gen`, which psycopg asks some times a second whether it has what it waits for."""
+        """`gen` with a limit. psycopg asks it some times a second whether its answer has come."""
         heard_at = time.monotonic()
         try:
             waits_for = next(gen)

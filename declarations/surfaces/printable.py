@@ -10,10 +10,10 @@ COLOUR = re.compile(r"(\x1b\[(?:(?:[0-4]|[39][1-7])(?:;(?:[0-4]|[39][1-7]))*)?m)
 
 
 def printable(text: str, *, colours: bool = False) -> str:
-    """`text` for a terminal or log, where what sources wrote must not move the cursor, set titles or hide lines.
+    """`text` for a terminal or log, where texts of sources must not move the cursor, set titles or hide lines.
 
-    Control characters but tab and newline, and those that turn the direction of writing, become escapes as `\\u001b`,
-    which JSON has as well. `colours`: those that `text` sets stay.
+    Control characters except tab and newline, and those that turn the direction of writing, become escapes such as
+    `\\u001b`, which JSON has as well. `colours`: those that `text` sets stay.
     """
     parts = COLOUR.split(text) if colours else [text]
     return "".join(
@@ -23,7 +23,7 @@ def printable(text: str, *, colours: bool = False) -> str:
 
 
 class PrintableStream:
-    """A stream of a command: whatever is written to it, by whichever library, cannot steer the terminal behind it."""
+    """A stream of a command: nothing that any library writes to it can steer the terminal behind it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

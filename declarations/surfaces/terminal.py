@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 PIPE_WIDTH = 200
-"""Columns where no terminal says how many it has: wide enough that nothing is folded."""
+"""The number of columns without a terminal: wide enough that nothing is folded."""
 
 STYLES = {"failed": "red", "silent": "red", "paused": "yellow", "running": "cyan", "succeeded": "green"}
 

@@ -29,7 +29,7 @@ MOST_REDIRECTS = 5
 async def deliver(run: Run) -> Outcome:
     """Deliver a claimed event. Cancelled, it breaks off: the record is released, and delivered again.
 
-    Raises: django.db.Error when the database does not say where it goes.
+    Raises: django.db.Error if the database does not return its target.
     """
     target = await target_of(run.record)
     return await _post(run.record, target) if isinstance(target, Target) else target
@@ -66,7 +66,7 @@ class NotFollowed(Exception):
 
 
 class Exchange:
-    """One delivery: the request, the redirects that are followed, and what is read of the answer.
+    """One delivery: the request, the redirects that are followed, and the part of the answer that is read.
 
     `at`: the place that is asked now; another one than the target's after a redirect."""
 
@@ -76,9 +76,9 @@ class Exchange:
         self._redirects = 0
 
     async def run(self) -> HttpAnswer:
-        """Send it, and again to where redirects lead, if the endpoint follows them. Takes as long as it takes.
+        """Send it, and again to the targets of redirects, if the endpoint follows them. There is no time limit here.
 
-        Raises: NotFollowed; what `client.RAISED` names.
+        Raises: NotFollowed; the exceptions in `client.RAISED`.
         """
         connect_timeout = self.target.endpoint.connect_timeout
         while True:

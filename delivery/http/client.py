@@ -23,7 +23,7 @@ RAISED = (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError, ValueE
 KEEP_ALIVE_SECONDS = 15.0
 """Seconds for which an idle connection is kept."""
 MOST_READ = 65_536
-"""Bytes of an answer. What sends more has answered, but its connection is not used again."""
+"""Bytes of an answer. A server that sends more has answered, but its connection is not used again."""
 LARGE_BODY = 1_000_000
 """Bytes from which the client wants a file, so that it sends piece by piece."""
 LOOK_UP_AGAIN_SECONDS = 10
@@ -32,7 +32,7 @@ LOOK_UP_AGAIN_SECONDS = 10
 ALWAYS_SENT = {
     "User-Agent": "backupsched",
     "Accept": "*/*",
-    # the answer is thrown away; what is small when packed may be huge
+    # the answer is thrown away; a small compressed one may be huge
     "Accept-Encoding": "identity",
 }
 
@@ -63,11 +63,11 @@ def session() -> aiohttp.ClientSession:
 async def post(
     url: URL, body: bytes, headers: dict[str, str], connect_timeout: float
 ) -> tuple[aiohttp.ClientResponse, bytes]:
-    """Send `body`. Returns the answer, of which no more is read than its beginning, and that. It follows no redirect,
-    and takes as long as it takes, but for `connect_timeout` (seconds).
+    """Send `body`. Returns the answer, of which only the beginning is read, and that beginning. It follows no redirect,
+    and has no time limit except for `connect_timeout` (seconds).
 
-    The host may have closed a connection that was kept, just when it is used again. That says nothing about this
-    event, which then goes once more; its id would tell the host if it had come twice. Raises: what RAISED names.
+    The host may have closed a kept connection just when it is used again. That is not a failure of this event, which is
+    sent once more; its id would show the host if it had come twice. Raises: the exceptions in RAISED.
     """
     made = _Made()
     _asking.set(made)
@@ -142,7 +142,7 @@ def is_ours(error: BaseException) -> bool:
 
 
 def describe(error: BaseException, origin: str, connect_timeout: float, timeout: float) -> str:
-    """One sentence about what happened with `origin`. Both times in seconds."""
+    """One sentence about the error at `origin`. Both times in seconds."""
     match error:
         case aiohttp.ConnectionTimeoutError():
             return f"{origin} did not accept a connection within {connect_timeout:g} s"

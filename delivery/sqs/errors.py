@@ -9,7 +9,7 @@ from typing import Any
 from delivery.http.failures import named, quoted, seconds_until
 
 THROTTLED_FOR = 5.0
-"""Seconds that a queue is left alone that refuses what comes too often, and names no time."""
+"""Seconds for which a queue is left alone that refuses too many messages without naming a time."""
 
 CODE_IN_XML, MESSAGE_IN_XML = re.compile(r"<Code>([\w.]+)</Code>"), re.compile(r"<Message>([^<]*)</Message>")
 
@@ -55,7 +55,7 @@ NEW_CREDENTIALS = (
 
 @dataclass(frozen=True)
 class Meaning:
-    """A refusal: what to say; seconds to leave the queue alone; whether the server was at fault, or the credentials."""
+    """A refusal: its text; seconds to leave the queue alone; True if the server or the credentials were at fault."""
 
     text: str
     retry_after: float = 0.0

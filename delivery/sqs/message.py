@@ -4,8 +4,8 @@ The body is the document that a callback gets; `event_id` and `schedule` are mes
 be sent twice, as when a worker is killed after it was accepted: the receiver tells by the event id; a FIFO queue does
 so itself for 5 minutes.
 
-It goes by the client of callbacks, under the same rules about addresses, times and how much of an answer is read. What
-is wrong with the host is counted by its breaker, as with a callback.
+It uses the client of callbacks, under the same rules about addresses, times and the size of answers. The host's breaker
+counts its failures, as with a callback.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from jobs.outcomes import Facts, Failed, Outcome, Succeeded
 async def deliver(run: Run) -> Outcome:
     """Send the event of a record to its queue. Cancelled, it breaks off: the record is released, and delivered again.
 
-    Raises: django.db.Error when the database does not say where it goes.
+    Raises: django.db.Error if the database does not return its target.
     """
     record, target = run.record, await target_of(run.record)
     if not isinstance(target, Target):

@@ -45,7 +45,7 @@ class Queue:
 def queue_at(url: str, region: str = "") -> Queue:
     """The queue with that address. `region`: the region set on the endpoint; if empty, the one in the address.
 
-    Raises: AddressRefused with what is wrong with the address.
+    Raises: AddressRefused with the problem of the address.
     """
     place = read(url)
     path = place.url.path.rstrip("/")
@@ -57,7 +57,7 @@ def queue_at(url: str, region: str = "") -> Queue:
 
 
 def region_of(host: str) -> str:
-    """The region that the name of a server says; empty when it says none."""
+    """The region in the name of a server. Empty if there is none."""
     if found := REGION_IN_HOST.search(host):
         return str(found[found.lastindex or 0])
     return "us-east-1" if host == OLDEST_HOST else ""
@@ -95,5 +95,5 @@ def size_of(request: dict[str, Any]) -> int:
 
 
 def _sent(text: str) -> str:
-    """`text` without what a queue refuses the whole message for."""
+    """`text` without characters for which a queue refuses the whole message."""
     return REFUSED_CHARACTERS.sub("�", text)

@@ -3,9 +3,9 @@ its source and its repository, and to nothing else.
 
 rclone follows redirects and has no option against it. A share could lead it to any address that the worker reaches and
 have the answer copied, and rclone sends the password along to another port of the share's host. So it asks the gate for
-each connection, including those to loopback (`--http-proxy`; proxies of the environment are not asked for that). The
-gate does not look at the data: http and https are the same to it, and a redirect within the server is a request like
-any other.
+each connection, including those to loopback (`--http-proxy`; proxies of the environment are not used for that). The
+gate does not look at the data: it does not distinguish http and https, and a redirect within the server is a request
+like any other.
 """
 
 import asyncio

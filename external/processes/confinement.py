@@ -38,10 +38,10 @@ WRITTEN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 
 
 def confine_writes(folders: Iterable[str]) -> bool:
-    """Let this process, and the programs that it starts, write nowhere but below these folders from now on, wherever a
-    link leads. What it reads is not confined. Call it while the process has one thread.
+    """Let this process, and the programs that it starts, write only below these folders from now on, wherever a link
+    leads. Reading is not confined. Call it while the process has one thread.
 
-    Returns False where the kernel cannot do that: nothing is confined then.
+    Returns False if the kernel cannot do that: nothing is confined then.
     """
     if (version := launcher.version()) < WITH_MOVES:
         return False

@@ -23,9 +23,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def deliver_lost_interrupts() -> None:
-    """From now on, raise a KeyboardInterrupt again that came where Python ignores every error.
+    """Raise a KeyboardInterrupt again, from now on, that came where Python ignores every error.
 
-    Such places are what runs around a fork, as logging's own hooks do, and what runs when an object is collected.
+    Such places are functions that run around a fork, such as logging's hooks, and those that run when an object is
+    collected.
     """
     sys.unraisablehook = _deliver_again
 

@@ -44,7 +44,7 @@ OF_THIS_HOST = re.compile(
 )
 """The end of an error that no server sent, whatever numbers are in its paths."""
 QUOTED = re.compile(r'(malformed (?:HTTP|MIME) [^"]{0,300}|can\'t parse content type) "(?:[^"\\]|\\.)*"')
-"""Quotes of a server that speaks no HTTP, or another version of it."""
+"""Quotes of a server that does not speak HTTP, or speaks another version."""
 TOKEN = re.compile(r'oauth2: "(?P<error>(?:[^"\\]|\\.)*)".*', re.DOTALL)
 TOKEN_ERRORS = frozenset({
     "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",

@@ -193,7 +193,7 @@ class PolicyAdmin(PagedByIds, DeclaredAdmin, PreviewedForm):
             self.message_user(request, f"The fleet with this policy: {'; '.join(effect.lines)}.")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Policy]:
-        """With `sources`, counted for each row that is read: as a join, for all policies before the first is shown."""
+        """All policies, with `sources`, counted for each row that is read: a join would count all before the first."""
         of_each = Assignment.objects.filter(policy=OuterRef("pk")).order_by().values("policy")
         number = Subquery(of_each.annotate(number=Count("pk")).values("number"))
         return super().get_queryset(request).annotate(sources=Coalesce(number, 0))  # type: ignore[no-any-return]

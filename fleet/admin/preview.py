@@ -30,7 +30,7 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
     if not wrong:
         try:
             periods = preview(policy, SHOWN_PERIODS, now=now)
-        except ValueError as error:  # what was stored past the form
+        except ValueError as error:  # values that were not stored by the form
             wrong = [f"{error}"]
         else:
             rows, holidays = list(rows_of(policy, periods)), holidays_of(policy, periods)

@@ -73,7 +73,7 @@ def mends(source_id: int) -> Iterator[tuple[str, str]]:
 
 
 def table_of_copies(copies: QuerySet[Copy]) -> Any:
-    """When each copy last had all points, and its problem; empty if there are no copies."""
+    """A table of copies: when each last had all points, and its problem. Empty if there are no copies."""
     related = copies.select_related("repository", "assignment__policy__schedule").order_by("repository__name", "pk")
     rows = [
         (

@@ -67,7 +67,7 @@ class RepositoryForm(StoresSecrets):
                 self.fields[name].help_text = format_html(BUTTON, self.fields[name].help_text, button, words)
 
     def full_clean(self) -> None:
-        if self.asks == CHOOSE:  # nothing is wrong yet with what is still to be typed
+        if self.asks == CHOOSE:  # fields that are still empty are not wrong yet
             self._errors, self.cleaned_data = ErrorDict(), {}
         else:
             super().full_clean()

@@ -209,7 +209,7 @@ def drills(look: Look) -> Iterator[Case]:
 MISSED_AFTER = timedelta(days=2)
 
 
-# Of a passphrase that was never printed there is no alert.
+# There is no alert of a passphrase that was never printed.
 NOT_BACKED_UP = """
 SELECT 1 FROM sources_selfbackup WHERE ended_at IS NULL AND day < %(today)s
  UNION ALL

@@ -2,7 +2,7 @@
 
 assignments.py  the reasons before and after those of the record: the source, the policy, the repository
 groups.py       all sources at once, by the first reason of each
-known.py        a source with all that explains it, each read once
+known.py        a source with all facts that explain it, each read once
 history.py      the reasons at a past instant, and how long each reason held
 restores.py     which restores wait, and why
 when.py         when a backup is expected to start, and why there is no estimate

@@ -1,5 +1,5 @@
 """Every reason why the backup of a source under a policy does not run: those of the source and its policy first, then
-those of its record on the backlog (`operations/backlog/reasons.py`), at last those of its repository.
+those of its record on the backlog (`operations/backlog/reasons.py`), finally those of its repository.
 """
 
 from collections.abc import Iterator

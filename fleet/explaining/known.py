@@ -1,4 +1,4 @@
-"""A source with all that explains it, each read once, however many explanations a page has of it."""
+"""A source with all facts that explain it, each read once, however many explanations a page has."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ class KnownSource:
 
     @cached_property
     def assignments(self) -> list[Any]:
-        """Its assignments by the name of their policies, with what `assignments.explain` needs."""
+        """Its assignments by the name of their policies, with the rows that `assignments.explain` needs."""
         related = Assignment.objects.filter(source=self.source).select_related(
             "source", "policy__schedule", "policy__repository"
         )

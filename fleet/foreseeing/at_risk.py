@@ -2,8 +2,8 @@
 
 A look includes the assignments that are due and whose period ends within 36 hours. The queue is run forward as
 `runs.py` does; an assignment is at risk if it is protected in fewer than half of the runs. Early in a day most of those
-who miss are not among them: each is protected in most of the runs, since who does not come is not known yet. How many
-they are at least is known better than who, so that number is kept as well.
+that miss are not among them: each is protected in most of the runs, since it is not known yet which will not come.
+Their least number is known better than their names, so it is kept as well.
 """
 
 import random
@@ -21,7 +21,8 @@ from jobs.clock import database_clock
 from sources.models import Foresight
 
 BUDGET_SECONDS = 40.0
-"""The limit of one look: half of what its reading leaves is for the runs, of which a large fleet gets fewer."""
+"""The limit of one look in seconds: half of the time after reading is for the runs, of which a large fleet gets
+fewer."""
 READING_SECONDS = 10.0
 """The limit of each of its statements, and the time after which it begins no other one."""
 MOST_KEPT = 200

@@ -47,7 +47,7 @@ FIRST = "SELECT min(ended_at) FROM jobs_attempt WHERE ended_at > %(since)s"
 
 
 def first_attempt_at(since: datetime) -> datetime | None:
-    """The end of the first attempt after `since`; None if there is none."""
+    """The end of the first attempt after `since`. None if there is none."""
     [[found]] = _rows(FIRST, since)
     return found  # type: ignore[no-any-return]
 

@@ -40,8 +40,8 @@ def do_each(command: TerminalCommand, rows: Sequence[Any], do: Callable[[Any], s
 
 
 def report_enqueued(command: TerminalCommand, what: object, enqueued: int, idle: str, see: str) -> None:
-    """Print how many records were put on the backlog for `what`. `idle`: why that may be 0; `see`: the command that
-    shows the results. Raises: CommandError with code 1 if it is 0.
+    """Print the number of records that were put on the backlog for `what`. `idle`: why it may be 0; `see`: the command
+    that shows the results. Raises: CommandError with code 1 if it is 0.
     """
     if not enqueued:
         raise CommandError(f"{one_line(what)}: nothing was put on the backlog: {idle}", returncode=1)

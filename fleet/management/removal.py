@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def remove(command: TerminalCommand, service: Service[Any], rows: Sequence[Any], options: dict[str, Any]) -> None:
-    """Remove rows with all that goes with them, after one question. All or none is begun."""
+    """Remove rows with everything that belongs to them, after one question. All are begun, or none."""
     for row in rows:
         if text := service.obstacle(row) or ". ".join(service.users(row)):  # type: ignore[attr-defined]
             raise ValueError(text)

@@ -143,7 +143,7 @@ class FleetSummary:
 
     @property
     def protected(self) -> int:
-        """The number of sources with a backup that is recent enough, whatever they wait for now."""
+        """The number of sources with a recent enough backup, whatever they wait for now."""
         return sum(number for status, number in self.by_status.items() if status not in NEEDS_A_PERSON | NOT_COUNTED)
 
     @property

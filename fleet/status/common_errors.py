@@ -17,7 +17,7 @@ from sources.planning.names import KIND
 LONGEST_ERROR = 300
 """Characters by which errors are alike: they are part of an address."""
 
-# The record of each on the backlog, or else, and only then, the last dead letter that it left: served by
+# The record of each on the backlog, or, only without one, the last dead letter that it left: served by
 # `one_unfinished_record_per_subject` and `backups_of_subject`, which is walked back through a month of successes where
 # there is no dead letter. OFFSET 0: failing assignments are looked up one by one, once the joins have found them. As a
 # condition of the joins, the look-ups cost so much that the planner takes any join for as good as another, and took one

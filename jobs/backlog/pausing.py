@@ -125,7 +125,7 @@ def checked_end(until: datetime | None, now: datetime) -> datetime | None:
 
 
 def checked_reason(reason: str) -> str:
-    """Without spaces around it. Raises: ValueError for one that cannot be kept."""
+    """The reason without spaces around it. Raises: ValueError for one that cannot be stored."""
     if len(reason) > MAX_REASON:
         raise ValueError(f"reason: must have at most {MAX_REASON} characters")
     if "\0" in reason:

@@ -97,7 +97,7 @@ def describe(breaker: Breaker) -> str:
 
 
 def tried_at(record: BacklogRecord) -> datetime:
-    """When a waiting record is tried: one that waits for an open breaker, when that lets the next trial through."""
+    """The instant at which a waiting record is tried: behind an open breaker, that of its next trial."""
     breaker = record.breaker if record.waiting_for == WaitingFor.BREAKER else None
     return (breaker and breaker.probe_at) or record.run_after
 

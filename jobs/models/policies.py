@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class RetryPolicy(models.Model):
-    """How long a record waits after its k-th failure, and when it gives up. All durations are in seconds.
+    """The rule for the wait of a record after its k-th failure, and for giving up. All durations are in seconds.
 
     An edit takes effect at the next failure of each record.
     """
@@ -67,7 +67,7 @@ class Origin(models.Model):
 
 
 class Sweep(models.Model):
-    """When the records of one tier were last swept (`jobs/sweeps.py`): a row a tier."""
+    """The instant at which the records of one tier were last swept (`jobs/sweeps.py`): one row per tier."""
 
     max_age_days = models.PositiveIntegerField(unique=True, help_text="Largest age of the records that it takes.")
     swept_at = models.DateTimeField()
@@ -123,7 +123,7 @@ class Throttle(models.Model):
 
     @property
     def paused_words(self) -> str:
-        """That it is paused, until when and why, as far as that is known; empty while it lets something through."""
+        """The pause, with its end and reason if they are known; empty while it lets something through."""
         if self.max_in_flight:
             return ""
         until = f" until {self.paused_until:%Y-%m-%d %H:%M} UTC" if self.paused_until else ""

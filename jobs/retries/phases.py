@@ -34,7 +34,8 @@ repository of several. This one was searched for (decision 0027).
 """
 
 LAST_PLACE = 10**12
-"""With a cap of one second that is more than thirty thousand years after the first failure: no date reaches it."""
+"""The last place. With a cap of one second it is more than thirty thousand years after the first failure, beyond every
+date."""
 
 GRAIN = 0.001
 """Seconds. Instants are stored in microseconds, so an attempt may start a trifle before its place."""
@@ -80,7 +81,7 @@ class PhasePlaces:
         return self.delay(1) + self.delay(2) + grown + at_the_cap
 
     def place(self, k: int, u: float) -> float:
-        """When retry k of the phase u happens, in seconds since the first failure; place 0 is the failure itself."""
+        """The instant of retry k of the phase u, in seconds since the first failure; place 0 is the failure itself."""
         return self.start(k) + u * self.delay(k + 1) if k else 0.0
 
     def gap(self, k: int, u: float) -> float:

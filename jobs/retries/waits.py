@@ -50,7 +50,7 @@ class Failure:
 
     @property
     def of_a_record_from(self) -> float:
-        """When its record was put on the backlog, as far as is known; never after the failure."""
+        """The instant at which its record was put on the backlog, if known; never after the failure."""
         known = self.inserted_at if self.inserted_at is not None else self.first_at
         return self.at if known is None else min(known, self.at)
 

@@ -1,4 +1,4 @@
-"""When a worker looks, and which queues are worth a claim: it asks the database only where it may find something."""
+"""The times of a worker's looks, and the queues that are worth a claim: it queries only where it may find something."""
 
 from collections.abc import Callable, Collection
 from queue import Empty, SimpleQueue
@@ -7,9 +7,7 @@ from jobs.clock import boot_seconds
 from jobs.wakeups import QUIET_SECONDS
 
 LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.001
-"""After a wake-up its sender is silent for a while: records that it put on the backlog then are looked
-for afterwards.
-"""
+"""The time after a wake-up in which its sender is silent: the worker looks for its later records afterwards."""
 
 
 class Bell:

@@ -47,18 +47,18 @@ from jobs.worker.upgrades import UpgradeWatch
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.25
-"""With the heartbeat beside it, an idle worker stays below one query a second."""
+"""The interval of polls: together with the heartbeat, an idle worker stays below one query a second."""
 IDLE_POLL_SECONDS, IDLE_AFTER_SECONDS = 2.5, 60.0
 """The same of a worker that sleeps on LISTEN and has done nothing for a minute: with all that it asks each minute, it
 stays below one statement a second.
 """
 BESIDES_SECONDS, RARELY_SECONDS = 60.0, 300.0
-"""Between two rounds of what other apps do every minute."""
+"""The time between two rounds of other apps' minutely tasks, and of their rare ones."""
 COLLECT_AFTER = (20_000, 20, 20)
 """New objects, and rounds, after which Python looks for garbage in cycles. A callback leaves some dozens; looked for as
 often as usual (700, 10, 10), by a worker with all of Django loaded, it takes a third of the event loop's time."""
 SHORTEST_SLEEP_SECONDS = 0.02
-"""Between two looks, while waiting records become due one after the other."""
+"""The time between two looks while waiting records become due one after the other."""
 STOPPING_SECONDS = 10.0
 """Seconds for stopped handlers to end before their records are released over their heads."""
 SILENCES = 100
@@ -291,7 +291,7 @@ def collect_less_often() -> None:
 
 
 def _close_stale_connections() -> None:
-    """After each handler: a unit's connection that broke is not kept for the next one."""
+    """Close a unit's broken connection after each handler, so that the next one gets a new one."""
     for held in connections.all(initialized_only=True):
         try:
             held.close_if_unusable_or_obsolete()

@@ -12,7 +12,7 @@ from jobs.database_errors import is_away
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 60.0
-"""Between two looks of a process that has no minute of its own."""
+"""The time between two looks of a process without a minutely round."""
 
 ANOTHER_INSTALLED = "another version was installed on this host"
 OUTDATED = (

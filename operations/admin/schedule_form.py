@@ -122,7 +122,7 @@ def _preview_of(schedule: Schedule, beside: list[str]) -> SafeString:
     """The next triggers, messages about the plan, and the load curve; `beside`: errors of other fields."""
     try:
         found = check(schedule)
-    except ValueError as error:  # what was stored past the form
+    except ValueError as error:  # values that were not stored by the form
         return _shown([str(error)])
     return _shown(
         beside,

@@ -249,7 +249,7 @@ def before(record: BacklogRecord) -> str:
 
 
 def is_asked_at_once(record: BacklogRecord) -> bool:
-    """True if it was woken, in a queue that feeds another: then it is asked whatever its throttles are."""
+    """True if it was woken, in a queue that feeds another: then it is asked regardless of its throttles."""
     rule = conf.queue_rules().get(record.queue)
     return rule is not None and rule.feeds is not None and priorities.is_woken(record.priority)
 

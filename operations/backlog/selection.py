@@ -49,7 +49,7 @@ def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
 
 
 def with_answers(rows: Rows) -> Rows:
-    """With `answer`: the facts of the last attempt, found by its key."""
+    """The records with `answer`: the facts of the last attempt, found by its key."""
     last = Attempt.objects.filter(record_id=OuterRef("pk")).order_by("-number").values("facts")[:1]
     found: Rows = rows.annotate(answer=Subquery(last))
     return found

@@ -225,7 +225,7 @@ def workers_of(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSumm
     held: Counter[int] = Counter()
     for _, worker_id, count in running:
         held[worker_id] += count
-    # of a host on which one has begun since, what was killed and holds nothing is history, too
+    # a killed worker without records is history, too, if one has begun on its host since
     alive_before = now - timedelta(seconds=conf.lease_seconds())
     since = Worker.objects.filter(hostname=OuterRef("hostname"), started_at__gt=OuterRef("heartbeat_at"))
     since = since.filter(Q(stopped_at__isnull=False) | Q(heartbeat_at__gt=alive_before))

@@ -8,8 +8,8 @@ from jobs.states import UNFINISHED, Status, WaitingFor
 from operations.skip_scans import skip_scan
 
 BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
-"""If the order of the index is not that of the table, the planner takes these fetches for more expensive than reading
-the whole table and sorting it: four times the time.
+"""A setting for tables in another order than the index's: the planner takes these fetches for more expensive than
+reading the whole table and sorting it: four times the time.
 """
 
 AS_BEFORE = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_sort TO DEFAULT"
@@ -34,7 +34,7 @@ SELECT wanted.queue, counted.*
                 LIMIT %(bound)s::int + 1) AS first) AS counted
 """
 
-# Served by `backlog_waiting_until`: what is due first, so the oldest is always among them.
+# Served by `backlog_waiting_until`: due ones first, so the oldest is always among them.
 WAITING = f"""
 SELECT queue, count(*), min(run_after),
        count(*) FILTER (WHERE waiting_for IN ({WaitingFor.BACKOFF}, {WaitingFor.SWEEP}))
@@ -46,7 +46,7 @@ SELECT queue, count(*), min(run_after),
  GROUP BY queue
 """
 
-# Served by `backlog_lease_expires`: what runs is few.
+# Served by `backlog_lease_expires`: running records are few.
 RUNNING = f"""
 SELECT queue, leased_by_id, count(*)
   FROM jobs_backlogrecord

@@ -94,7 +94,7 @@ class Study:
 
     @property
     def idle_share(self) -> float:
-        """The share of the minutes up to that of the horizon, that one included, in which nothing is retried."""
+        """The share of the minutes up to and including the horizon's in which nothing is retried."""
         last = int(self.horizon // MINUTE)
         return 1 - sum(minute <= last for minute in self.per_minute) / (last + 1) if self.per_minute else 0.0
 
@@ -105,7 +105,7 @@ class Study:
 
     @cached_property
     def calls_per_hour(self) -> dict[int, float | None]:
-        """The calls of a job to a service that is away for a day, by the hour of the outage; None if they are too many
+        """The calls of a job to a service that is down for a day, by the hour of the outage. None if they are too many
         to count.
 
         Retries are not limited to those of the study; the rule alone ends them.

@@ -135,7 +135,7 @@ def ticks(look: Look) -> Iterator[Case]:
         yield Case("qcluster", f"the periodic tasks do not run: the last tick of qcluster was {at}", last)
 
 
-# What else may be wrong with one is for the doctor alone.
+# Its other problems are for the doctor alone.
 GONE_OR_STANDING = """
 SELECT 1
   FROM unnest(%(names)s::text[], %(seconds)s::int[], %(on_grid)s::boolean[]) AS wanted(name, seconds, on_grid)

@@ -34,7 +34,7 @@ Progress = Callable[[float], None]
 
 
 class VirtualWorker:
-    """One worker with all units of the fleet. What it does goes into the ledger."""
+    """One worker with all units of the fleet. Its actions go into the ledger."""
 
     def __init__(self, ledger: Ledger, world: BacklogWorld) -> None:
         self._ledger, self._world = ledger, world

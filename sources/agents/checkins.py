@@ -92,7 +92,7 @@ def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> Checke
     `remote`: the address that the request came from. `now`: the database's clock. The report of a paused source is
     stored, and nothing moves.
 
-    Raises: SourceGone. ValueError for an address that is not one.
+    Raises: SourceGone; ValueError for an invalid address.
     """
     known = _known(source)
     standings = _store(source, facts, remote, now)

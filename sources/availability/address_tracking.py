@@ -85,8 +85,8 @@ async def find(source: Source, timeout: float) -> str | None:
 
 
 def candidates_of(source: Source) -> list[str]:
-    """The addresses to which a source may have moved: IP addresses of its last check-in, except the one that is known.
-    Names are left out: an agent does not choose what is looked up.
+    """The addresses to which a source may have moved: IP addresses of its last check-in, except the known one. Names
+    are left out, since an agent must not choose look-ups.
     """
     if source.kind != SourceKind.SFTP or source.checked_in_at is None or not _pinned(source.host_key):
         return []

@@ -29,7 +29,7 @@ ARRIVAL_SECONDS = 5.0
 
 
 def assignment_of(record: ClaimedRecord) -> Assignment | None:
-    """The assignment of a backup record, with what a handler needs. None if it is gone.
+    """The assignment of a backup record, with the rows that a handler needs. None if it is gone.
 
     `open_breaker`: the id of its repository's breaker, if that is open.
     """

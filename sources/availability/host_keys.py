@@ -18,7 +18,7 @@ HOW_TO_GET_ONE = (
 
 
 def check_host_key(text: str) -> None:
-    """Check one or more lines of `TYPE BASE64`. Raises: ValueError naming what is wrong and what to do."""
+    """Check one or more lines of `TYPE BASE64`. Raises: ValueError naming the problem and the remedy."""
     from cryptography.exceptions import UnsupportedAlgorithm  # late: code that only follows addresses does without
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 

@@ -46,7 +46,7 @@ class Silence:
     silent_since: float | None = None
 
     def gets_on(self, now: float) -> None:
-        """There was progress, or an answer."""
+        """Note progress, or an answer."""
         self.alive_at, self.silent_since = now, None
 
     def stays_silent(self, asked_at: float) -> None:

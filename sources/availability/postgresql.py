@@ -1,7 +1,7 @@
 """The question whether a PostgreSQL server answers: a real connection and `SELECT 1`, with the source's user and
 secret.
 
-A server that refuses us (wrong password, no such database) is there: pg_dump will report what is wrong, and that is a
+A server that refuses us (wrong password, no such database) is there: pg_dump will report the problem, which is a
 failure. One that starts up, shuts down or has no connection left is not there for now.
 """
 
@@ -122,7 +122,7 @@ async def _select_1(connection: Connection) -> None:
 
 
 async def _until(connection: Connection, add: Callable[..., None], remove: Callable[[int], Any]) -> None:
-    """Return when its socket is ready for what `add` of the event loop waits for."""
+    """Return once its socket is ready, as reported by the event loop's `add`."""
     ready, socket = Event(), connection.socket
     add(socket, ready.set)
     try:

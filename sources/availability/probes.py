@@ -6,7 +6,7 @@
 | imap | its port says something, behind a TLS greeting where it has one |
 | rclone | as its type: SMB and FTP say something, HTTP answers. A cloud service is always there: its engine asks it |
 | s3, webdav | its port answers a request, or a TLS greeting, whatever it answers |
-| postgresql | the server answers `SELECT 1`, or refuses us: the engine will say what is wrong |
+| postgresql | the server answers `SELECT 1`, or refuses us: the engine will report the problem |
 | local | the folder is the expected volume (its marker file is there), and its path leads where it led |
 | mariadb | the server greets, or says why not: it speaks first |
 | sqlite | its file is there, and its path leads where it led |
@@ -53,7 +53,7 @@ GREETINGS = {
     # its first packet, of protocol 10, or an error, as that it has no connection left
     "mariadb": (rb"...\0[\n\xff]", "a MariaDB server", b""),
 }
-"""By kind, or type of rclone: the greeting, the server that sends it, and the bytes to send first (empty if the server
+"""Kind, or type of rclone → the greeting, the server that sends it, and the bytes to send first (empty if the server
 speaks first).
 """
 HUNG_UP = "it hung up without a word"

@@ -44,7 +44,7 @@ record.
 REMEMBERED_FOR = timedelta(hours=1)
 
 ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('wake', 0))"
-"""The lock of the question whether a unit is foreseen: whoever holds it sees all packets that were sent for one."""
+"""The lock of the question whether a unit is foreseen: its holder sees all packets that were sent for one."""
 
 # Served by `source_woken`, and one descent of `one_unfinished_record_per_subject` an assignment.
 WAKING_UP = f"""
@@ -64,7 +64,7 @@ SELECT count(*)
 
 async def wake_or_wait(record: ClaimedRecord, assignment: Assignment, reason: str) -> Unavailable:
     """The outcome for a record whose source is silent for `reason`: a magic packet is sent if that is allowed."""
-    broadcast = await broadcast_address(assignment.source)  # here, where a slow look-up holds up nothing else
+    broadcast = await broadcast_address(assignment.source)  # here, where a slow look-up delays nothing else
     return await ask_database(record.queue, _after_silence, record, assignment, reason, broadcast)
 
 

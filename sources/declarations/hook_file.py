@@ -113,7 +113,7 @@ def _check_owners(path: Path, file: os.stat_result) -> None:
 
 
 def _hook(name: str, table: Any) -> Hook:
-    """The hook of a table. Raises: ValueError naming what is wrong with which key."""
+    """The hook of a table. Raises: ValueError naming the key and its problem."""
     if not isinstance(table, dict) or not any(key in table for key in COMMANDS):
         raise ValueError(f"it must be a table with {', '.join(COMMANDS)}, or one of them")
     if unknown := sorted(set(table) - set(KEYS)):

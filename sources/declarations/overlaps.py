@@ -1,6 +1,6 @@
-"""Folders that must not be inside each other: what is backed up, where to, and where this program itself lives.
+"""Folders that must not be inside each other: sources, repositories, and this program's places.
 
-Paths are compared as they are written, and the one that is being saved also as its links lead: the others may be on a
+Paths are compared as written, and the one that is being saved also with its links resolved: the others may be on a
 share that does not answer.
 """
 
@@ -27,7 +27,7 @@ SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
 class OurPlaces(NamedTuple):
-    """The places where this program itself lives: what is in each, and the directories that are left out of backups."""
+    """The places of this program: the contents of each, and the directories that are left out of backups."""
 
     inside: list[str]
     homes: list[str]

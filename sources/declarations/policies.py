@@ -34,7 +34,7 @@ MOST_ROWS = 200
 
 
 def _checked(check: Callable[[Any], object], *, may_be_empty: bool = False) -> AfterValidator:
-    """A validator by `check`, which raises a ValueError that names what is wrong with the value."""
+    """A validator by `check`, which raises a ValueError that names the problem with the value."""
 
     def checked(value: Any) -> Any:
         if value or not may_be_empty:

@@ -97,7 +97,7 @@ def _check_socket(stored: Source | None, row: Source) -> None:
 
 
 def check_repository(account: Any, row: Repository) -> list[str]:
-    """Check where `account` lets the workers write, and with what; clear its secrets if need be.
+    """Check the places to which `account` lets the workers write, and the credentials; clear its secrets if need be.
 
     Returns notices for the user. Raises: ValidationError naming the field.
     """
@@ -142,9 +142,9 @@ def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
 
 
 def place_of(account: Any, row: Source) -> str:
-    """The place to which the path of a source leads, for `account` (None: any) to save. Empty if it is on no folder of
-    this host, or if that cannot be found out here and the first run is to look; for an account that may not name any
-    folder, the place to which it leads as far as it is there.
+    """The place to which the path of a source leads, for `account` (any if None) to save. Empty if it is not in a
+    folder of this host, or if that cannot be determined here and the first run should look; for an account that may not
+    name any folder, the place to which the existing part of the path leads.
     """
     if row.kind not in ON_THIS_HOST:
         return ""
@@ -161,8 +161,8 @@ def keep_place(row: Source) -> None:
 
 
 def check_folder(account: Any, field: str, folder: str, roots: Collection[Path], real: Path | None = None) -> None:
-    """Raises: ValidationError for a folder that is in none of `roots`, if `account` may name no other. `real`: where
-    its links lead, if that was looked at already.
+    """Check a folder. Raises: ValidationError if it is in none of `roots`, and `account` may not name others. `real`:
+    the folder to which its links lead, if that is known already.
     """
     if account.has_perm(ANY_FOLDER):
         return

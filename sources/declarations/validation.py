@@ -113,7 +113,7 @@ def check_path(rule: KindRule, path: str) -> None:
 
 
 def check_remote(remote: dict[str, Any]) -> None:
-    """Check the settings of an rclone remote as rclone itself describes them. What is missing may be a secret."""
+    """Check the settings of an rclone remote as rclone itself describes them. Missing ones may be secrets."""
     try:
         providers.check_remote(remote)
     except ProgramMissing as error:
@@ -216,7 +216,8 @@ def check_restore_target(to: str, target: str) -> None:
 
 
 def check_restore_account(to: str, user: str, secret: str) -> None:
-    """Raises: ValueError for another account where none is used, and for one without a secret, or the reverse."""
+    """Check the account of a restore. Raises: ValueError for another account if none is used, and for one without a
+    secret, or the reverse."""
     if (user or secret) and to != "database":
         raise ValueError("is for a new database: a folder, or the source, is written with the source's own account")
     if bool(user) is not bool(secret):

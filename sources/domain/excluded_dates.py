@@ -31,7 +31,7 @@ class ExcludedDates:
     def parse(cls, entries: Any) -> "ExcludedDates":
         """Build from JSON entries "2026-12-24", "12-25" (each year), "2026-12-27..2026-12-31" and {"holidays": "DE"}.
 
-        Raises: ValueError naming the entry that is wrong, and what is right.
+        Raises: ValueError naming the wrong entry, and the right form.
         """
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             raise ValueError(f"excluded dates are a list; {FORMS}")

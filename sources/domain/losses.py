@@ -1,8 +1,9 @@
 """Treatment of an assignment whose source is lost in mid-backup.
 
-Lost once, it is waited for and comes first in line, once. From the second loss in a row on it ranks behind the sources
-that are there, through answers and check-ins, until a backup of it succeeds (docs/decisions/0080). A first backup
-continues where it was cut, and ranks there from its first loss on (docs/decisions/0137). Neither is a failure.
+After one loss the scheduler waits for it, and it comes first in line, once. From the second loss in a row on it ranks
+behind the sources that are there, through answers and check-ins, until a backup of it succeeds (docs/decisions/0080). A
+first backup continues where it was cut, and ranks there from its first loss on (docs/decisions/0137). Neither is a
+failure.
 """
 
 from datetime import datetime, timedelta

@@ -18,7 +18,7 @@ whole country).
 
 
 def parse_place(entry: Mapping[str, Any], where: str) -> Place:
-    """Read `{"holidays": "DE", "subdivision": "BY"}`. Raises: ValueError naming what is wrong in `where`."""
+    """Read `{"holidays": "DE", "subdivision": "BY"}`. Raises: ValueError naming the problem in `where`."""
     country, subdivision = entry.get("holidays"), entry.get("subdivision", "")
     if set(entry) - {"holidays", "subdivision"} or not isinstance(country, str) or not isinstance(subdivision, str):
         raise ValueError(f"{where}: holidays are written as {EXAMPLE}")
@@ -28,10 +28,10 @@ def parse_place(entry: Mapping[str, Any], where: str) -> Place:
 
 @lru_cache(maxsize=1024)
 def holidays_of(place: Place, year: int) -> Mapping[date, str]:
-    """The public holidays of a year with their names, those that are observed on another day included.
+    """The public holidays of a year with their names, including those that are observed on another day.
 
-    Names are in English where the library has them so, else in a language of the country: left to itself, the library
-    takes the language of the process, so that a worker and a page could name a day differently.
+    Names are in English if the library has them, otherwise in a language of the country: by default, the library uses
+    the language of the process, so that a worker and a page could name a day differently.
     """
     from holidays import country_holidays  # 0.15 s, which most policies need not wait for
 

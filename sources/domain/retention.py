@@ -31,7 +31,7 @@ NEWEST = "newest"
 NEWEST_COMPLETE = "newest complete"
 NEWEST_THERE = "newest of its repository"
 MISSING = "missing"
-"""Beside the reasons of one that is to stay and is known to be lost: another one stays in its place."""
+"""Added to the reasons of a point that should stay and is known to be lost: another one stays in its place."""
 DAMAGED = "damaged"
 """The same of one that is there and cannot be restored."""
 
@@ -89,7 +89,7 @@ class Keep:
 
     @classmethod
     def parse(cls, rules: Any) -> "Keep":
-        """Read the rules from a JSON object. Raises: ValueError naming what is wrong, and what is right."""
+        """Read the rules from a JSON object. Raises: ValueError naming the problem, and the right form."""
         if not isinstance(rules, dict):
             raise ValueError(f"what to keep is an object; {EXAMPLE}")
         found: dict[str, Any] = {}

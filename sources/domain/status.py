@@ -1,4 +1,4 @@
-"""How well a source or an assignment is protected, as one word: the same in the admin, the API, commands, agents and
+"""The protection of a source or an assignment, as one word: the same in the admin, the API, commands, agents and
 metrics. `fleet/status.py` finds it from rows.
 """
 

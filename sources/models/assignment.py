@@ -130,7 +130,7 @@ class Assignment(models.Model):
             models.Index("to_copy_since", name="assignment_to_copy", condition=Q(to_copy_since__isnull=False)),
             # each minute: the assignments for which there is too little room; it has no others
             models.Index("policy", name="assignment_lacks_room", condition=Q(room_lacked__isnull=False)),
-            # pages: assignments that need an operator by themselves; it has none of those that are protected
+            # pages: assignments that need an operator; it contains no protected ones
             models.Index("source", "policy", name="assignment_in_trouble", condition=IN_TROUBLE),
         ]
 

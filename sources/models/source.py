@@ -43,8 +43,8 @@ class SourceQuerySet(models.QuerySet["Source"]):
         return self.filter(paused_at=None, retired_at=None)
 
     def update_unless_locked(self, **values: Any) -> int:
-        """Update these sources, but none that another transaction holds: an import of a fleet does so for a while.
-        Returns how many."""
+        """Update these sources, except those that another transaction has locked, as an import of a fleet does for a
+        while. Returns the number of updated ones."""
         with transaction.atomic():
             free = list(self.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
             return self.model._default_manager.filter(pk__in=free).update(**values)
@@ -216,12 +216,13 @@ class Source(models.Model):
 
     @property
     def exclusive_key(self) -> str:
-        """At most one running backup per source: the key that a backup record gets at its handoff."""
+        """The exclusive key that a backup record gets at its handoff, for at most one running backup per source."""
         return f"source:{self.pk}"
 
 
 class AgentToken(models.Model):
-    """A token by which the agent of a source proves what it is. Only a digest is kept: the token itself is shown once.
+    """A token by which the agent of a source proves its identity. Only a digest is kept: the token itself is shown
+    once.
 
     A rotated token is a second row; the older one is revoked when the newer one is first used.
     """

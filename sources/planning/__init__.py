@@ -1,7 +1,7 @@
-"""Due work, put on the backlog; and what users, operators and agents ask for about it.
+"""Due work, put on the backlog; and the related requests of users, operators and agents.
 
 emission     due assignments → records, one statement for any number of policies
-openings     when their windows are open, and what only starts if it fits
+openings     the openings of their windows, and backups that only start if they fit
 replanning   after an edit of a policy
 requests     back up now, pause, resume
 arrivals     a source checks in

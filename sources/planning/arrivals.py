@@ -37,9 +37,10 @@ announce its source each second.
 
 
 def check_in(source: Source, now: datetime | None = None, standings: list[Standing] | None = None) -> int:
-    """Move the due records of a source that says it is here to their true places in `arrivals`. Returns how many moved.
+    """Move the due records of a source that checked in to their true places in `arrivals`. Returns the number that
+    moved.
 
-    What is due and not on the backlog yet is emitted. To be called after the facts of the check-in were written.
+    Due assignments that are not on the backlog yet are emitted. Call it after the facts of the check-in were written.
     `standings`: as they were then, if they are known.
     """
     instant = now or database_clock()
@@ -56,7 +57,8 @@ def check_in(source: Source, now: datetime | None = None, standings: list[Standi
 
 @transaction.atomic(savepoint=False)
 def _move(source: Source, concerned: dict[str, Standing], due: list[int], instant: datetime) -> int:
-    """Emit what is `due` by assignment id, and move what has `concerned` for its subjects. Returns how many moved."""
+    """Emit the `due` assignments by id, and move the records with `concerned` as their subjects. Returns the number of
+    moves."""
     if due:
         emit_due(instant, due)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=concerned).unfinished()

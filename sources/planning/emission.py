@@ -1,4 +1,4 @@
-"""Due assignments, put on the backlog; and what operators ask for about them.
+"""Due assignments, put on the backlog; and the related requests of operators.
 
 One statement emits the due assignments of any number of policies. Nothing is emitted twice: a period's trigger yields
 one record per assignment, and an assignment has one unfinished record, both by unique index.
@@ -125,7 +125,7 @@ def emit_batches(triggers: Sequence[tuple[Schedule, datetime]], now: datetime) -
 
 
 def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None = None) -> int:
-    """Put those of `assignment_ids` that are due on the backlog. Returns how many records.
+    """Put those of `assignment_ids` that are due on the backlog. Returns the number of records.
 
     A period's start does this by itself; this is for assignments that become due in mid-period: those of a new source,
     of one resumed, of one whose backup ran across a trigger.
@@ -144,8 +144,8 @@ def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None =
 
 
 def catch_up(now: datetime | None = None, seconds: float = CATCH_UP_SECONDS) -> int:
-    """Put all due assignments that are not on the backlog there, policy after policy, for some `seconds`. Returns how
-    many records. A policy that cannot be read is set aside, and holds up no other.
+    """Put all due assignments that are not on the backlog there, policy after policy, for some `seconds`. Returns the
+    number of records. A policy that cannot be read is set aside, and delays no other.
     """
     global _first
     instant, until = now or database_clock(), time.monotonic() + seconds

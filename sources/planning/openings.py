@@ -1,8 +1,8 @@
 """Times in which a policy's backups may start, and backups that only start if they fit.
 
 A record's `closes_at` is the instant from which it is not begun any more: the close of its window, or, under a policy
-that only starts backups that fit, as much earlier as its last backup took. So neither a claim nor an execution unit has
-to think about it, and the tick that closes windows puts off the records that no longer fit.
+that only starts backups that fit, earlier by the duration of its last backup. So neither a claim nor an execution unit
+has to consider it, and the tick that closes windows postpones the records that do not fit any more.
 """
 
 from collections.abc import Callable

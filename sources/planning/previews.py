@@ -114,9 +114,9 @@ def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneIn
 
 
 def batches_of_policies(schedule_ids: list[int], go_on: GoOn) -> dict[int, tuple[int, float]]:
-    """The batches of the policies with these schedules, by the id of the schedule: how many records a batch has at
-    most, and for how many seconds their windows are open in a period: the least of the coming ten that have an opening.
-    `go_on` is called before each, and may raise.
+    """The batches of the policies with these schedules, by the id of the schedule: the largest number of records of a
+    batch, and the seconds for which their windows are open in a period: the least of the coming ten that have an
+    opening. `go_on` is called before each, and may raise.
     """
     policies = Policy.objects.filter(schedule__in=schedule_ids).select_related("schedule")
     return {

@@ -1,4 +1,4 @@
-"""Effects of an edit of a policy: all that was computed from it is computed again.
+"""Effects of an edit of a policy: everything that was computed from it is computed again.
 
 A thousand assignments a transaction (`rollouts`): dates are computed before anything is locked; then records, the keys
 of those that are cancelled, and assignments are locked, in the order of every settle. Until its turn has come an
@@ -71,7 +71,7 @@ NOT_DUE, DISABLED = "not due any more: its policy was edited", "its policy was d
 
 @transaction.atomic
 def replan(policy: Policy, now: datetime | None = None) -> None:
-    """Compute again what follows from the policy's cron, zone, window, priority, throttle and limits.
+    """Compute everything again that follows from the policy's cron, zone, window, priority, throttle and limits.
 
     Next-backup dates follow the new period; records that are not due any more are taken off the backlog, as are those
     of a disabled policy. Ready and window-waiting records look for the new window at the next tick, which also emits
@@ -203,8 +203,8 @@ def reopen(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
     """The openings in which backup records (id, subject) that a tick has closed may run next, as `next_openings`, under
     the present rules of their policies. Without those that are not wanted any more: they are cancelled.
 
-    An edit closes what is being asked. The settle of the question does not know about the edit: it writes priority and
-    days as they were at the claim. To be called in the transaction that holds the records.
+    An edit closes records whose sources are being asked. The settle of the question does not know about the edit: it
+    writes priority and days as they were at the claim. To be called in the transaction that holds the records.
     """
     subjects = dict(records)
     found = BacklogRecord.objects.filter(pk__in=subjects).defer("payload")

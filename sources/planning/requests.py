@@ -68,7 +68,7 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
 def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> None:
     """Make it ready at once, ahead of records that were not asked for, out of its window for one attempt."""
     if record.queue == AVAILABILITY:
-        record.exclusive_key = None  # that of a gate behind which it waited: its claim would meet the one that runs
+        record.exclusive_key = None  # that of its gate: the claim would collide with the running record
     record.status, record.waiting_for = Status.READY, None
     record.run_after, record.closes_at, record.breaker = now, None, None
     record.priority = assignment.policy.schedule.priority + BACK_UP_NOW_PRIORITY
@@ -78,7 +78,7 @@ def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> 
 def keep_promise(assignments: QuerySet[Assignment], record_id: int, now: datetime) -> bool:
     """Put a record ahead after a settle, if a backup was wanted now while its source was being asked.
 
-    Runs in the settle's transaction. Returns whether such a backup had been wanted.
+    Runs in the settle's transaction. Returns True if such a backup had been wanted.
     """
     wanted = assignments.filter(asked_for_at__isnull=False).select_related("policy__schedule").first()
     if wanted is None:
@@ -128,9 +128,9 @@ def pause(
     unless `stop`.
 
     Their records are taken off the backlog, and out of their trigger, so that a resume in the same period emits again.
-    Pausing again keeps the first instant, and replaces reason and end if new ones are given; a pause `by_user` changes
-    none of an operator's, which takes the place of one by the user. Returns how many sources that changed. Raises:
-    ValueError for a reason of more than 200 characters, or an `until` that is over.
+    Pausing again keeps the first instant, and replaces reason and end if new ones are given; a pause `by_user` does not
+    change an operator's, which replaces the user's. Returns the number of sources that changed. Raises: ValueError for
+    a reason of more than 200 characters, or an `until` that is over.
     """
     instant = now or database_clock()
     reason, until = pausing.checked_reason(reason), pausing.checked_end(until, instant)
@@ -162,8 +162,8 @@ def pause(
 
 @transaction.atomic
 def resume(sources: Iterable[Source], now: datetime | None = None, *, by: str = "a user", by_user: bool = False) -> int:
-    """Back up these sources again, at once if they are due; `by_user`: those that their users paused. Returns how many
-    were resumed."""
+    """Back up these sources again, at once if they are due; `by_user`: only those that their users paused. Returns the
+    number of resumed ones."""
     instant = now or database_clock()
     paused = Source.objects.filter(pk__in=[source.pk for source in sources], paused_at__isnull=False)
     chosen = paused.filter(paused_by_user=True) if by_user else paused

@@ -42,7 +42,8 @@ def retire(sources: Iterable[Source], *, by: str = "a user", now: datetime | Non
 
 @transaction.atomic
 def unretire(sources: Iterable[Source], *, by: str = "a user", now: datetime | None = None) -> int:
-    """Back these sources up again, at once if they are due, except those that are being deleted. Returns how many."""
+    """Back these sources up again, at once if they are due, except those that are being deleted. Returns their
+    number."""
     instant = now or database_clock()
     found = Source.objects.filter(pk__in=[each.pk for each in sources], retired_at__isnull=False)
     list(found.select_for_update(no_key=True).order_by("pk"))  # a removal begins before, and is seen, or after

@@ -1,4 +1,4 @@
-"""Standings of the assignments of a source: what a check-in needs to know, and its agent reads. One statement, since a
+"""Standings of the assignments of a source: the facts that a check-in needs and its agent reads. One statement, since a
 hundred thousand agents ask every five minutes.
 """
 

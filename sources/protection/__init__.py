@@ -1,1 +1,1 @@
-"""Protection of assignments: their days, and what is overdue."""
+"""Protection of assignments: their days, and overdue ones."""

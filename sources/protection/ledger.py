@@ -1,8 +1,8 @@
 """The outcome of each day of an assignment, from its attempts: `sources/domain/days.py` has the words and the rule.
 
-Nothing is kept in addition to the attempts except what leaves none: pauses, holds, and when a policy was disabled
-(docs/decisions/0067). An attempt counts for each day on which it ran, so a row that represents many silences counts for
-all days from the first to the last; a success counts for the day on which it began.
+Nothing is kept in addition to the attempts except for times without any: pauses, holds, and the time in which a policy
+was disabled (docs/decisions/0067). An attempt counts for each day on which it ran, so a row that represents many
+silences counts for all days from the first to the last; a success counts for the day on which it began.
 """
 
 from collections import defaultdict

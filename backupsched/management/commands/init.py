@@ -87,8 +87,8 @@ class Command(TerminalCommand):
         self.answer(*self._ended(source_name, account))
 
     def _database(self, options: dict[str, Any]) -> bool:
-        """Ask for the database, and start this command again where the settings have another one. What has sources
-        is left as it is. Returns whether it was started again. Raises: CommandError."""
+        """Ask for the database, and start this command again if the settings have another one. A database with sources
+        is left as it is. Returns True if it was started again. Raises: CommandError."""
         current = os.environ.get("DATABASE_URL", "")
         if current or Layout(settings.VAR_DIR).data.exists():
             self._unfinished()
@@ -111,8 +111,8 @@ class Command(TerminalCommand):
         return False
 
     def _remember_the_database(self, is_another: bool) -> None:
-        """Write the database into the file of settings, unless this process found it in such a file, or with a secret
-        that is kept apart: that stays where it is."""
+        """Write the database into the file of settings, unless this process found it in such a file, or with a separate
+        secret, which stays where it is."""
         found = "DATABASE_URL" in settings.KEPT_IN_FILES or settings.DATABASE_SECRET_IS_KEPT_APART
         url = os.environ.get("DATABASE_URL", "")
         if found and not is_another:
@@ -143,7 +143,7 @@ class Command(TerminalCommand):
         return ""
 
     def _ended(self, source_name: str, account: dict[str, str]) -> tuple[dict[str, Any], str]:
-        """Make the first backup. Returns what was set up, as facts and as text."""
+        """Make the first backup. Returns the facts of the new installation, and the same as text."""
         backup = self._back_up(source_name)
         facts = {
             "database": "embedded" if "EMBEDDED_IN" in settings.DATABASES["default"] else "external",
@@ -277,9 +277,7 @@ class Command(TerminalCommand):
         done = next(iter(found.values()), {"files_done": 0, "bytes_done": 0})
         size, seconds = filesizeformat(done["bytes_done"]), time.monotonic() - began
         text = f"the first backup: {done['files_done']:,} files, {size}, {seconds:.0f} s"
-        if (
-            stream := sys.__stdout__
-        ):  # itself: the one that commands write to makes an escape of what begins a line again
+        if stream := sys.__stdout__:  # itself, since the one of commands escapes the character that begins a line again
             stream.write(f"\r{text:<78}")
             stream.flush()
 

@@ -1,8 +1,8 @@
-"""Django's `migrate`, which waits for no lock for long, runs once at a time, and leaves tables of a newer version.
+"""Django's `migrate`, with a short limit for locks, one run at a time, and no change to tables of a newer version.
 
-A statement that changes a table waits until each transaction that uses the table has ended, and whatever uses the table
-after it, such as each claim, waits behind it. So it gives up after some seconds: nothing of its migration is kept, what
-came before is, and `migrate` can be run again.
+A statement that changes a table waits until each transaction that uses the table has ended, and later users of the
+table, such as each claim, wait behind it. So it gives up after some seconds: nothing of its migration is kept, earlier
+ones are, and `migrate` can be run again.
 """
 
 from collections.abc import Iterator
@@ -67,8 +67,8 @@ class Command(MigrateCommand):
                 raise CommandError(self._given_up(alias, seconds), returncode=1) from error
 
     def _is_older(self, *, database: str, app_label: str, migration_name: str, prune: bool, **_: Any) -> bool:
-        """True if a newer version has migrated it. What follows migrations would put this version's triggers in place
-        of the newer ones, also where none is applied. Raises: CommandError.
+        """True if a newer version has migrated it. The steps after migrations would replace the newer triggers by this
+        version's, even if no migration is applied. Raises: CommandError.
         """
         if database != DEFAULT_DB_ALIAS or prune:  # which removes the names of unknown migrations, and changes no table
             return False

@@ -60,7 +60,8 @@ class Command(BaseCommand):
 
 
 def _check_listen(listen: str) -> None:
-    """Raises: CommandError, with what listens there; the web process would try again and again."""
+    """Check the address. Raises: CommandError naming the program that listens there; the web process would retry for
+    ever."""
     host, _, port = listen.rpartition(":")
     if not port.isdecimal():
         raise CommandError(f"--listen {listen}: HOST:PORT, such as 127.0.0.1:8000", returncode=2)

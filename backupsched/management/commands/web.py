@@ -85,7 +85,7 @@ def _end_when_outdated(watch: upgrades.UpgradeWatch, is_outdated: Event) -> None
 
 
 def _refuse_other_tables(watch: upgrades.UpgradeWatch) -> None:
-    """Raises: CommandError for tables that this version cannot use. Of a database that is away the pages tell."""
+    """Check the tables. Raises: CommandError if this version cannot use them. Pages report a database that is down."""
     try:
         is_migrated()
         watch.begin()

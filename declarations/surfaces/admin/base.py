@@ -22,7 +22,7 @@ from external.formatting import moment as moment
 
 _THREE_LINES = {"widget": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
 SMALL_TEXT_AREAS: dict[Any, Any] = {models.JSONField: _THREE_LINES, models.TextField: _THREE_LINES}
-"""`formfield_overrides` for what is written as JSON or pasted: three lines, not ten."""
+"""`formfield_overrides` for JSON and pasted texts: three lines, not ten."""
 
 
 class ReadOnlyRows:
@@ -53,7 +53,7 @@ MOST_LISTED = 10_000
 
 
 class FirstPages(Paginator):  # type: ignore[type-arg]
-    """Pages of the first MOST_LISTED rows; what follows is not counted."""
+    """Pages of the first MOST_LISTED rows; further ones are not counted."""
 
     @cached_property
     def count(self) -> int:
@@ -71,9 +71,9 @@ class TablePaginator(Paginator):  # type: ignore[type-arg]
 
 
 class IdPaginator(FirstPages):
-    """The same, of rows that are found once for their count and for their page if the list has the order of their ids:
-    by a filter that no index serves, each search reads all that is in front of them. Counted in no order, the table is
-    read from its other end, or from where another scan of it is.
+    """Pages whose rows are found once for their count and for their page if the list has the order of their ids: with a
+    filter that no index serves, each search reads all rows in front of them. Counted without an order, the table is
+    read from its other end, or from the position of another scan.
     """
 
     object_list: models.QuerySet[Any]
@@ -113,8 +113,8 @@ class WholePage(ChangeList):
 
 
 class ByIds(ChangeList):
-    """A page whose rows are found by their ids, and then with what their columns show: that is made for these alone,
-    and not for all rows that a filter or an order goes by."""
+    """A page whose rows are found by their ids first, and then with their columns, so that these are computed for its
+    rows alone and not for all rows that are filtered and sorted."""
 
     result_list: Any
 
@@ -176,7 +176,7 @@ class CompletingAdmin(ModelAdmin):
     """The attribute that `complete` gives each row."""
 
     def complete(self, rows: list[Any]) -> None:
-        """Give each of these rows what their columns show besides, or leave out what has none."""
+        """Add the further values of their columns to these rows, or leave out rows without them."""
         raise NotImplementedError
 
     def added(self, row: Any) -> Any:
@@ -205,8 +205,8 @@ def column(
     label: dict[str, str] | None = None,
     empty: str = "",
 ) -> Any:
-    """A column of a list, or a line of a page: a field of its rows, or what a function makes of one, as `shown` writes
-    it, `empty` for None. `ordered`: by that field, or by the one that it names. `label`: the colours of its words."""
+    """A column of a list, or a line of a page: a field of its rows, or a function of one, as `shown` writes it, `empty`
+    for None. `ordered`: by that field, or by the one that it names. `label`: the colours of its words."""
     field = read if isinstance(read, str) else None
     value_of = attrgetter(read.replace("__", ".")) if isinstance(read, str) else read
 

@@ -38,11 +38,11 @@ def question(
     fields: SafeString | str = "",
     **page: Any,
 ) -> TemplateResponse:
-    """The page that asks whether to do `name`, says what that `means`, and lists in `lines` what it is about.
+    """The page that asks whether to do `name`, explains that by `means`, and lists its objects in `lines`.
 
     The answer yes is a POST to the same address, with the fields that chose the rows (see `is_confirmed`). `asks` is
     the question itself, `yes` the words of its button, `back` where no leads: to the list or the row that was left,
-    unless given; `buttons`: those of several answers, instead of the one. `fields`: inputs that are sent with the
+    unless given; `buttons`: those of several answers, instead of one. `fields`: inputs that are sent with the
     answer. `page` is added to the page's context; its `title` is `name?`, unless given.
     """
     kept = [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
@@ -125,7 +125,7 @@ class AsksFirst(Generic[Verb]):
     """The word for one row in a message."""
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
-        """The buttons of a row's page: those of the verbs that would do something to it."""
+        """The buttons of a row's page: those of the verbs that would have an effect on it."""
         offered: list[UnfoldAction] = super().get_actions_detail(request, object_id)  # type: ignore[misc]
         row = self.get_object(request, str(object_id))  # type: ignore[attr-defined]
         idle = self.idle_verbs(row) if row else set()

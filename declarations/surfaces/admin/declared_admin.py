@@ -1,4 +1,4 @@
-"""Forms and pages of what is declared: texts and checks are those of the declaration, edits those of its service."""
+"""Forms and pages of declared rows: texts and checks are those of the declaration, edits those of its service."""
 
 import hashlib
 from contextlib import suppress
@@ -32,7 +32,7 @@ def duration_fields(declaration: type[BaseModel]) -> dict[str, type[forms.Field]
 
 
 AS_OPENED = "as_opened"
-"""The hidden field of a page with what was stored when it was opened."""
+"""The hidden field of a page with the values that were stored when it was opened."""
 
 OPEN_AGAIN = "Nothing was saved. Open the page again to see it, and make your changes there."
 
@@ -55,7 +55,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
                 label = self.fields[name].label
                 self.fields[name] = PartsField(of, self.get_initial_for_field(self.fields[name], name), label=label)
         for name, field in self.fields.items():
-            # what has changed is compared with what is stored, not against what the page showed a while ago
+            # changes are compared with the stored values, not with those that the page showed a while ago
             field.show_hidden_initial = False
             if name in shapes:
                 field.help_text = f"{help_of(shapes[name], parts.get(name), field)} {field.help_text}".strip()
@@ -75,7 +75,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
         return {name: hashlib.sha256(repr(value).encode()).hexdigest()[:12] for name, value in stored.items()}
 
     def _refuse_to_revert(self, stored: dict[str, str]) -> None:
-        """Refuse to save over what another has saved since the page was opened. Says nothing of equal changes."""
+        """Refuse to overwrite another user's changes since the page was opened. Equal changes are accepted."""
         opened = dict(each.split("=", 1) for each in str(self.data.get(AS_OPENED) or "").split() if "=" in each)
         parts = set(self.changed_data) - self.edits.declaration.model_fields.keys()  # inputs of a part of a value
         mine = parts | (self.changed or set())
@@ -101,7 +101,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
             self._refuse_to_revert(stored)
         except ValidationError as error:
             for name in sent.keys() - {each.name for each in self.instance._meta.many_to_many}:
-                # a preview shows what was typed
+                # a preview shows the typed values
                 setattr(self.edits.holder(self.instance, name), name, self.cleaned_data.get(name, sent[name]))
             for field, problems in error.message_dict.items():
                 place = self.place_of(field.partition(".")[0], problems)
@@ -126,12 +126,12 @@ def _in_declared_words(field: forms.Field, shape: Shape) -> None:
 
 
 def help_of(shape: Shape, parts: HasParts | None, field: forms.Field) -> str:
-    """The help of a field: what it does, and what holds if it is left alone."""
+    """The help of a field: its effect, and its default."""
     text = (parts.means if parts else "") or shape.description
     if not text:
         return ""
     if " if empty" in text or shape.default in (None, "") or isinstance(shape.default, bool | list | dict):
-        return f"{text}."  # a switch shows what is usual
+        return f"{text}."  # a switch shows its default
     usual = durations.write(shape.default) if shape.is_duration else shape.default
     return f"{text}. Default: {dict(getattr(field, 'choices', ())).get(usual, usual)}."
 
@@ -152,8 +152,8 @@ class DeclaredPages(ModelAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> Any:
-        """The row is locked before it is read: of two that are saved at one instant, the second is compared with what
-        the first has saved. A form that is not saved leaves nothing of what it has stored while it was checked.
+        """Serve the form. The row is locked before it is read, so that the second of two simultaneous saves is compared
+        with the first. A form that is not saved undoes everything that it has stored while it was checked.
         """
         if request.method != "POST":
             return super().changeform_view(request, object_id, form_url, extra_context)
@@ -183,8 +183,8 @@ IN_USE = (InUse, IntegrityError)
 
 
 class DeclaredAdmin(DeclaredPages):
-    """The same, and deleted by the service. For rows that others use, its pages say what prevents a deletion and ask no
-    question: Django would list each row that uses one, and there may be millions.
+    """Pages of declared rows that the service also deletes. For rows that others use, they name the obstacle of a
+    deletion and ask no question: Django would list each row that uses one, and there may be millions.
     """
 
     delete_confirmation_template = "declarations/delete_confirmation.html"
@@ -215,7 +215,7 @@ class DeclaredAdmin(DeclaredPages):
             return self._refused(request, "One has come into use in the meantime; none was deleted.", error)
 
     def _refused(self, request: HttpRequest, text: str, error: Exception) -> HttpResponse:
-        """A page that says what uses the row now, if the error has a sentence for users."""
+        """A page that names the present uses of the row, if the error has a sentence for users."""
         used = f" {error}" if isinstance(error, InUse) else ""
         self.message_user(request, f"{text}{used}", messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())

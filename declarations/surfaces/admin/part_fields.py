@@ -108,8 +108,8 @@ def _choices(part: Part, text: str) -> list[str]:
 
 
 class PartsField(forms.Field):
-    """A value that has parts. `stored`: what the form was made of; cells that are as they were shown stay as it has
-    them."""
+    """A value that has parts. `stored`: the value from which the form was made; unchanged cells stay as they are in
+    it."""
 
     widget: PartsWidget
 

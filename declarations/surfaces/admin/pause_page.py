@@ -18,8 +18,8 @@ SHOWN = 20
 def pause_until(
     admin: Any, request: HttpRequest, rows: QuerySet[Any], pause: Callable[..., int], means: str
 ) -> HttpResponse | None:
-    """The question, which says what that `means`; or None once it was answered and done. `pause` takes until, reason
-    and by."""
+    """The question, which explains that by `means`. None once it was answered and done. `pause` takes until, reason and
+    by."""
     if is_confirmed(request):
         try:
             asked = pausing.asked(request.POST)

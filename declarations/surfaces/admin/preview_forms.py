@@ -27,7 +27,7 @@ class PreviewedForm(ModelAdmin):
     """
 
     def preview_of_form(self, form: Any) -> str:
-        """The HTML (safe) of what a form says, bound or not; or of what is wrong with it."""
+        """The HTML (safe) of a form's preview, bound or not; or of its problems."""
         raise NotImplementedError
 
     def preview_of_page(self, form: Any, saved: Any) -> str:
@@ -44,7 +44,7 @@ class PreviewedForm(ModelAdmin):
         return own + super().get_urls()  # type: ignore[no-any-return]
 
     def preview_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
-        """POST of the form's values, nothing of which is saved: their preview, or what is wrong."""
+        """Answer a POST of the form's values, which are not saved: with their preview, or their problems."""
         saved = self.get_object(request, object_id) if object_id else None
         if object_id and saved is None:
             raise Http404(f"there is no {self.opts.verbose_name} {object_id}")

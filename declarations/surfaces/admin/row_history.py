@@ -1,4 +1,4 @@
-"""Model admins whose rows have their history from the audit: what was done here, and everywhere else."""
+"""Model admins whose rows have their history from the audit: actions here and everywhere else."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ SHOWN = 200
 
 
 class ModelAdmin(PlainModelAdmin):
-    """The theme's, with the audit as history. What forms save is seen by triggers; a sentence is noted."""
+    """The theme's model admin, with the audit as history. Triggers see changes by forms; a sentence is noted."""
 
     show_facets = admin.ShowFacets.NEVER
     """Each choice of each filter would count the table: 10 s and more of a million rows."""
@@ -31,7 +31,7 @@ class ModelAdmin(PlainModelAdmin):
         """Nothing: the trigger has seen it."""
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Note a sentence about what no row shows; which fields of a form changed the trigger has seen."""
+        """Note a sentence about an action that no row shows; the trigger has seen the changed fields of a form."""
         if isinstance(message, str):
             entries.note(type(obj), obj.pk, str(obj), message)
 

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 Filling = tuple[str, str, str]
-"""A button: its words, its title, and what it writes into the field."""
+"""A button: its words, its title, and the text that it writes into the field."""
 
 
 class _WithPresets(forms.Widget):
@@ -43,7 +43,7 @@ class LinesWithPresets(_WithPresets, UnfoldAdminTextareaWidget):
 
 
 class ParametersField(forms.JSONField):
-    """JSON, of which nothing that was typed is a server error: numbers and nesting without end, half characters."""
+    """JSON for which no input is a server error: endless numbers and nesting, half characters."""
 
     def to_python(self, value: Any) -> Any:
         """Raises: ValidationError for text that is not JSON, or JSON that cannot be stored."""

@@ -84,8 +84,8 @@ class TerminalCommand(BaseCommand):
         self.answer(facts, lambda: "\n".join(line(name, value) for name, value in facts.items()))
 
     def one_by_one(self, rows: Sequence[Row], do: Callable[[Row], None]) -> None:
-        """Do it for each, also for those behind one that was refused or failed. Raises: what it raised where there is
-        one row alone; else CommandError, with code 1, if that was so for any."""
+        """Do it for each row, also for those behind one that was refused or failed. Raises: its exception if there is
+        only one row; otherwise CommandError, with code 1, if any failed."""
         failed = 0
         for row in rows:
             try:
@@ -150,7 +150,7 @@ class VerbCommand(TerminalCommand):
             raise unanswered(error) from error
 
     def do(self, verb: str, options: dict[str, Any]) -> None:
-        """Do what a verb says."""
+        """Execute a verb."""
         getattr(self, f"_{verb.replace('-', '_')}")(options)
 
     def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
@@ -166,7 +166,7 @@ def as_json(facts: object) -> str:
 
 
 def unanswered(error: Error, before: str = "") -> CommandError:
-    """The error to raise if the database does not answer, or lacks what is asked of it. `before`: what was not done."""
+    """The error to raise if the database does not answer, or lacks tables. `before`: the action that was not done."""
     otherwise = f"{str(error).strip()}\nTry again; `{PROGRAM} doctor` reports what is wrong with the database."
     return CommandError(f"{before}{database_errors.describe(error) or otherwise}", returncode=2)
 
@@ -190,7 +190,7 @@ def person() -> str:
 
 @contextmanager
 def only_warnings() -> Iterator[None]:
-    """Let the log say no more than that, unless the environment has a LOG_LEVEL. Lines of *doing* are kept as rows."""
+    """Log warnings only, unless the environment has a LOG_LEVEL. Lines of *doing* are kept as rows."""
     logger = logging.getLogger()
     level = logger.level
     if not os.environ.get("LOG_LEVEL"):

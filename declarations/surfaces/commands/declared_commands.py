@@ -1,4 +1,4 @@
-"""Commands of what is declared: they list, show, add, set, rename and remove what a service edits."""
+"""Commands of declared rows: they list, show, add, set, rename and remove the rows of a service."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ class DeclaredCommand(NounCommand):
     shown_once: ClassVar[dict[str, str]] = {}
     """Attribute of a new row → its name as text: printed when the row is made, and never again."""
 
-    # ── what a command says of its rows ────────────────────────────────────────────────────────────────────────────
+    # ── defined by each command ────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def title(self) -> str:
@@ -57,7 +57,7 @@ class DeclaredCommand(NounCommand):
         """The cells of a row of the list, below `columns`."""
         raise NotImplementedError
 
-    # ── what is the same for all ───────────────────────────────────────────────────────────────────────────────────
+    # ── the same for all ───────────────────────────────────────────────────────────────────────────────────────────
 
     def add_verbs(self, verbs: Any) -> None:
         title = self.title
@@ -76,13 +76,13 @@ class DeclaredCommand(NounCommand):
         """Add its other verbs."""
 
     def list_arguments(self, parser: ArgumentParser) -> None:
-        """Add what `list` takes."""
+        """Add the arguments of `list`."""
 
     def remove_arguments(self, parser: ArgumentParser) -> None:
-        """Add what `remove` takes besides names."""
+        """Add the arguments of `remove` in addition to names."""
 
     def add_to_changes(self, changes: ArgumentParser) -> None:
-        """Add what `add` and `set` take besides the fields."""
+        """Add the arguments of `add` and `set` in addition to the fields."""
 
     def add_named(
         self, verbs: Any, name: str, what: str, *, several: bool = False, later: Fill | None = None
@@ -185,7 +185,7 @@ class DeclaredCommand(NounCommand):
         self.report(self.made_service(options).edit(self.found(options), {"name": options["name"]}), options)
 
     def report(self, edit: "Edit", options: dict[str, Any]) -> None:
-        """Print what was added or changed, and what that warns of."""
+        """Print additions and changes, and their warnings."""
         self.edited(edit, options)
         self.warn(edit.row, edit.warnings)
 
@@ -195,7 +195,7 @@ class DeclaredCommand(NounCommand):
             self.stderr.write(self.style.WARNING(f"{name}: {one_line(text)}"))
 
     def edited(self, edit: "Edit", options: dict[str, Any]) -> None:
-        """Print what was added or changed."""
+        """Print additions and changes."""
         is_new = edit.changed is None
         secrets = {name: getattr(edit.row, name, None) for name in self.shown_once} if is_new else {}
         shown = [f"its {self.shown_once[name]}, shown this once: {value}" for name, value in secrets.items() if value]
@@ -203,7 +203,7 @@ class DeclaredCommand(NounCommand):
         self.answer(self.facts(edit.row) | secrets, done, *shown)
 
     def _remove(self, options: dict[str, Any]) -> None:
-        """All or none: what cannot go keeps the others."""
+        """Remove all or none: one that cannot be removed keeps the others."""
         rows, service = self.all_found(options), self.service()
         for row in rows:
             if obstacle := service.obstacle(row):

@@ -1,11 +1,11 @@
-"""Commands that are nouns: what is typed after one is a verb, and a verb is a method of the command or a module.
+"""Commands that are nouns: the word after one is a verb, and a verb is a method of the command or a module.
 
 An app gives a noun verbs by a package `management/NOUN/`. Its VERBS name them, each with a line of help; the module
 `backup_now` in it does the work of `backup-now`:
 
-    HELP                    what the verb does, with its exit codes
+    HELP                    the effect of the verb, with its exit codes
     add_arguments(parser)   the arguments of the verb
-    run(command, options)   does the work; raises what `VerbCommand` reports
+    run(command, options)   does the work; raises exceptions that `VerbCommand` reports
     NEEDS_TABLES            False for a verb that has work to do without tables; left out: True
 
 A module is loaded when its verb is typed, and so are the options of the other verbs: help of the noun loads neither.
@@ -30,7 +30,7 @@ Fill = Callable[[ArgumentParser], None]
 
 
 class Examples(DjangoHelpFormatter, RawDescriptionHelpFormatter):
-    """Help that leaves the examples, which have several lines, as they are written, and wraps what has one."""
+    """Help that leaves examples, which have several lines, as they are, and wraps texts of one line."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = super()._fill_text if "\n" in text else partial(HelpFormatter._fill_text, self)
@@ -38,7 +38,7 @@ class Examples(DjangoHelpFormatter, RawDescriptionHelpFormatter):
 
 
 class Verbs(_SubParsersAction):  # type: ignore[type-arg]
-    """The verbs of a noun. `later`: what gives a verb's parser its arguments, once it is typed."""
+    """The verbs of a noun. `later`: gives a verb's parser its arguments, once the verb is typed."""
 
     later: dict[str, Fill]
 
@@ -56,7 +56,7 @@ class NounCommand(VerbCommand):
     """A noun with verbs. A subclass adds its own in `add_verbs`; without a verb it lists."""
 
     examples: ClassVar[dict[str, str]] = {}
-    """Verb → what is typed after it."""
+    """Verb → an example of its arguments."""
 
     def create_parser(self, prog_name: str, subcommand: str, **options: Any) -> CommandParser:
         """Its parser. Options of `list` are taken without the verb, too: `sources --status failing`."""

@@ -1,4 +1,4 @@
-"""Options of commands, from what is declared: one a field, and `--set FIELD=JSON` for what no option holds."""
+"""Options of commands from a declaration: one per field, and `--set FIELD=JSON` for fields without an option."""
 
 import json
 import sys
@@ -27,7 +27,8 @@ TYPED: dict[str, tuple[Callable[[str], Any], str]] = {
 
 
 def add_options(parser: ArgumentParser, declaration: type[BaseModel], but: Collection[str] = ()) -> None:
-    """Add the options of a declaration, without defaults: what is not named is not touched. `but`: fields without."""
+    """Add the options of a declaration, without defaults, since omitted fields stay. `but`: fields without an
+    option."""
     others = []
     for name, shape in shapes_of(declaration).items():
         if name in but:

@@ -13,8 +13,8 @@ __all__ = ["ActorMiddleware", "actor_of", "note", "write"]
 
 
 class ActorMiddleware:
-    """Middleware, after the one that knows accounts: what a request changes is done by who signed in, or by whose token
-    it has."""
+    """Middleware, after the one for accounts: the actor of a request's changes is its signed-in user, or the user of
+    its token."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
 """Errors of the database; some of them are our own fault: ask `trouble_of`."""
 DATABASE_AWAY_SECONDS = 10
-"""When to try again while the database is away, or a lock is held for too long."""
+"""Seconds after which to try again while the database is down, or a lock is held for too long."""
 
 GIVEN_UP = (
     f"The page was given up: the database took more than {PAGE_SECONDS} s. "
@@ -35,7 +35,7 @@ GIVEN_UP = (
 )
 CHANGED = "Another request has just deleted or changed what this page is about. Go back, and look again."
 CLASHES = {"23503", "23505"}
-"""A reference to what is gone, and a name that is taken: forms check both, and the database checks again."""
+"""A reference to a deleted row, and a name that is taken: forms check both, and the database checks again."""
 
 NUL = "The address holds a NUL character (%00), which no name or text here can hold. Remove it and try again."
 MOST_WORDS, MOST_CHARACTERS = 32, 500
@@ -53,8 +53,8 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class Answers:
-    """Middleware: 400 for addresses that no page can take, and an answer for what other requests, an odd filter or the
-    database do to a view."""
+    """Middleware: 400 for addresses that no page can take, and an answer for errors that other requests, an odd filter
+    or the database cause in a view."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
@@ -111,8 +111,8 @@ def _unchosen(request: HttpRequest, error: Exception) -> HttpResponse | None:
 
 
 def _unfiltered(request: HttpRequest, error: Exception) -> HttpResponse | None:
-    """A list that is asked for what its columns cannot hold is shown unfiltered, as Django does for what it finds wrong
-    before it asks the database (`?e=1`)."""
+    """Show a list unfiltered if its filter has values that its columns cannot hold, as Django does for errors that it
+    finds before the query (`?e=1`)."""
     if not set(request.GET) - {"e"} or not isinstance(error, ODD):
         return None
     log.warning("cannot filter %s by %.200r: %s", request.path, request.META.get("QUERY_STRING", ""), error)
@@ -120,7 +120,7 @@ def _unfiltered(request: HttpRequest, error: Exception) -> HttpResponse | None:
 
 
 def _changed(request: HttpRequest, error: Exception) -> HttpResponse | None:
-    """409 for a page about what another request deletes at the same moment, with the traceback in the log."""
+    """409 for a page about a row that another request deletes at the same moment, with the traceback in the log."""
     if not isinstance(error, ObjectDoesNotExist | ProtectedError) and code_of(error) not in CLASHES:
         return None
     answer = _plain(CHANGED, 409)
@@ -140,7 +140,7 @@ def _away(request: HttpRequest, error: Exception) -> HttpResponse | None:
 
 
 def _away_page() -> HttpResponse:
-    """Without a request: what pages are usually given is asked of the database."""
+    """The page for a database that is down. It gets no request, since the usual context queries the database."""
     facts = {"seconds": DATABASE_AWAY_SECONDS, "program": PROGRAM, "hint": what_to_do()}
     return HttpResponse(render_to_string("declarations/away.html", facts), status=503)
 

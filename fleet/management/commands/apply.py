@@ -79,7 +79,7 @@ class Command(TerminalCommand):
             raise CommandError(f"nothing was changed, {count} error(s):\n{lines}", returncode=2) from error
         except Error as error:
             raise unanswered(error, "nothing was changed: ") from error
-        except RecursionError as error:  # what JSON reads may still be nested too deeply
+        except RecursionError as error:  # values that JSON accepts may still be nested too deeply
             raise CommandError(f"nothing was changed: {name} is nested too deeply", returncode=2) from error
 
     def _say_how_far(self, section: str, done: int, total: int) -> None:

@@ -58,7 +58,7 @@ class Command(DeclaredCommand):
         parser.add_argument("--limit", type=number("number", 100_000), default=SHOWN, metavar="N", help=f"({SHOWN})")
 
     def remove_arguments(self, parser: ArgumentParser) -> None:
-        from fleet.management import removal  # loads what works on repositories, which a list does without
+        from fleet.management import removal  # loads the modules that work on repositories, which a list does not need
 
         removal.add_arguments(parser)
 

@@ -37,7 +37,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
         return
     file = options["file"]
     form = "JSON" if options["json"] else formats.form_of(file) if file else "YAML"
-    with TemporaryFile("w+", encoding="utf-8") as whole:  # what fails in the middle writes nothing
+    with TemporaryFile("w+", encoding="utf-8") as whole:  # a failure in the middle writes nothing
         try:
             whole.writelines(writing.pieces(exported(), form))
             whole.flush()

@@ -29,7 +29,7 @@ class Command(BaseCommand):
         "problem (warnings do not fail); 1: at least one problem; 2: the database is away, or bad usage. "
         "docs/trouble.md explains each finding."
     )
-    # the doctor says itself what the system checks would end it with
+    # the doctor itself reports the problems with which system checks would end it
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def _facts(finding: Finding) -> dict[str, Any]:
 
 def report(findings: Sequence[ExaminedCondition]) -> "RenderableType":
     """A table, the worst first, and one line such as “1 problem, 2 warnings, 15 ok”."""
-    from rich.console import Group  # late: only what prints needs them
+    from rich.console import Group  # late: only printing needs them
     from rich.table import Table
     from rich.text import Text
 

@@ -96,7 +96,7 @@ class Command(ClusterCommand):  # type: ignore[misc]
 class ClusterGuard(cluster.Sentinel):  # type: ignore[misc]
     """The process that ends the others once the cluster's event is set. Ended by a signal while it waited for that
     event, it left the cluster in `Event.set` for ever, which waits for the waiter to wake. It is killed with the
-    cluster, and the others with it: they would run the periodic tasks beside the cluster that is started next.
+    cluster, and the others with it: they would run the periodic tasks next to the cluster that is started next.
     """
 
     def start(self) -> None:
@@ -123,7 +123,7 @@ def _run_until_outdated(watch: upgrades.UpgradeWatch) -> None:
 
 
 def _answers() -> bool:
-    """True if the database answers, False while it is away. Raises: CommandError when the tables are not those of this
+    """True if the database answers, False while it is down. Raises: CommandError when the tables are not those of this
     version, or the database refuses for good.
     """
     try:
