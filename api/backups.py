@@ -31,7 +31,7 @@ class BackupAnswer(
     added: int | None = Field(description="Bytes to the repository")
     snapshot: str = Field(description="The name of the point that it made, in the repository")
     warnings: list[str] = Field(description="The first 20")
-    not_kept: list[str] = Field(description="What the source had and no backup of its kind keeps, such as sockets")
+    not_kept: list[str] = Field(description="Things of the source that no backup of its kind keeps, such as sockets")
 
 
 class Backups(Resource[Backup]):

@@ -42,7 +42,7 @@ USUAL = {
     400: ("the request cannot be read", "send one JSON object, encoded in UTF-8"),
     401: ("not accepted", "log in at /admin/, or send a valid token as `Authorization: Bearer TOKEN`"),
     403: ("not allowed", "sessions need their CSRF token, and their user the permission"),
-    404: ("there is nothing here", "/api/docs lists what there is"),
+    404: ("there is nothing here", "/api/docs lists all addresses"),
     405: ("this method is not allowed here", "the header Allow names those that are"),
     409: ("it cannot be done in the present state", "look at it again"),
     411: ("the length of the body is missing", "send the header Content-Length"),

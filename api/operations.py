@@ -39,9 +39,9 @@ def query_schema(resource: ListedResource) -> type[Schema]:
     """The query of a list: its filters, and its paging."""
     allowed = ["id", *[each for each in resource.orderings if each != "id"]]
     orderings = tuple(name for each in allowed for name in (each, f"-{each}"))
-    text = "With `-`: the other way round. What has no value comes last"
+    text = "With `-`: in reverse. Rows without a value come last"
     if resource.with_value:
-        text += f". By {' or '.join(f'`{name}`' for name in resource.with_value)}: only what has one"
+        text += f". By {' or '.join(f'`{name}`' for name in resource.with_value)}: only rows with a value"
     fields: dict[str, Any] = {}
     for name, filtered_by in resource.filters.items():
         kind, told = filtered_by if isinstance(filtered_by, tuple) else (filtered_by, None)

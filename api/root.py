@@ -39,7 +39,7 @@ api = Api(
     description="Users are identified by their session, programs by a token as `Authorization: Bearer bst_…` (scopes "
     f"read, write, operate; `{PROGRAM} secrets issue`), agents by that of their source (`bsa_…`). An error is a "
     "problem document (RFC 9457) with a `hint`. Lists are pages: send `next` as `after`. Updates take `If-Match`, "
-    "creates an `Idempotency-Key`. All instants are UTC, all durations seconds; one that is sent may be a text as "
+    "creates an `Idempotency-Key`. All instants are UTC, all durations seconds; a sent one may be a text such as "
     "`90s`, `15m`, `2h` or `7d`. A request with more than 256 KiB of address and headers gets 431 from the web "
     "server, as plain text; a proxy before it may refuse shorter ones with 414.",
     urls_namespace="api",

@@ -103,7 +103,7 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
         return f"everything is on hold ({around.on_hold.reason}): `{PROGRAM} backlog release` ends it"
     match record.status:
         case Status.FAILED:
-            return f"it gave up: mend that, then `{PROGRAM} backlog retry {record.pk}`"
+            return f"it gave up: correct that, then `{PROGRAM} backlog retry {record.pk}`"
         case Status.RUNNING:
             since = f" since {moment(record.started_at)} UTC"
             if record.queue != BACKUPS:
@@ -160,7 +160,7 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
         last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
         if assignment.policy.check_within is None:
             clears = f"`{PROGRAM} sources check {assignment.source}` clears it"
-            last += f"; no check comes by itself: once that is mended, {clears}"
+            last += f"; no check comes by itself: once that is corrected, {clears}"
         yield f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}"
 
 

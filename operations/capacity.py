@@ -55,7 +55,7 @@ def picture(found: Capacity) -> str:
     if 0 < pace <= top:
         y, limit = BASE - pace / top * (BASE - 20), escape(str(plain(found.limited_by)))
         drawn += f'<path d="M0 {y:.1f}H{WIDTH}" stroke="currentColor" stroke-dasharray="4 3"/>'
-        drawn += f'<text x="{WIDTH}" y="{y - 3:.1f}" text-anchor="end">what {limit} lets through</text>'
+        drawn += f'<text x="{WIDTH}" y="{y - 3:.1f}" text-anchor="end">limit of {limit}</text>'
     title = escape(f"Load: {plain(schedule.name)}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" class="w-full" role="img" '

@@ -114,7 +114,7 @@ class ThrottleDeclaration(BaseModel):
 
     name: Title
     max_in_flight: Annotated[int, Field(ge=0, le=MOST_IN_FLIGHT)] = Field(
-        description="Records that may run at the same instant. If 0, whatever names it is paused"
+        description="Records that may run at the same instant. If 0, everything that names it is paused"
     )
     rate: Annotated[float, Field(ge=0.001, le=MOST_A_SECOND)] | None = Field(
         None, description="Records that may begin per second in the long run. As many as may run if empty"

@@ -168,7 +168,7 @@ def _pay_all() -> None:
         try:
             debts.pay_all(partial(_pay, threading.Event(), conf.ending_seconds() / 8, if_gone=False))
         except OSError:
-            log.exception("cannot run what hooks owe")
+            log.exception("cannot run the commands that hooks owe")
         finally:
             connection.close()
 
@@ -179,7 +179,7 @@ def _pay(stop: StopSignal, grace: float, debt: debts.Debt, note: dict[str, Any],
     try:
         hook = hook_of(note["hook"])
     except HookUnusable as error:
-        name_once(f"what a worker owes of {note['hook']} of assignment {debt.assignment} is not run: {error}")
+        name_once(f"the command that {note['hook']} of assignment {debt.assignment} owes is not run: {error}")
         return if_gone
     ended, _ = _run(hook, note["facts"], about, (), "after", stop, grace, **_stages_of(debt), **KILLED)
     return ended.ending is not EndReason.STOPPED

@@ -48,7 +48,7 @@ AGAIN_AFTER = timedelta(hours=6)
 LOOK_EVERY_SECONDS = 10.0
 SHOWN = 6
 YIELDS_FOR = timedelta(minutes=1)
-YIELDED = "a backup of its source, or what needs one of its repositories alone, waits; it continues after"
+YIELDED = "a backup of its source, or a record that needs one of its repositories alone, waits; it continues after"
 
 
 def plan(now: datetime | None = None) -> int:

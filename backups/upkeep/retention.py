@@ -183,7 +183,7 @@ def prune(work: records.Work, repository: Repository) -> int:
     try:
         answer = repository_orders.work("prune", repository, work, **_at(work))
     except StorageFailed as error:
-        raise StorageFailed(f"what removed points held takes room still: {error}") from error
+        raise StorageFailed(f"the data of removed points still takes up space: {error}") from error
     _note_pruned(repository)
     return int(answer["freed"])
 

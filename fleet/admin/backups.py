@@ -43,16 +43,16 @@ ACCEPT = "Looked at it: it is meant so"
 ACCEPT_MEANS = "Its points are removed again as its policy says, by the next backup or soon."
 
 DRILL = "Drill now"
-DRILL_MEANS = "The newest point of each is restored into scratch space and compared, whatever its window."
+DRILL_MEANS = "The newest point of each is restored into scratch space and compared, regardless of its window."
 
 CHECK = "Check now"
 CHECK_MEANS = (
     "Everything that the current round has not read yet is read and compared with the manifests, or everything if no "
-    "round is under way, whatever the window: in that repository, or in all repositories of an assignment, one after "
+    "round is under way, regardless of the window: in that repository, or in all repositories of an assignment, one after "
     "the other. The page of each assignment shows the result."
 )
 COPY = "Copy now"
-COPY_MEANS = "Points that are not in the second repository of their policy are copied there, whatever its window."
+COPY_MEANS = "Points that are not in the second repository of their policy are copied there, regardless of its window."
 
 Verb = Callable[..., int]
 

@@ -58,7 +58,7 @@ def repository_modes(look: Look) -> Iterator[Case]:
 
 @condition(
     "no backup looks wrong compared with those before it",
-    "nothing is removed of what looked wrong: {}",
+    "nothing is removed, since backups looked wrong: {}",
     f"look at those backups; if they are meant so, `{PROGRAM} sources accept SOURCE`",
 )
 def held_back(look: Look) -> Iterator[Case]:
@@ -81,7 +81,7 @@ def broken_off(look: Look) -> Iterator[Case]:
 @condition(
     "nothing in a repository is known to be damaged",
     "files in repositories are damaged: {}",
-    "look at the disk; what the source still has is fetched again by its next backup (docs/upkeep.md, Checks), and "
+    "check the disk; the next backup fetches again what the source still has (docs/upkeep.md, Checks), and "
     "for restic once the damaged file is moved away (the same, restic). A point that is gone is where its "
     "repository was before, or on a disk that is to be mounted",
 )
@@ -152,7 +152,7 @@ def checks(look: Look) -> Iterator[Case]:
 
 
 @condition(
-    "what policies have run before and after backups can be run here",
+    "the commands of policies before and after backups can be run here",
     "backups of policies fail on this host: {}",
     "write it there, on each host that has a worker (docs/hooks.md)",
 )
@@ -198,7 +198,7 @@ def copies(look: Look) -> Iterator[Case]:
 @condition(
     "no drill has failed",
     "not proved restorable: {}",
-    f"restore it by hand to see the damage; once mended, `{PROGRAM} restores drill SOURCE` proves it "
+    f"restore it by hand to see the damage; once it is repaired, `{PROGRAM} restores drill SOURCE` proves it "
     "(docs/upkeep.md, Drills)",
 )
 def drills(look: Look) -> Iterator[Case]:

@@ -42,7 +42,7 @@ WINDOWS = [
 PAYLOADS = [
     ("Shards", "each event names its share of the work", '{"shard": "$number", "of": "$count"}'),
     ("Instants", "each event names its trigger", '{"id": "$event_id", "trigger_at": "$trigger_at"}'),
-    ("Nothing", "no body of its own", "{}"),
+    ("Nothing", "no payload", "{}"),
 ]
 INITIAL = {"cron": "0 3 * * *", "kind": EndpointKind.HTTP_CALLBACK.value, "event_count": 1}
 

@@ -96,5 +96,5 @@ class ThrottleAdmin(CompletingAdmin, DeclaredAdmin):
 class LaneAdmin(ReadOnlyAdmin):
     """The sets of throttles that are in use."""
 
-    when_empty = "A lane is what names the same throttles; the scheduler makes it when it is needed."
+    when_empty = "A lane is the set of records that name the same throttles; the scheduler makes it when needed."
     list_display = ("id", "throttle_ids")

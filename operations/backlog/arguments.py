@@ -157,7 +157,7 @@ WHICH: dict[str, dict[str, Any]] = {
     "endpoint": {"metavar": "NAME", "help": "that go to this endpoint: its name or id"},
     "answer": {
         "choices": ANSWERS, "metavar": "ANSWER",
-        "help": f"what the last attempt at an event was answered: {', '.join(ANSWERS)}",
+        "help": f"the answer to the last attempt at an event: {', '.join(ANSWERS)}",
     },
 }  # fmt: skip
 """Option → the function that reads it. If the destination differs from the option's name, it is the name

@@ -142,7 +142,7 @@ def _of_breaker(breaker: BreakerSummary, now: datetime) -> Finding:
     # a URL is not a word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     what = f"{name} has kept failing for {span(breaker.open_for)} ({breaker.last_error}); {waiting}"
-    do = f"correct it; what needs it next then tries it, or `{PROGRAM} backlog close-breaker {breaker.key}`"
+    do = f"correct it; the next record that needs it then tries it, or `{PROGRAM} backlog close-breaker {breaker.key}`"
     if breaker.waiting:
         do = f"correct it; `{PROGRAM} backlog probe-breaker {breaker.key}` then tries it at once"
     since = now - timedelta(seconds=breaker.open_for)

@@ -204,7 +204,7 @@ def _left_behind(record: BacklogRecord, around: Surroundings) -> list[Reason]:
 def _for_breaker(record: BacklogRecord, around: Surroundings) -> list[Reason]:
     breaker, now = around.breakers.get(record.breaker_id or 0), around.now
     if breaker is None:
-        what = "what its breaker guarded is there no more; it is looked at again"
+        what = "the target of its breaker does not exist any more; it is looked at again"
         return [_until(Code.BREAKER, what, record, now)]
     facts = {"breaker": breaker.key, "since": breaker.opened_at, "error": first_line(breaker.last_error)}
     if not breaker.is_open:

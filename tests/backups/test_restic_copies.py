@@ -203,7 +203,7 @@ def test_what_was_forgotten_is_removed_although_the_prune_fails_and_a_check_read
         assert (len(points_in(of, anna)), gone in holdings.recorded(anna, of)) == (1, False)
         failures = Decision.objects.filter(kind=retention.KIND, what="failed")
         text = failures.latest("pk").text
-        assert (failures.count(), f"{of}: what removed points held takes room still: " in text) == (said, True)
+        assert (failures.count(), f"{of}: the data of removed points still takes up space: " in text) == (said, True)
         assert "packs from index missing in repo" in text
         of.refresh_from_db()
         assert of.pruned_at is None
@@ -224,7 +224,7 @@ def test_what_was_forgotten_is_removed_although_the_prune_fails_and_a_check_read
     change(folder, letter="more")
     backed_up(anna)
     row = copied(anna)
-    assert row.error.startswith("what removed points held takes room still: "), row.error
+    assert row.error.startswith("the data of removed points still takes up space: "), row.error
     assert (row.points, len(row.points)) == (points_in(there, anna), 1)
 
 

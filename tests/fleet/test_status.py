@@ -195,7 +195,7 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
     )
     gave_up = reason(made(failing, {"status": Status.FAILED, **error}))
     record = BacklogRecord.objects.get(status=Status.FAILED)
-    assert gave_up.endswith(f"login refused; it gave up: mend that, then `manage.py backlog retry {record.pk}`")
+    assert gave_up.endswith(f"login refused; it gave up: correct that, then `manage.py backlog retry {record.pk}`")
     absent = reason(made({}, waits_for(WaitingFor.RECHECK)))
     assert absent.startswith("its first backup is missing; its source did not answer; it is not asked again before")
     assert reason(made({}, RUNNING)).startswith("its first backup is being made since ")

@@ -23,7 +23,7 @@ def test_the_picture_has_its_busiest_minute_and_its_days() -> None:
 
 
 def test_the_pace_is_drawn_while_it_is_in_sight() -> None:
-    line = "what the throttle slow lets through"
+    line = "limit of the throttle slow"
     assert line in texts(found(events=3_000, limits=slow()))
     assert line in texts(found(events=9_000, limits=slow()))
     for away in (found(limits=slow()), found(limits=slow(in_flight=0)), found()):
@@ -39,7 +39,7 @@ def test_names_are_text_whatever_letters_they_have() -> None:
     limits = slow()
     assert limits.throttle is not None
     limits.throttle.name = "<b>夜\0</b>"
-    assert "what the throttle <b>夜 </b> lets through" in texts(found(name="\0<i>", events=3_000, limits=limits))
+    assert "limit of the throttle <b>夜 </b>" in texts(found(name="\0<i>", events=3_000, limits=limits))
 
 
 def test_days_begin_at_local_midnight_also_when_the_clock_changes() -> None:

@@ -73,12 +73,12 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         finally:
             if not self.signals:
-                self._say("ending what the demo started")
+                self._say("ending the demo's processes")
             session.stop(force=self.signals > 1)
         if code in (0, 130) and self.signals < 2:
             session.clear()
         else:
-            self._say(f"what the demo wrote stays in {session.home} and {session.machines} until the next demo")
+            self._say(f"the demo's files stay in {session.home} and {session.machines} until the next demo")
         if code:
             sys.exit(code)
 

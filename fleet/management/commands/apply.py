@@ -26,7 +26,7 @@ SAY_EVERY_SECONDS = 2.0
 
 class Command(TerminalCommand):
     help = (
-        "Make true what a fleet file declares (JSON or YAML, docs/fleet-files.md): repositories, retry policies, "
+        "Apply the declarations of a fleet file (JSON or YAML, docs/fleet-files.md): repositories, retry policies, "
         "throttles, endpoints, schedules, policies, sources, alert routes. Rows are matched by name: what a row does "
         "not name keeps its value, and applying a file again changes nothing. The policies of a source in the file "
         "are all it has (left out: they stay). Relative repository locations count from the file's directory. Rows "

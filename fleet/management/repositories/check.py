@@ -9,7 +9,7 @@ from fleet.management.sources.check import IDLE
 from sources.models import Repository
 
 HELP = (
-    "Read now all that the round under way has left in repositories, whatever the windows, and compare it with the "
+    "Read now the rest of the round under way in repositories, regardless of the windows, and compare it with the "
     "manifests. A worker does it. Exit codes: 0; 1 when there is nothing to check, or it is checked already; 2 for bad "
     "usage."
 )

@@ -8,7 +8,7 @@ from fleet.management.base import add_names, report_enqueued
 from sources.models import Assignment, Repository
 
 HELP = (
-    "Copy now, whatever the windows, what repositories lack of the sources whose policies copy to them. A worker does "
+    "Copy missing points to repositories now, regardless of the windows of the policies that copy there. A worker does "
     "it. Exit codes: 0; 1 when there is nothing to copy, or it is copied already; 2 for bad usage."
 )
 IDLE = "no policy copies to it (copy_to), nothing is backed up there yet, or everything is copied already"

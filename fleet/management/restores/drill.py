@@ -9,7 +9,7 @@ from fleet.management.base import add_names_to_ask_for, list_assignments, of_sou
 
 HELP = (
     "Show the points that a drill last proved restorable, and when; with a NAME: drill that source now, "
-    "whatever its window. A drill restores the newest point, or a sample of it, into scratch space, and "
+    "regardless of its window. A drill restores the newest point, or a sample of it, into scratch space, and "
     "compares it; a database into a scratch server. A worker does it. Exit codes: 0; 1 when there is nothing "
     "to drill, or it is drilled already; 2 for bad usage."
 )

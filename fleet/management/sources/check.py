@@ -9,7 +9,7 @@ from fleet.management.base import add_names_to_ask_for, list_assignments, of_sou
 
 HELP = (
     "Show what was last read in repositories and compared with the manifests, and what is damaged; with a "
-    "NAME: read the rest of the present round now, whatever the window, in all repositories of the source. A "
+    "NAME: read the rest of the present round now, regardless of the window, in all repositories of the source. A "
     "worker does it. Exit codes: 0; 1 when there is nothing to check, or it is checked already; 2 for bad "
     "usage."
 )
