@@ -81,7 +81,7 @@ class Route(BaseModel):
 
 
 class Routes(Service[AlertRoute]):
-    """Takes `secret_url` besides, the URL itself: it is sealed as the stored secret `alert-NAME`, and never shown. The
+    """Also takes `secret_url`, the URL itself: it is sealed as the stored secret `alert-NAME`, and never shown. The
     secret is deleted when its route is, or refers to another one, unless something else refers to it."""
 
     model, declaration = AlertRoute, Route

@@ -79,7 +79,7 @@ def rotate(request: HttpRequest) -> dict[str, str]:
 
 @router.post("/check-in", response=StatusAnswer, operation_id="check_in", summary="Say that the source is here")
 def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
-    """Due backups become ready at their true place at once. The answer says when to check in again."""
+    """Due backups become ready at their true place at once. The answer has the time of the next check-in."""
     agent, sender = agent_of(request), request.META["REMOTE_ADDR"]
     addresses = _within_limit(agent.source, checkins.reachable_at(body.addresses, sender))
     try:

@@ -40,7 +40,7 @@ class AssignmentBody(BaseModel):
 
 
 class RecordOfAssignment(RowAnswer, of=BacklogRecord, names="id queue run_after closes_at failures"):
-    """Its unfinished record on the backlog. `GET /api/records/{record_id}` tells why it does not run now."""
+    """Its unfinished record on the backlog. `GET /api/records/{record_id}` has the reasons why it does not run now."""
 
     status: Literal["waiting", "ready", "running"]
     waiting_for: str | None = Field(description="What its record waits for")

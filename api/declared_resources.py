@@ -45,7 +45,7 @@ class DeclaredResource(Resource[Row]):
     """The type of a request, where it is more than the declaration."""
 
     shown_once: ClassVar[dict[str, Any]] = {}
-    """Attributes of a new row that the answer to its creation has besides, as fields of a schema; not stored."""
+    """Additional attributes of a new row in the answer to its creation, as fields of a schema; not stored."""
 
     edited_besides: ClassVar[tuple[str, ...]] = ()
     """Further fields of the answer that are part of the ETag."""
@@ -140,7 +140,8 @@ class DeclaredResource(Resource[Row]):
         return edits.remove(request, service, row, backups) if backups else edits.delete(request, service, row)
 
     def locked(self, request: HttpRequest, row_id: int) -> tuple[Service[Any], Row]:
-        """The service of who asks, and the row: locked, as `If-Match` says. Raises: ApiError (400, 404, 409, 412)."""
+        """The service for the caller, and the row: locked, and compared with `If-Match`. Raises: ApiError (400, 404,
+        409, 412)."""
         service = self.service(user_of(request))
         if not service.lock(row_id):
             raise self.missing()

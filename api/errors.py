@@ -3,8 +3,8 @@
     {"type": "about:blank", "title": "Not Found", "status": 404, "detail": what is wrong, "hint": what to do,
      "instance": "/api/schedules/7", "errors": [{"field", "message"}]}
 
-`errors` comes with 422, and with a 400 that names a field. `type` is always `about:blank`: the status says of which
-sort a problem is. `instance` is the path, where there is something at it. Nothing else repeats what was sent: it may be
+`errors` comes with 422, and with a 400 that names a field. `type` is always `about:blank`: the status gives the sort
+of a problem. `instance` is the path, where there is something at it. Nothing else repeats what was sent: it may be
 a secret.
 """
 

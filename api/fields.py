@@ -25,7 +25,7 @@ STORED: tuple[tuple[Any, Any], ...] = (
 
 
 class RowAnswer(Schema):
-    """An answer with fields besides its own, with their types: columns of a model, or fields of a dataclass. A
+    """An answer with additional fields, with their types: columns of a model, or fields of a dataclass. A
     declaration may follow it.
 
     class BreakerAnswer(Stored, of=Breaker, names="id key opened_at"):

@@ -41,7 +41,7 @@ class QueuesAnswer(Schema):
 
 
 def _given(reason: str) -> str:
-    """Raises: ValueError for one that says nothing."""
+    """Check a reason. Raises: ValueError for an empty one."""
     if not reason.strip():
         raise ValueError("is missing: give a reason, for the next operator")
     return reason

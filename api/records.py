@@ -40,7 +40,7 @@ from operations.backlog.verbs import Verb, carried_out, describe
 SHOWN_ATTEMPTS = 1000
 """All that are kept of a record that is tried for ever."""
 MOST_AT_ONCE = 10_000
-"""Records that one request retries: some seconds. The answer says where to continue."""
+"""Records that one request retries: some seconds. The answer has the place to continue from."""
 
 
 class Records(Resource[BacklogRecord]):

@@ -124,7 +124,7 @@ def install_after(using: str, **_: Any) -> None:
 
 
 def missing(using: str = "default") -> list[str]:
-    """Tables whose changes are not seen, as when a migration stopped half-way."""
+    """Tables whose changes are not seen, such as after a migration stopped half-way."""
     with connections[using].cursor() as cursor:
         cursor.execute(OURS, [PREFIX])
         made = {table for table, _ in cursor.fetchall()}

@@ -22,7 +22,7 @@ them.
 OLDEST_SERVER = 140000
 CONNECT_SECONDS = 10
 IDENTITY = "repository.json"
-"""The file of a repository that says whose it is."""
+"""The file with the identity of a repository."""
 LINE = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)")
 LOOK = """
 SELECT has_schema_privilege(current_schema(), 'CREATE'), pg_is_in_recovery(), current_setting('server_encoding')
@@ -30,7 +30,7 @@ SELECT has_schema_privilege(current_schema(), 'CREATE'), pg_is_in_recovery(), cu
 
 
 class Unfit(ValueError):
-    """An answer that does not do. The text says why, and what to do."""
+    """An unfit answer. The text gives the reason and the remedy."""
 
 
 def read_settings(folder: Path, environment: MutableMapping[str, str]) -> dict[str, Path]:

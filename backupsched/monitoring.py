@@ -77,7 +77,7 @@ class LatestResult:
 
 
 class NotReady(Exception):
-    """The message says why."""
+    """The message gives the reason."""
 
 
 class NotSteadyYet(Exception):
@@ -202,7 +202,7 @@ def _answer(kept: LatestResult | SteadyProbe, content_type: str) -> HttpResponse
 
 
 def _unanswered(error: Exception) -> HttpResponse:
-    """The log says more: an error of the database may name its user."""
+    """The log has the details, since an error of the database may name its user."""
     log.warning("cannot answer monitoring: %s", " ".join(str(error).split()) or "the database took too long")
     in_time = isinstance(error, NotInTime | TookTooLong)
     if not in_time and not is_away(error):

@@ -115,7 +115,7 @@ class Rows:
         return [self._row(item) for item in (value if isinstance(value, list) else [])]
 
     def value(self, cells: Sequence[Cell], stored: Any) -> list[Any]:
-        """The rows that are not empty. Raises: ValueError for one that says two things."""
+        """The rows that are not empty. Raises: ValueError for a contradictory one."""
         items = list(stored) if isinstance(stored, list) else []
         rows = [row for row in cells if any(text.strip() for text in row.values())]
         return [self._item(row, number, items) for number, row in enumerate(rows, 1)]

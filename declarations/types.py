@@ -57,7 +57,7 @@ def _check_json(value: Any, depth: int) -> None:
     elif isinstance(value, int) and abs(value) > LARGEST_PART:
         raise ValueError("holds a number of more than 1,000 digits")
     elif isinstance(value, float) and not isfinite(value):
-        raise ValueError("must not hold NaN or infinite numbers, which are no JSON")
+        raise ValueError("must not hold NaN or infinite numbers, which are not JSON")
     elif isinstance(value, dict):
         for key, each in value.items():
             storable_text(key)

@@ -39,7 +39,7 @@ UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 class AddressRefused(Exception):
-    """Nothing may be delivered there. The message says why, and what to do."""
+    """Nothing may be delivered there. The message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Comings:
                 self.leave(host, AWAY_SECONDS)
 
     def leave(self, host: Host, seconds: float) -> None:
-        """Take a host away as a closing lid does: it says no goodbye. It comes back after `seconds`."""
+        """Take a host away as a closing lid does, without notice. It comes back after `seconds`."""
         for process in filter(None, (host.process, host.enrolment, host.agent)):
             process.kill()
             process.wait()

@@ -1,4 +1,4 @@
-"""Takes the pictures of the README anew: the home page, the matrix and a source's page, of the demo's fleet.
+"""Takes the pictures of the README again: the home page, the matrix and a source's page, of the demo's fleet.
 
     .venv/bin/python docs/pictures.py [--into docs/images]
 

@@ -117,7 +117,7 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
         return f"it is not tried again before {moment(record.run_after)} UTC, in {span(ahead)}"
     breaker = around.breakers.get(record.breaker_id or 0)
     if breaker and breaker.is_open and assignment.failures and breaker.last_error == record.last_error:
-        return f"the breaker of {breaker} is open; {next_trial(breaker, around)}"  # its error was said
+        return f"the breaker of {breaker} is open; {next_trial(breaker, around)}"  # its error was shown
     return "; ".join(texts(hindrances(record, around)))
 
 

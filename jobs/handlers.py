@@ -231,8 +231,8 @@ UNKNOWN_KIND_SECONDS, LONGEST_UNKNOWN_KIND_SECONDS = 60, 3_600
 
 
 def _unknown(run: Run) -> Outcome:
-    """Left to a worker that knows the kind, as in an upgrade that has not reached this host. Each attempt is a row of
-    the history, so it waits a minute longer each time, at most an hour."""
+    """Left to a worker that knows the kind, such as during an upgrade that has not reached this host. Each attempt is a
+    row of the history, so it waits a minute longer each time, at most an hour."""
     record = run.record
     seconds = min(record.attempt * UNKNOWN_KIND_SECONDS, LONGEST_UNKNOWN_KIND_SECONDS)
     reason = f"no handler for kind {record.kind!r} in queue {record.queue!r}: is its app installed here?"

@@ -11,7 +11,7 @@ class Status(models.IntegerChoices):
     """The stages in the life of a backlog record."""
 
     WAITING = 0, "waiting"
-    """Not to be looked at before `run_after`; `waiting_for` says why. A tick moves it to READY."""
+    """Not to be looked at before `run_after`; `waiting_for` is the reason. A tick moves it to READY."""
     READY = 1, "ready"
     """Could run now. A claim moves it to RUNNING; a tick moves it back to WAITING when its window closes."""
     RUNNING = 2, "running"

@@ -12,8 +12,8 @@ _SECOND = timedelta(seconds=1)
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """UTC where `name`, which was written past the forms, is that of none: days are counted in that, so that records
-    are settled, and points restored. The doctor, the watchdog and the pages of sources say what has to be corrected."""
+    """The zone of that name, or UTC if there is none, since the name was not written by a form: so days can be counted,
+    records settled, and points restored. The doctor, the watchdog and the pages of sources report the wrong name."""
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):

@@ -64,7 +64,7 @@ SELECT (SELECT count(*) FROM gone), merged.*
   FROM merged
 """
 
-# Served by `decision_of_subject`. A line says at the settle which attempt it is of.
+# Served by `decision_of_subject`. A line names its attempt from the settle on.
 COMPACT_LINES = rf"""
 WITH line AS (
     SELECT d.id, (d.facts ->> 'attempt')::int = run.last AS is_last, run.started_at, run.silences

@@ -17,7 +17,7 @@ def _name_of_secret(name: str) -> str:
 
 
 def _whole_secret(value: str) -> str:
-    """One newline at its end is cut, as of a file. Raises: ValueError, which does not quote it."""
+    """One newline at its end is cut, as after the contents of a file. Raises: ValueError, which does not quote it."""
     value = value.removesuffix("\n").removesuffix("\r")
     if not value:
         raise ValueError("is missing")

@@ -21,7 +21,7 @@ KEY_BYTES = 32
 
 
 class Unsealable(Exception):
-    """A sealed secret cannot be read here; the message says what to do."""
+    """A sealed secret cannot be read here; the message contains advice."""
 
 
 def seal(text: str) -> str:

@@ -51,7 +51,7 @@ looks = BoundedThreads("look-into-repository", 4)
 
 
 class LookUnfinished(Exception):
-    """A look takes longer than a page may. The message says to look again."""
+    """A look takes longer than a page may. The message asks to look again."""
 
 
 def cache() -> Path:

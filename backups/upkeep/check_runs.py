@@ -85,7 +85,7 @@ def _check(work: records.Work) -> Read:
             if is_own or is_last:
                 raise
             continue
-        unrecorded = beside["unrecorded"] if repository in holding else []  # of a copy, its points are no backups
+        unrecorded = beside["unrecorded"] if repository in holding else []  # of a copy, its points are not backups
         left = turns[number:] if work.is_asked_for else []
         others = [each for each in homes if each not in turns[:number] and each not in left]
         following = (homes.index(repository) + 1) % len(homes)

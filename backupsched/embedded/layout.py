@@ -101,7 +101,7 @@ class Layout:
 
     @property
     def socket_in_use(self) -> Path | None:
-        """The directory of the socket that the server was started with; None if its data do not say."""
+        """The directory of the socket that the server was started with; None if its data do not contain it."""
         try:
             written = (self.data / "postmaster.pid").read_text().split("\n")[4]
         except (OSError, IndexError):

@@ -1,7 +1,7 @@
 """Delivery of an event as a message of a queue that speaks SQS.
 
 The body is the document that a callback gets; `event_id` and `schedule` are message attributes as well. A message may
-be sent twice, as when a worker is killed after it was accepted: the receiver tells by the event id; a FIFO queue does
+be sent twice, as when a worker is killed after it was accepted: the receiver notices by the event id; a FIFO queue does
 so itself for 5 minutes.
 
 It uses the client of callbacks, under the same rules about addresses, times and the size of answers. The host's breaker

@@ -8,7 +8,7 @@ from delivery.addresses import AddressRefused, read
 from delivery.events import body_of, event_id_of
 
 LARGEST_MESSAGE = 1_048_576
-"""Bytes of body and attributes that any queue accepts. A queue may accept less, such as 262,144, and says so."""
+"""Bytes of body and attributes that any queue accepts. A queue may accept less, such as 262,144, and reports that."""
 
 LONGEST_GROUP = 128
 

@@ -26,7 +26,7 @@ NO_END = f"{FIND_CREDENTIALS} (it has looked for {SECONDS:g} s)"
 
 
 class UnreadySignature(Exception):
-    """Nothing can be signed. Its text says what to do."""
+    """Nothing can be signed. Its text contains advice."""
 
 
 _lock = Lock()

@@ -53,7 +53,7 @@ SILENT_TOO_LONG = "it has not answered in time, and was not tried to the end; lo
 
 def probe(location: Location, ours: Identity, stop: StopSignal, *, take_over: bool = False) -> dict[str, Any]:
     """Try a repository. Returns {"field": …, "problem": …}, or {"id": …, "is_new": …, "notices": […], "holds": […]}.
-    `is_new`: True if the place does not say whose it is; `holds`: the names that are stored there in that case. Raises:
+    `is_new`: True if the place has no identity; `holds`: the names that are stored there in that case. Raises:
     StorageStopped.
     """
     try:

@@ -14,7 +14,7 @@ from typing import Any
 from engines.mariadb.reading import DumpContents
 
 FACT = "fact "
-"""The beginning of a query's result, which tells it from the warnings of a program."""
+"""The beginning of a query's result, which distinguishes it from the warnings of a program."""
 MOST_LINES = 200_000
 SHOWN = 20
 MOST_NEEDS = 100

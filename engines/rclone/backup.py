@@ -121,7 +121,7 @@ class _Backup:
         )
         entries = making.entries(self.transfer.brought)
         if self.wanted.files or self.wanted.asked or listing.exceptions:
-            # the header, which comes first, says whether there are exceptions among them
+            # the header, which comes first, shows whether there are exceptions among them
             made = self.opened.enter_context(sorted_items.written(map(_packed, entries)))
             entries = map(_unpacked, sorted_items.read(made))
         if making.failed > making.files / 2:

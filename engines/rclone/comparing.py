@@ -90,8 +90,8 @@ class Comparison:
     first: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def items(self, listed: Iterable[Listed], before: Iterable[Kept]) -> Iterator[Item | Line]:
-        """The items of two sequences, both sorted by path. A path that is listed twice, as some servers do, counts
-        once.
+        """The items of two sequences, both sorted by path. A path that is listed twice, as by some servers,
+        counts once.
         """
         for found, kept in side_by_side(self._once(listed), before):
             if found is None:

@@ -35,7 +35,7 @@ class Likeness:
 
     @property
     def is_checked(self) -> bool:
-        """True if each file has to be checked with `is_same`: the beginning of its line does not say enough."""
+        """True if each file has to be checked with `is_same`: the beginning of its line is not enough."""
         options = self._task.options
         return bool(self._task.damaged or options.get("ignore_ctime") or options.get("checksum"))
 

@@ -61,9 +61,9 @@ def at_store(do: Callable[..., Any]) -> Callable[..., Any]:
 
 @at_store
 def points(store: Store, folder: str, made: bool) -> dict[str, list[str]]:
-    """The points of an assignment that are ours, and foreign ones. `made`: True if the repository has said before whose
-    it is. Raises: StorageFailed, also for a place that has no points and no longer says whose it is, such as a mount
-    point without its disk.
+    """The points of an assignment that are ours, and foreign ones. `made`: True if the repository had an identity
+    before. Raises: StorageFailed, also for a place that has no points and no identity any more, such as a mount point
+    without its disk.
     """
     there = runs.all_points(store, folder)
     ours = store.ours(there)

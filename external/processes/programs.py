@@ -22,7 +22,7 @@ VERSION_SECONDS = 30.0
 
 
 class ProgramMissing(Exception):
-    """A program that an engine runs is not installed here. The message says which one, and how to get it."""
+    """A program that an engine runs is not installed here. The message names it, and how to get it."""
 
 
 def find_rclone() -> str:

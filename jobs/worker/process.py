@@ -150,7 +150,7 @@ class WorkerProcess:
         self.bell.ring()
 
     def give_up(self) -> None:
-        """The event loop is stuck, says the guard: end without a grace."""
+        """End without a grace, since the guard has found the event loop stuck."""
         self.gave_up, self.signals = True, max(self.signals, 2)
         self.bell.ring()
 

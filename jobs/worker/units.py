@@ -277,7 +277,8 @@ class Units:
             self.stop(run)
 
     def forget(self, records: Iterable[ClaimedRecord]) -> None:
-        """They are settled. A later claim of the same record stays, also with the same number, as after a failover."""
+        """They are settled. A later claim of the same record stays, also with the same number, such as after a
+        failover."""
         with self._lock:
             for record in records:
                 if (run := self._runs.get(record.id)) and run.record.lease_token == record.lease_token:

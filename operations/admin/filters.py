@@ -63,7 +63,7 @@ PausedFilter = yes_or_no("paused", "queue is paused")
 
 class RowFilter(admin.SimpleListFilter):
     """A filter by a row of a table. The chosen one is always listed, however many rows there are. If some are left out,
-    the last line says so and leads to the list of the table, where they can be chosen.
+    the last line names that and leads to the list of the table, where they can be chosen.
     """
 
     model: type[Model]

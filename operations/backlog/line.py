@@ -31,7 +31,7 @@ MOST_LANES = 200
 SHOWN = 4
 """Records that are named."""
 FOLLOWED = 100
-"""The most records of a lane through which the claim beside throttles is followed."""
+"""The most records of a lane through which the claim with throttles is followed."""
 
 OPEN = "(b.closes_at IS NULL OR b.closes_at > %(now)s::timestamptz)"
 ORDER = ", ".join(f"b.{key}" for key in order.IN_SQL.split(", "))

@@ -1,4 +1,4 @@
-"""The records that the claim beside throttles takes, as a pure function: `jobs/sql/claim_beside_throttles.sql` does the
+"""The records that the claim with throttles takes, as a pure function: `jobs/sql/claim_beside_throttles.sql` does the
 same behind locks, and a property test compares the two.
 
 Each lane is tried once. Among the lanes with room, a claim first tries as many for each throttle as it has room for,

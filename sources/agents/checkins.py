@@ -34,7 +34,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 UNEVENTFUL = ("", "timer")
-"""Reasons of a check-in that say nothing: its agent just announces itself again."""
+"""Reasons of a check-in without news: its agent just announces itself again."""
 
 
 READ = (

@@ -56,7 +56,7 @@ SELECT clock_timestamp(), {columns}
 
 
 class CredentialRefused(Exception):
-    """A code or token is unknown, used, expired or revoked. It does not tell which."""
+    """A code or token is unknown, used, expired or revoked, without a hint which."""
 
 
 @dataclass(frozen=True)

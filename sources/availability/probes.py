@@ -203,7 +203,7 @@ async def _connected(address: str, port: int, **tls: Any) -> AsyncIterator[Strea
 
 
 async def _greet(address: str, port: int, host: str, **tls: Any) -> None:
-    """Return when a web server says anything. Raises: OSError when it hangs up without a word."""
+    """Return when a web server answers anything. Raises: OSError if it hangs up without an answer."""
     with contextlib.suppress(ssl.SSLError):  # it speaks, if not to us
         async with _connected(address, port, **tls) as (reader, writer):
             if not tls:

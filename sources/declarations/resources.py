@@ -87,7 +87,8 @@ class RepositoryEdit(RepositoryDeclaration):
 
 
 class SourceDeclaration(BaseModel):
-    """A thing to protect: a laptop, server, share, bucket, folder or database. Its kind says which fields it needs."""
+    """A thing to protect: a laptop, server, share, bucket, folder or database. Its kind decides which fields it
+    needs."""
 
     model_config = STRICT
 

@@ -1,4 +1,4 @@
-"""Assignments whose last backup looked wrong: nothing of theirs is removed until an operator has accepted it."""
+"""Assignments whose last backup looked wrong: none of their points is removed until an operator has accepted it."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -10,7 +10,7 @@ all other accounts. Its owner alone can enter it, and no one can move it elsewhe
 only there. From there a file, link or folder gets to its place by a rename between two open folders, which replaces one
 name and follows nothing. Where the worker is root, each belongs by then to its former owner or, where that owner is not
 known, to the owner of the folder that it gets into: root leaves nothing owned by root in the folders of others, and
-opens none of theirs to itself.
+opens no file of others to itself.
 """
 
 import errno

@@ -26,7 +26,7 @@ class Files(Protocol):
 
 
 class RepositoryRefused(ValueError):
-    """This repository must not be used in this way. The message says what to do."""
+    """This repository must not be used in this way. The message contains advice."""
 
 
 class UnreadableIdentity(RepositoryRefused):

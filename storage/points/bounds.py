@@ -14,7 +14,7 @@ five times as large.
 
 
 class OutOfBounds(ValueError):
-    """A line, or the whole manifest, is too long. The message says which."""
+    """A line, or the whole manifest, is too long. The message names it."""
 
 
 def lines_of(unpacked: IO[bytes], packed: int) -> Iterator[bytes]:

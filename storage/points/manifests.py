@@ -42,7 +42,7 @@ BUFFERED, TOGETHER = 2**16, 500
 
 
 class ManifestDamaged(Exception):
-    """A manifest that cannot be read whole. The message says which file is wrong, and how."""
+    """A manifest that cannot be read whole. The message names the wrong file, and its fault."""
 
 
 Line = tuple[str, bytes, str, int]

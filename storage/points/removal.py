@@ -23,7 +23,7 @@ a copy, it finds all the files that it names.
 *A point that came between*, such as one that a user has accepted: the points after it took over nothing from it, but
 from an earlier one, their `base`. Where that shows, or `is_chained` says it, no file goes before all manifests are
 read; and the point whose base shows it stays as long as the one that came between. A foreign point (`known.py`) counts
-for nothing: none stays or goes because of it. The files that it names stay, if it can be read and is between them.
+for nothing: it decides about no other one. The files that it names stay, if it can be read and is between them.
 """
 
 import tempfile

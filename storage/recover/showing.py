@@ -61,7 +61,7 @@ def add_target(parser: ArgumentParser) -> _MutuallyExclusiveGroup:
 
 
 def given(what: str) -> Callable[[str], str]:
-    """The type of an option that is not empty, as from a shell variable that is not set: that would be the newest
+    """The type of an option that is not empty, such as from an unset shell variable: that would be the newest
     point, all paths, or the current folder.
     """
 

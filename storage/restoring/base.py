@@ -37,7 +37,7 @@ Take = Callable[[list[Entry]], list[Entry]]
 
 
 class RestoreRefused(ValueError):
-    """The restore cannot begin, and nothing was written. The message says what to do."""
+    """The restore cannot begin, and nothing was written. The message contains advice."""
 
 
 @dataclass(frozen=True)

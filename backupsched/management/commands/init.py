@@ -229,7 +229,7 @@ class Command(TerminalCommand):
             raise CommandError("; ".join(map(str, error.errors)), returncode=2) from error
 
     def _ask_once_more(self, name: str) -> None:
-        """Let a first backup that failed be tried now, not when its retry policy says."""
+        """Let a first backup that failed be tried now, not at the time of its retry policy."""
         from sources.models import Assignment
         from sources.planning.requests import back_up_now
 

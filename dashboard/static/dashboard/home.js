@@ -1,4 +1,4 @@
-// htmx asks for the facts every few seconds. What did not change is answered by 304; a page that is old says so.
+// htmx asks for the facts every few seconds. Unchanged facts are answered by 304; a page that is old shows that.
 (() => {
     const ours = event => event.detail.elt.id === 'facts';
     document.addEventListener('htmx:configRequest', event => {
@@ -11,7 +11,7 @@
         else if (xhr.status === 200 && !etag) location.reload(); // it is the login: the session has ended
         else if (xhr.status === 200) elt.dataset.etag = etag;
     });
-    let open = [];  // what a person has unfolded stays so
+    let open = [];  // unfolded parts stay unfolded
     document.addEventListener('htmx:beforeSwap', event => {
         if (ours(event)) open = [...document.querySelectorAll('#facts details[open][id]')].map(each => each.id);
     });
@@ -22,7 +22,7 @@
         if (!ours(event)) return;
         const { xhr } = event.detail, is_fresh = [200, 304].includes(xhr.status), age = xhr.getResponseHeader('Age');
         document.getElementById('stale').hidden = is_fresh;
-        // all open pages are served the same facts for a while: as of when they are is said, and stays when none come
+        // all open pages get the same facts for a while: their instant is shown, and stays when none come
         if (is_fresh && age) document.getElementById('as-of').textContent = new Date(Date.now() - age * 1000).toLocaleTimeString();
     });
 })();

@@ -1,5 +1,5 @@
-// Beside each instant in UTC: what the viewer's clock showed then. Without a script, or in UTC, only UTC stands there.
-// An instant is an element of its own, or stands in the cell of a column, or in a field, that says UTC, or says so itself.
+// Adds the viewer's local time to each instant in UTC. Without a script, or in UTC, only UTC is shown. An instant is an
+// element, or is in a cell of a column or in a field whose heading has "UTC", or has "UTC" itself.
 (() => {
     const SAYS_UTC = /(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)? UTC(?!\))/g;
     const IN_A_CELL = /(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?! UTC)/g;

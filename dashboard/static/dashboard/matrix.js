@@ -1,4 +1,4 @@
-// Arrow keys go from day to day, so that Tab need not; a day under the pointer says in words what it is.
+// Arrow keys go from day to day, so that Tab need not; a day under the pointer is described in words.
 (() => {
     const table = document.getElementById("matrix");
     if (!table) return;

@@ -1,5 +1,5 @@
-// Rows of a form: added, removed, filled in by a button; parts that only some choices of another field have. The page's
-// preview hears of it as of typing.
+// Rows of a form: added, removed, filled in by a button; parts that only some choices of another field have. They
+// update the page's preview as typing does.
 (() => {
     const NEW = "__new__";
     const rowsOf = (parts) => [...parts.querySelectorAll(":scope > [data-row]")];

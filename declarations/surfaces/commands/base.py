@@ -173,7 +173,7 @@ def unanswered(error: Error, before: str = "") -> CommandError:
 
 @contextmanager
 def patiently(ask_for_less: str) -> Iterator[None]:
-    """Give up work that takes too long, such as a search without an index. Raises: ValueError, which says how to ask
+    """Give up work that takes too long, such as a search without an index. Raises: ValueError, with advice how to ask
     for less.
     """
     try:

@@ -134,7 +134,7 @@ def _headers(script: IO[bytes]) -> Iterator[tuple[int, str, str]]:
 
 
 def object_of(line: bytes) -> str:
-    """The kind and name of the object that a line is the header of; empty if it is none. An expression would try each
+    """The kind and name of the object of a header line; empty for any other line. An expression would try each
     place in a long line of a function's body from each other one.
     """
     if not (begun := HEADER.match(line)) or not line.endswith(b"\n"):

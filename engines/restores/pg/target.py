@@ -39,7 +39,9 @@ SELECT json_build_object(
 STARTED = "SELECT current_setting('data_directory', true), extract(epoch FROM pg_postmaster_start_time())::bigint"
 BELOW_16 = "a server below 16 does not take it as pg_dump writes it"
 NOT_KNOWN = "the needs of its server are not known: the point was made before they were stored"
-OLDER = "the server is PostgreSQL {}, and the database comes from {}: features that the server lacks are left out and named"
+OLDER = (
+    "the server is PostgreSQL {}, and the database comes from {}: features that the server lacks are left out and named"
+)
 ROOM = "whether the server's disk has room for {:,} bytes, which the database had, cannot be seen from here"
 
 
