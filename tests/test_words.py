@@ -1,4 +1,4 @@
-"""Openings of docstrings, in the product and in `proving`, and names of classes, in all of the product."""
+"""Openings of docstrings, and names of classes, in all of the product and in `proving`."""
 
 import ast
 import re
@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 
-from tests.product import PROVING, modules
+from tests.product import PACKAGES, PROVING, modules
 
 OPENINGS = re.compile(
     r"\s*(What|How|Where|When|Why|Who|Whose|Which|Whether|Those|That|There|Of|In|For|On|At|By|To|From|With|Without"
     r"|Under|Before|After|Between|Through|Until|Among|Within|Against|As|If|So|Per|Into|Over|About|Beside)\b"
 )
-OF_DJANGO = {"Command", "Migration"}
-"""Names that Django wants for each command and migration."""
+OF_DJANGO = {"Command", "Migration", "DatabaseWrapper"}
+"""Names that Django wants for each command, migration and database backend."""
 OUTCOMES = {"Succeeded", "Failed", "Cancelled", "Released", "Postponed"}
 """Words for what a handler returns (glossary): read where they are returned, as `return Failed(…)`."""
 NOUNS = {"Finding", "Listing", "Meaning", "Opening", "Sighting", "Standing"}
@@ -23,7 +23,7 @@ PARTICIPLE = re.compile(r"[A-Z][a-z]+(ed|ing)")
 @cache
 def trees() -> dict[str, ast.Module]:
     """Path of a module → its syntax tree."""
-    return dict(modules())
+    return dict(modules(packages=(*PACKAGES, PROVING)))
 
 
 def classes() -> Iterator[tuple[str, str]]:
@@ -35,7 +35,7 @@ def classes() -> Iterator[tuple[str, str]]:
 def test_docstrings_open_with_a_noun_or_a_verb() -> None:
     texts = {
         f"{path}:{node.lineno}": node.value.value
-        for path, tree in (trees() | dict(modules(packages=(PROVING,)))).items()
+        for path, tree in trees().items()
         if "/migrations/" not in path
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -12,8 +12,8 @@ from engines.rclone.log import BREAKDOWN, IGNORED, LoggedError, RcloneLog, cut
 from storage.points.store import PARTIAL_SUFFIX
 
 BROKE_DOWN = (
-    "rclone broke down, such as when a source lists more than fits in BACKUPSCHED_ENGINE_MEMORY: leave large directories "
-    "out (engine option exclude), or raise that"
+    "rclone broke down, such as when a source lists more than fits in BACKUPSCHED_ENGINE_MEMORY: leave large "
+    "directories out (engine option exclude), or raise that"
 )
 EXIT_CODES = {
     1: "an error that rclone does not classify",

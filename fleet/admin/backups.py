@@ -48,8 +48,8 @@ DRILL_MEANS = "The newest point of each is restored into scratch space and compa
 CHECK = "Check now"
 CHECK_MEANS = (
     "Everything that the current round has not read yet is read and compared with the manifests, or everything if no "
-    "round is under way, regardless of the window: in that repository, or in all repositories of an assignment, one after "
-    "the other. The page of each assignment shows the result."
+    "round is under way, regardless of the window: in that repository, or in all repositories of an assignment, one "
+    "after the other. The page of each assignment shows the result."
 )
 COPY = "Copy now"
 COPY_MEANS = "Points that are not in the second repository of their policy are copied there, regardless of its window."

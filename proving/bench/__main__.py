@@ -17,9 +17,9 @@ from proving.bench.parts import PARTS
 from proving.bench.report import as_json, show
 from proving.bench.results import Results
 from proving.bench.server import running_server
-from proving.bench.stage import Options, Stage
+from proving.bench.stage import BenchOptions, Stage
 
-QUICK = Options(
+QUICK = BenchOptions(
     repeats=1,
     jobs=5_000,
     others=50_000,
@@ -117,8 +117,8 @@ def natural(text: str) -> int:
     return value
 
 
-def options_of(parsed: argparse.Namespace) -> Options:
-    options = QUICK if parsed.quick else Options()
+def options_of(parsed: argparse.Namespace) -> BenchOptions:
+    options = QUICK if parsed.quick else BenchOptions()
     given = {name: value for name in NUMBERS if (value := getattr(parsed, name)) is not None}
     if parsed.full:
         given.update(capped_jobs=FULL_CAPPED_JOBS, capped_repeats=1, all_beside_others=True, all_shapes=True)

@@ -25,7 +25,7 @@ Look = Callable[[list[int], int], None]
 """Called again and again during a drain, with the worker processes' ids and the number of handlers called so far."""
 
 
-class Drained(NamedTuple):
+class DrainResult(NamedTuple):
     """`lines`: those that the handlers wrote. `samples`: the values of the sampling query."""
 
     jobs: int
@@ -50,7 +50,7 @@ def drain(
     sample: str = "",
     look: Look | None = None,
     longest: float = LONGEST_SECONDS,
-) -> Drained:
+) -> DrainResult:
     """Work off the `jobs` measured jobs of `template` with `workers` processes, in a new copy.
 
     `pinned`: another session holds an older snapshot. `sample`: a query for a number, run every 5 ms.
@@ -78,7 +78,7 @@ def drain(
 
         seconds = _race(contestant, connection, there, jobs, watch, longest)
         check_exactly_once(contestant.name, jobs, *contestant.finished(connection))
-        return Drained(jobs, seconds, there.lines(), samples)
+        return DrainResult(jobs, seconds, there.lines(), samples)
 
 
 def check_exactly_once(name: str, jobs: int, done: int, runs: int) -> None:

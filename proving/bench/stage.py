@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Options:
+class BenchOptions:
     """The amounts to measure. `jobs`: those in a drain. `others`: those ready behind them or waiting next to them."""
 
     repeats: int = 3
@@ -77,7 +77,7 @@ class Options:
 @dataclass
 class Stage:
     server: BenchServer
-    options: Options
+    options: BenchOptions
     results: Results
     say: Say
     began: float = field(default_factory=time.monotonic)

@@ -52,7 +52,7 @@ def seconds(moment: datetime) -> float:
     return (moment - START).total_seconds()
 
 
-class Tried(NamedTuple):
+class VirtualAttempt(NamedTuple):
     """One attempt, in seconds since START. `outcome`: the one that its handler returned."""
 
     record_id: int
@@ -89,7 +89,7 @@ class Backlog:
     sweeps: bool = False
     max_records: int | None = None
     seed: int = 1
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[VirtualAttempt] = field(default_factory=list)
     now: float = 0.0
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class Backlog:
         self._worker_id = worker.pk
         self._dice = random.Random(self.seed)  # noqa: S311 - figures, no secrets
         self._free = list(range(self.units))
-        self._ends: list[tuple[float, int, int, ClaimedRecord, Tried]] = []
+        self._ends: list[tuple[float, int, int, ClaimedRecord, VirtualAttempt]] = []
         self._arrivals: list[tuple[float, int, Arrival]] = []
         self._arrived = 0
         self._trigger_at = NEVER
@@ -179,7 +179,7 @@ class Backlog:
         for record in claimed:
             takes, outcome = self.handler(record, self.now)
             unit = heapq.heappop(self._free)
-            tried = Tried(record.id, record.subject, record.attempt, unit, self.now, self.now + takes, outcome)
+            tried = VirtualAttempt(record.id, record.subject, record.attempt, unit, self.now, self.now + takes, outcome)
             heapq.heappush(self._ends, (tried.end, record.id, unit, record, tried))
 
 

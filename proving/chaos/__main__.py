@@ -86,11 +86,11 @@ def wait_for_no_start(server: CrashingServer) -> None:
 def _storm(directory: Path, server: CrashingServer, options: argparse.Namespace, disk: SmallDisk | None) -> int:
     from proving.chaos import report
     from proving.chaos.fleet import WorkersDoNotStart
-    from proving.chaos.run import Run
+    from proving.chaos.run import StormRun
 
     try:
         beside = _beside(options.beside, directory)
-        found = Run(directory, server, options.minutes, options.seed, options.workers, disk, beside).run()
+        found = StormRun(directory, server, options.minutes, options.seed, options.workers, disk, beside).run()
     except WorkersDoNotStart as error:
         sys.stderr.write(f"chaos: {error}\n")
         return 2

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from jobs.states import AttemptOutcome
 from proving.chaos.audit_tables import CLOCK_SECONDS
-from proving.chaos.facts import BY_ITSELF, DID_NOT_END, AttemptFact, Execution, Facts
+from proving.chaos.facts import BY_ITSELF, DID_NOT_END, AttemptFact, Execution, StormFacts
 
 EXPLAINED = {
     "Succeeded": {AttemptOutcome.SUCCEEDED},
@@ -42,7 +42,7 @@ class RunFindings:
     peak_of_a_key: int = 0
 
 
-def audit(facts: Facts) -> RunFindings:
+def audit(facts: StormFacts) -> RunFindings:
     """Judge every execution, then all of them together."""
     findings = RunFindings()
     by_number = {(a.record_id, a.number): a for history in facts.attempts.values() for a in history}
@@ -64,7 +64,7 @@ def _name(execution: Execution) -> str:
     return f"attempt {execution.attempt} of record {execution.record_id} ({execution.kind})"
 
 
-def _workers_that_failed(facts: Facts) -> Iterator[str]:
+def _workers_that_failed(facts: StormFacts) -> Iterator[str]:
     for process in facts.processes.values():
         if process.how.startswith((BY_ITSELF, DID_NOT_END)):
             yield f"the worker process {process.pid} {process.how}"
@@ -76,7 +76,7 @@ def _handed_out_twice(executions: list[Execution]) -> Iterator[str]:
             yield f"attempt {attempt} of record {record_id} was handed out {count} times"
 
 
-def _judge(execution: Execution, attempt: AttemptFact, facts: Facts, findings: RunFindings) -> Iterator[str]:
+def _judge(execution: Execution, attempt: AttemptFact, facts: StormFacts, findings: RunFindings) -> Iterator[str]:
     if attempt.worker_id != execution.worker_id or attempt.queue != execution.queue:
         yield f"{_name(execution)} ran in worker {execution.worker_id}, its history has worker {attempt.worker_id}"
     excused = _is_excused(attempt, execution.kind, facts)
@@ -98,7 +98,7 @@ def _judge(execution: Execution, attempt: AttemptFact, facts: Facts, findings: R
             yield f"{_name(execution)} ran on for {late:.2f} s after its attempt had ended as {attempt.outcome.label}"
 
 
-def _is_excused(attempt: AttemptFact, kind: str, facts: Facts) -> bool:
+def _is_excused(attempt: AttemptFact, kind: str, facts: StormFacts) -> bool:
     """True if the worker that lost an attempt was gone, had stood still, or could not end it."""
     if kind == "unresponsive":
         return True
@@ -110,18 +110,18 @@ def _is_excused(attempt: AttemptFact, kind: str, facts: Facts) -> bool:
     return stood_still or process.ended <= attempt.ended + CLOCK_SECONDS
 
 
-def _was_asked_to_end(pid: int, attempt: AttemptFact, facts: Facts) -> bool:
+def _was_asked_to_end(pid: int, attempt: AttemptFact, facts: StormFacts) -> bool:
     return facts.processes[pid].asked_to_end <= attempt.ended + CLOCK_SECONDS
 
 
-def _successes_without_a_run(facts: Facts, by_number: dict[tuple[int, int], AttemptFact]) -> Iterator[str]:
+def _successes_without_a_run(facts: StormFacts, by_number: dict[tuple[int, int], AttemptFact]) -> Iterator[str]:
     ran = {(e.record_id, e.attempt) for e in facts.executions if e.outcome == "Succeeded"}
     for (record_id, number), attempt in by_number.items():
         if attempt.outcome == AttemptOutcome.SUCCEEDED and (record_id, number) not in ran:
             yield f"attempt {number} of record {record_id} succeeded in the history, but no handler said so"
 
 
-def _rescues_without_reason(facts: Facts) -> Iterator[str]:
+def _rescues_without_reason(facts: StormFacts) -> Iterator[str]:
     for record_id, history in facts.attempts.items():
         record = facts.records.get(record_id)
         for attempt in history:
@@ -138,7 +138,7 @@ def _rescues_without_reason(facts: Facts) -> Iterator[str]:
 
 
 def _too_much_at_once(
-    facts: Facts, by_number: dict[tuple[int, int], AttemptFact], findings: RunFindings
+    facts: StormFacts, by_number: dict[tuple[int, int], AttemptFact], findings: RunFindings
 ) -> Iterator[str]:
     counted = [e for e in facts.executions if e.queue not in facts.feeding and (e.record_id, e.attempt) in by_number]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobs.states import FINISHED, AttemptOutcome, Status
-from proving.chaos.facts import AttemptFact, Facts, RecordFact
+from proving.chaos.facts import AttemptFact, RecordFact, StormFacts
 
 FAILURES = (AttemptOutcome.FAILED, AttemptOutcome.RESCUED)
 STALLED_SECONDS = 30.0
@@ -13,7 +13,7 @@ CLOCK_SECONDS = 0.1
 """Tolerance: two clocks are compared, and a statement's instant is that of its arrival."""
 
 
-def audit(facts: Facts) -> Iterator[str]:
+def audit(facts: StormFacts) -> Iterator[str]:
     """Yields each discrepancy as a sentence."""
     yield from _every_record_is_there(facts)
     yield from _stalled(facts)
@@ -34,7 +34,7 @@ def name(record: RecordFact) -> str:
     return f"record {record.id} ({record.subject}, {record.status.label})"
 
 
-def _every_record_is_there(facts: Facts) -> Iterator[str]:
+def _every_record_is_there(facts: StormFacts) -> Iterator[str]:
     there = Counter((record.kind, record.subject) for record in facts.records.values())
     put = {(kind, subject) for subject, kind in facts.deeds.subjects.items()}
     for kind, subject in put - there.keys():
@@ -46,7 +46,7 @@ def _every_record_is_there(facts: Facts) -> Iterator[str]:
             yield f"{kind} {subject!r} was put on the backlog once and is there {count} times"
 
 
-def _stalled(facts: Facts) -> Iterator[str]:
+def _stalled(facts: StormFacts) -> Iterator[str]:
     """Yields a sentence if no attempt ends any more: a backlog that is only slow to drain still moves."""
     unfinished = [record for record in facts.records.values() if record.status not in FINISHED]
     last = max((attempt.ended for history in facts.attempts.values() for attempt in history), default=0.0)
@@ -55,7 +55,7 @@ def _stalled(facts: Facts) -> Iterator[str]:
         yield f"{len(unfinished)} records are unfinished, and no attempt ended in the last {end - last:.0f} s"
 
 
-def _ended(record: RecordFact, facts: Facts) -> Iterator[str]:
+def _ended(record: RecordFact, facts: StormFacts) -> Iterator[str]:
     if (record.status == Status.RUNNING) != record.leased:
         yield f"{name(record)} is running if and only if it is not leased"
     if record.status == Status.RUNNING:
@@ -94,7 +94,7 @@ def _failures(record: RecordFact, history: list[AttemptFact]) -> Iterator[str]:
         yield f"{name(record)} has {record.failures} failures and gives up at {record.max_failures}"
 
 
-def _cancels(record: RecordFact, history: list[AttemptFact], facts: Facts) -> Iterator[str]:
+def _cancels(record: RecordFact, history: list[AttemptFact], facts: StormFacts) -> Iterator[str]:
     deeds = facts.deeds
     if record.cancelled_at is not None and record.status not in (Status.CANCELLED, Status.SUCCEEDED):
         yield f"{name(record)} was cancelled while it ran"
@@ -111,7 +111,7 @@ def _cancels(record: RecordFact, history: list[AttemptFact], facts: Facts) -> It
         yield f"{name(record)} was cancelled without a request"
 
 
-def _bookings(facts: Facts) -> Iterator[str]:
+def _bookings(facts: StormFacts) -> Iterator[str]:
     """Yields bookings without a success, and successes without a booking: a settle hook's row must be there if and only
     if the settle is."""
     booked = Counter(facts.bookings)
@@ -128,7 +128,7 @@ def _bookings(facts: Facts) -> Iterator[str]:
             yield f"attempt {attempt} of record {record_id} is booked {count} times"
 
 
-def _pauses(facts: Facts) -> Iterator[str]:
+def _pauses(facts: StormFacts) -> Iterator[str]:
     for history in facts.attempts.values():
         for attempt in history:
             for pause in facts.deeds.pauses:

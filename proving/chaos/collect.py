@@ -15,7 +15,7 @@ from jobs.clock import boot_seconds
 from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status
 from proving.chaos import journal
-from proving.chaos.facts import DID_NOT_END, AttemptFact, Deeds, Facts, Journal, ProcessFact, RecordFact, Samples
+from proving.chaos.facts import DID_NOT_END, AttemptFact, Deeds, Journal, ProcessFact, RecordFact, Samples, StormFacts
 from proving.chaos.fleet import Fleet
 
 EXPECTED_ERRORS = (
@@ -31,7 +31,7 @@ ERROR_LINE = re.compile(
 MAX_COMPLAINTS = 20
 
 
-def facts(fleet: Fleet, deeds: Deeds, samples: Samples, caps: dict[int, int], *, drained: bool) -> Facts:
+def facts(fleet: Fleet, deeds: Deeds, samples: Samples, caps: dict[int, int], *, drained: bool) -> StormFacts:
     """The facts that the audit judges. All workers must have ended."""
     journals = [journal.read(member.journal, member.pid) for member, _ in fleet.gone]
     stands_still_after = conf.lease_seconds() / 4
@@ -39,7 +39,7 @@ def facts(fleet: Fleet, deeds: Deeds, samples: Samples, caps: dict[int, int], *,
         process.pid: replace(process, stood=standstills(written, process, stands_still_after))
         for (_, process), written in zip(fleet.gone, journals, strict=True)
     }
-    return Facts(
+    return StormFacts(
         lease_seconds=conf.lease_seconds(),
         caps=caps,
         feeding=frozenset(conf.feeding_queues()),

@@ -85,7 +85,7 @@ class ProcessFact:
 
 
 @dataclass(frozen=True)
-class Pause:
+class QueuePause:
     """The time from `since` to `until` in which nothing may have been claimed from a queue."""
 
     queue: str
@@ -102,7 +102,7 @@ class Deeds:
     cancelled_idle: set[int] = field(default_factory=set)
     asked_to_stop: set[int] = field(default_factory=set)
     cancels_in_doubt: set[int] = field(default_factory=set)
-    pauses: list[Pause] = field(default_factory=list)
+    pauses: list[QueuePause] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Facts:
+class StormFacts:
     """The facts that the audit judges. `caps`: throttle id → its cap; `feeding`: queues that no throttle counts."""
 
     lease_seconds: float

@@ -5,13 +5,13 @@ from typing import Any
 
 from jobs.states import AttemptOutcome, Status
 from proving.chaos.audit_runs import RunFindings
-from proving.chaos.facts import Facts
+from proving.chaos.facts import StormFacts
 
 MAX_LINES = 40
 
 
 def summary(
-    facts: Facts, done: Counter[str], findings: RunFindings, discrepancies: list[str], seconds: float
+    facts: StormFacts, done: Counter[str], findings: RunFindings, discrepancies: list[str], seconds: float
 ) -> dict[str, Any]:
     """The report as a value: seconds, deeds, counts by outcome, peaks, discrepancies."""
     statuses = Counter(record.status for record in facts.records.values())
@@ -48,7 +48,7 @@ def summary(
     }
 
 
-def _unfinished(facts: Facts) -> dict[str, int]:
+def _unfinished(facts: StormFacts) -> dict[str, int]:
     left = Counter(
         f"{record.kind} {record.status.label} in {record.queue}"
         for record in facts.records.values()

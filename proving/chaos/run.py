@@ -37,7 +37,7 @@ BOOKING_TABLE = "CREATE TABLE chaos_booking (record_id bigint NOT NULL, attempt 
 
 
 @dataclass
-class Run:
+class StormRun:
     """A storm of `minutes` over `workers` processes in `directory`; `seed` is for all random draws."""
 
     directory: Path

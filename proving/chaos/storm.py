@@ -15,7 +15,7 @@ from backupsched.embedded import EmbeddedDatabaseAway
 from jobs import backlog, conf
 from jobs.clock import boot_seconds
 from jobs.models import BacklogRecord
-from proving.chaos.facts import Deeds, Pause
+from proving.chaos.facts import Deeds, QueuePause
 from proving.chaos.fleet import Fleet, Member
 from proving.chaos.server import CrashingServer
 from proving.chaos.small_disk import SmallDisk
@@ -180,7 +180,7 @@ class Storm:
             return
         since = self._paused.pop(queue)
         if since is not None:
-            self.deeds.pauses.append(Pause(queue, since, began))
+            self.deeds.pauses.append(QueuePause(queue, since, began))
 
     def _ask(self, question: Callable[[], Result]) -> Result | None:
         """The answer, or None if the database did not give one."""

@@ -37,7 +37,7 @@ SELECT DISTINCT ON (app) app, name FROM django_migrations
  WHERE app = ANY(%s) ORDER BY app, name DESC"""
 
 
-class Program:
+class ReleasedProgram:
     """The program in `folder`, on the database at `url`, with `home` for its files."""
 
     def __init__(self, folder: Path, url: str, home: Path) -> None:
@@ -105,7 +105,7 @@ def make(commit: str, version: str) -> Release:
         server = Server(home / "server")
         server.ensure_running()
         try:
-            leaves = _make(Program(home / "program", url_of(server), home), server, home, file)
+            leaves = _make(ReleasedProgram(home / "program", url_of(server), home), server, home, file)
         finally:
             server.destroy()
     return Release(version, commit, file, leaves)
@@ -116,7 +116,7 @@ def url_of(server: Server) -> str:
     return f"postgresql://backupsched:{server.password()}@{socket}/backupsched"
 
 
-def _make(program: Program, server: Server, home: Path, file: Path) -> dict[str, str]:
+def _make(program: ReleasedProgram, server: Server, home: Path, file: Path) -> dict[str, str]:
     program.run("manage.py", "migrate", "--verbosity", "0")
     (home / "fleet.json").write_text(
         FLEET.replace("REPOSITORY", str(home / "repository")).replace("PAPERS", str(home / "papers"))

@@ -12,11 +12,11 @@ import django
 from django.apps import apps
 from django.db.migrations.loader import MigrationLoader
 
-from proving.upgrades.releases import ROOT, Allowed, Release, read
-from proving.upgrades.rules import Look, Problem
+from proving.upgrades.releases import ROOT, Allowance, Release, read
+from proving.upgrades.rules import MigrationLook, MigrationProblem
 
 
-def problems_since(release: Release, allowed: Iterable[Allowed] = ()) -> list[Problem]:
+def problems_since(release: Release, allowed: Iterable[Allowance] = ()) -> list[MigrationProblem]:
     """All problems that are not allowed, and allowances without a problem. Raises: ValueError for a migration of the
     release that is not there.
     """
@@ -29,7 +29,7 @@ def problems_since(release: Release, allowed: Iterable[Allowed] = ()) -> list[Pr
             )
         released.update(loader.graph.forwards_plan(leaf))
     ours = {each.label for each in apps.get_app_configs() if Path(each.path).parent in (ROOT, ROOT / "backupsched")}
-    look, found = Look(frozenset(released)), []
+    look, found = MigrationLook(frozenset(released)), []
     for leaf in loader.graph.leaf_nodes():
         for name in loader.graph.forwards_plan(leaf):
             if name in released or name[0] not in ours:
@@ -39,7 +39,7 @@ def problems_since(release: Release, allowed: Iterable[Allowed] = ()) -> list[Pr
     excused = {(each.migration, each.rule) for each in allowed}
     unneeded = excused - {(each.migration, each.rule) for each in found}
     return [each for each in found if (each.migration, each.rule) not in excused] + [
-        Problem(migration, rule, "releases.toml allows it, but it is not a problem")
+        MigrationProblem(migration, rule, "releases.toml allows it, but it is not a problem")
         for migration, rule in sorted(unneeded)
     ]
 

@@ -20,7 +20,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Allowed:
+class Allowance:
     """An accepted problem of a migration (`app.name`): its rule and the reason."""
 
     migration: str
@@ -33,7 +33,7 @@ class Releases:
     """All releases, the oldest first, and the allowances for migrations since the newest."""
 
     releases: list[Release]
-    allowed: list[Allowed]
+    allowed: list[Allowance]
 
     @property
     def newest(self) -> Release | None:
@@ -45,7 +45,7 @@ def read(file: Path = FILE) -> Releases:
     found = tomllib.loads(file.read_text())
     try:
         releases = [_release(file, each) for each in found.get("release", [])]
-        allowed = [Allowed(**each) for each in found.get("allowed", [])]
+        allowed = [Allowance(**each) for each in found.get("allowed", [])]
     except (KeyError, TypeError) as error:
         raise ValueError(f"{file}: {error}") from error
     if without := [each.migration for each in allowed if not each.because.strip()]:

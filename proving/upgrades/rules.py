@@ -40,7 +40,7 @@ CHANGES_ROWS = re.compile(r"\b(UPDATE|DELETE\s+FROM|INSERT\s+INTO)\b", re.IGNORE
 
 
 @dataclass(frozen=True)
-class Problem:
+class MigrationProblem:
     """A violation of a rule by a migration, `app.name`."""
 
     migration: str
@@ -52,7 +52,7 @@ class Problem:
 
 
 @dataclass
-class Look:
+class MigrationLook:
     """One look at the migrations since a release, in their order. Tables that they create are not the release's."""
 
     released: frozenset[tuple[str, str]]
@@ -60,7 +60,7 @@ class Look:
     new_models: set[tuple[str, str]] = field(default_factory=set)
     new_fields: set[tuple[str, str, str]] = field(default_factory=set)
 
-    def problems(self, migration: migrations.Migration, before: ProjectState) -> list[Problem]:
+    def problems(self, migration: migrations.Migration, before: ProjectState) -> list[MigrationProblem]:
         """The problems of the next migration; `before`: the models as they are before it."""
         name = f"{migration.app_label}.{migration.name}"
         after = getattr(migration, "contracts_after", None)
@@ -79,7 +79,7 @@ class Look:
             operation.state_forwards(migration.app_label, state)
         if after and tuple(after) in self.released:
             found = [(rule, what) for rule, what in found if rule != "removed"]
-        return [Problem(name, rule, what) for rule, what in found]
+        return [MigrationProblem(name, rule, what) for rule, what in found]
 
     def _in_state(self, app: str, operation: Operation, state: ProjectState) -> Iterator[tuple[str, str]]:
         """Yields the problems of an operation on models alone: a field that is left out of inserts from now on."""

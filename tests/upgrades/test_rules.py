@@ -16,8 +16,8 @@ from jobs.online import BuildIndex, UpdateInBatches
 from proving.upgrades import releases
 from proving.upgrades.large import LARGE
 from proving.upgrades.lint import problems_since
-from proving.upgrades.releases import Allowed, Release
-from proving.upgrades.rules import Look
+from proving.upgrades.releases import Allowance, Release
+from proving.upgrades.rules import MigrationLook
 from tests.upgrades.candidates import NEWER
 
 RELEASED = frozenset({("jobs", "0006_pauses_have_an_end_everywhere")})
@@ -77,7 +77,7 @@ def rules_of(*operations: Any, after: tuple[str, str] | None = None, atomic: boo
     migration.operations, migration.atomic = list(operations), atomic
     if after:
         migration.contracts_after = after  # type: ignore[attr-defined]
-    return [each.rule for each in Look(RELEASED).problems(migration, STATE)]
+    return [each.rule for each in MigrationLook(RELEASED).problems(migration, STATE)]
 
 
 @pytest.mark.parametrize(("operation", "rules"), CASES)
@@ -106,7 +106,10 @@ def test_only_what_the_release_does_not_use_is_removed():
 def test_the_migrations_since_a_candidate_are_looked_at_and_what_is_allowed_has_to_be_a_problem():
     index = "sources.0023_whose_status_is_not_protected"
     assert {(each.migration, each.rule) for each in problems_since(NEWER)} >= {(index, "locked")}
-    allowed = [Allowed(index, "locked", "before the first release"), Allowed("jobs.0001_queue", "removed", "why not")]
+    allowed = [
+        Allowance(index, "locked", "before the first release"),
+        Allowance("jobs.0001_queue", "removed", "why not"),
+    ]
     found = [str(each) for each in problems_since(NEWER, allowed) if "releases.toml" in str(each) or index in str(each)]
     assert found == ["jobs.0001_queue: removed: releases.toml allows it, but it is not a problem"]
     with pytest.raises(ValueError, match=r"has the migration jobs\.0001_gone, which is not there any more"):

@@ -19,9 +19,9 @@ from jobs.management.commands.worker import is_migrated
 
 class Command(BaseCommand):
     help = (
-        "Run the whole scheduler on this host: web pages, workers and periodic tasks. A process that dies is started again; "
-        "Ctrl-C or SIGTERM ends all cleanly. The database has to be migrated; the periodic tasks are installed. Exit "
-        "codes: 0, 2 when it cannot start."
+        "Run the whole scheduler on this host: web pages, workers and periodic tasks. A process that dies is started "
+        "again; Ctrl-C or SIGTERM ends all cleanly. The database has to be migrated; the periodic tasks are installed. "
+        "Exit codes: 0, 2 when it cannot start."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -10,8 +10,8 @@ from sources.models import Copy
 
 HELP = (
     "Show the copies of sources in other repositories: when each last had all points, and since when one is missing; "
-    "with a NAME: copy that source now, regardless of its window. A worker does it. Exit codes: 0; 1 when there is nothing "
-    "to copy, or it is copied already; 2 for bad usage."
+    "with a NAME: copy that source now, regardless of its window. A worker does it. Exit codes: 0; 1 when there is "
+    "nothing to copy, or it is copied already; 2 for bad usage."
 )
 COLUMNS = columns("source", "policy", "repository", "last success (UTC)", "points", "behind since (UTC)", "error")
 FACTS = {

@@ -52,8 +52,8 @@ LOST = " Its triggers are deleted with it, and with them launch and lag of its d
 class Command(DeclaredCommand):
     help = (
         "Look at schedules, add, change and remove them; trigger, pause, resume and cancel them. Alone: the list. Exit "
-        "codes: 0; 1 when it was refused, such as for a schedule whose events are unfinished; 2 for bad usage, or when the "
-        "database does not answer."
+        "codes: 0; 1 when it was refused, such as for a schedule whose events are unfinished; 2 for bad usage, or when "
+        "the database does not answer."
     )
 
     service = Schedules

@@ -1,7 +1,7 @@
 """The participants: `CONTESTANTS` by name, in the order of the tables."""
 
 from proving.bench.contestant import Contestant
-from proving.bench.contestants.backups import Backups, BackupsByCopy
+from proving.bench.contestants.backups import BackupsByCopy, BackupsContestant
 from proving.bench.contestants.capped import CappedFloor, CappedOurs
 from proving.bench.contestants.delivery import BareDelivery, Delivery
 from proving.bench.contestants.django_q2 import DjangoQ2
@@ -31,7 +31,7 @@ CONTESTANTS: dict[str, Contestant] = {
         CappedOurs(),
         CappedFloor(),
         LanesOurs(),
-        Backups(),
+        BackupsContestant(),
         BackupsByCopy(),
         Events(),
         EventsByCopy(),

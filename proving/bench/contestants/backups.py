@@ -12,7 +12,7 @@ from typing import Any
 from proving.bench.contestants.ours import SETTINGS, Ours, set_up
 
 
-class Backups(Ours):
+class BackupsContestant(Ours):
     family = "backups"
 
     def __init__(self, name: str = "backups-ours") -> None:
@@ -128,7 +128,7 @@ def _look(url: str, directory: str) -> None:
     set_up(url)
 
 
-class BackupsByCopy(Backups):
+class BackupsByCopy(BackupsContestant):
     def __init__(self) -> None:
         super().__init__("backups-copy")
 

@@ -19,7 +19,7 @@ COPY_OUT, COPY_IN = (f"COPY {TABLE} {where} (FORMAT binary)" for where in ("TO S
 READ_BY_THE_EMISSION = ("sources_assignment", "sources_source", "sources_policy", "schedules_schedule", "jobs_origin")
 
 
-class Emitted(NamedTuple):
+class EmissionFigures(NamedTuple):
     """`statements`: the number that was sent, one for a COPY."""
 
     records: int
@@ -27,7 +27,7 @@ class Emitted(NamedTuple):
     statements: int
 
 
-def emit() -> Emitted:
+def emit() -> EmissionFigures:
     """Tick once, as a worker does. Raises: RuntimeError if not everything was emitted."""
     prepare_in_this_thread()
     _warm()
@@ -36,10 +36,10 @@ def emit() -> Emitted:
         ticked = tick.tick()
     seconds = time.perf_counter() - began
     _check(ticked.emitted)
-    return Emitted(ticked.emitted, seconds, len(sent))
+    return EmissionFigures(ticked.emitted, seconds, len(sent))
 
 
-def copy() -> Emitted:
+def copy() -> EmissionFigures:
     """Emit, read the rows back, empty the table, and COPY them in again, which is timed."""
     records = emit().records
     with connection.cursor() as cursor, cursor.cursor.copy(COPY_OUT) as out:
@@ -54,7 +54,7 @@ def copy() -> Emitted:
     seconds = time.perf_counter() - began
     if BacklogRecord.objects.count() != records:
         raise RuntimeError(f"the COPY did not bring back {records} records")
-    return Emitted(records, seconds, 1)
+    return EmissionFigures(records, seconds, 1)
 
 
 def _warm() -> None:

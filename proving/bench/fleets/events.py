@@ -26,7 +26,7 @@ WINDOW_FOR = 3600
 STARTS = f"SELECT extract(epoch FROM run_after)::float8 FROM {TABLE} ORDER BY 1"
 
 
-class Emitted(NamedTuple):
+class BatchFigures(NamedTuple):
     """`mebibytes`: the growth of the process in the meantime."""
 
     records: int
@@ -52,7 +52,7 @@ def make_batch(events: int, stagger: str) -> None:
     keep_vacuum_away()
 
 
-def emit() -> Emitted:
+def emit() -> BatchFigures:
     """Tick until everything is on the backlog, as a worker does. Raises: RuntimeError if events are missing."""
     prepare_in_this_thread()
     schedule = Schedule.objects.get()
@@ -63,7 +63,7 @@ def emit() -> Emitted:
     seconds = time.perf_counter() - began
     if records != schedule.event_count:
         raise RuntimeError(f"{records} of {schedule.event_count} events were emitted")
-    return Emitted(records, seconds, _peak_mebibytes() - before)
+    return BatchFigures(records, seconds, _peak_mebibytes() - before)
 
 
 def _tick_until_done(now: datetime) -> int:
@@ -75,7 +75,7 @@ def _tick_until_done(now: datetime) -> int:
         records += tick.act_on(due, now=now, rescue=False).emitted
 
 
-def copy() -> Emitted:
+def copy() -> BatchFigures:
     """Emit, read the rows back, empty the table, and COPY them in again, which is timed."""
     records = emit().records
     with connection.cursor() as cursor, cursor.cursor.copy(COPY_OUT) as out:
@@ -90,7 +90,7 @@ def copy() -> Emitted:
     seconds = time.perf_counter() - began
     if BacklogRecord.objects.count() != records:
         raise RuntimeError(f"the COPY did not bring back {records} records")
-    return Emitted(records, seconds, _peak_mebibytes() - before)
+    return BatchFigures(records, seconds, _peak_mebibytes() - before)
 
 
 def starts() -> list[float]:

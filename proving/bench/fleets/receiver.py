@@ -19,7 +19,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 BACKLOG = 1024
 
 
-class Counts:
+class ReceivedCounts:
     """Counts of requests, of their events' ids, and of the connections that they came by."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class Counts:
         return json.dumps(counts).encode()
 
 
-class Receiving(asyncio.Protocol):
+class ReceiverProtocol(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: ReceivedCounts) -> None:
         self._counts = counts
         self._heard = b""
         self._transport: asyncio.Transport
@@ -80,8 +80,10 @@ class Receiving(asyncio.Protocol):
 
 async def serve(port_file: Path) -> None:
     """Serve until the process ends."""
-    counts = Counts()
-    server = await asyncio.get_running_loop().create_server(lambda: Receiving(counts), "127.0.0.1", 0, backlog=BACKLOG)
+    counts = ReceivedCounts()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: ReceiverProtocol(counts), "127.0.0.1", 0, backlog=BACKLOG
+    )
     written = port_file.with_suffix(".new")
     written.write_text(str(server.sockets[0].getsockname()[1]))
     written.rename(port_file)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Span(NamedTuple):
+class UnitSpan(NamedTuple):
     """The time from `start` to `end`, in seconds."""
 
     start: float
@@ -14,18 +14,18 @@ class Span(NamedTuple):
     def seconds(self) -> float:
         return self.end - self.start
 
-    def within(self, other: "Span") -> "Span":
+    def within(self, other: "UnitSpan") -> "UnitSpan":
         """The part of this span that is in `other`, of length 0 if there is none."""
         start = max(self.start, other.start)
-        return Span(start, max(start, min(self.end, other.end)))
+        return UnitSpan(start, max(start, min(self.end, other.end)))
 
 
-def unit_seconds(spans: Iterable[Span]) -> float:
+def unit_seconds(spans: Iterable[UnitSpan]) -> float:
     """The time for which units were taken, all together."""
     return sum(span.seconds for span in spans)
 
 
-def busy_share(spans: Iterable[Span], units: int, whole: Span) -> float:
+def busy_share(spans: Iterable[UnitSpan], units: int, whole: UnitSpan) -> float:
     """The share (0 to 1) of the time of `units` that `spans` took during `whole`."""
     return unit_seconds(span.within(whole) for span in spans) / (units * whole.seconds)
 

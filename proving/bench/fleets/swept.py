@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jobs.states import AttemptOutcome
-from proving.bench.fleets.spans import Span, busy_share, unit_seconds
+from proving.bench.fleets.spans import UnitSpan, busy_share, unit_seconds
 from proving.bench.processes import ContestantFailed
 
 ASKING, COPYING = "availability", "backups"
 
 
-class Tried(NamedTuple):
+class SweepAttempt(NamedTuple):
     """One attempt, in seconds of the database's clock. `outcome` is None while it runs."""
 
     absent: bool
@@ -21,8 +21,8 @@ class Tried(NamedTuple):
     outcome: int | None
 
     @property
-    def span(self) -> Span:
-        return Span(self.start, self.end)
+    def span(self) -> UnitSpan:
+        return UnitSpan(self.start, self.end)
 
 
 class NoSweep(ContestantFailed):
@@ -30,16 +30,16 @@ class NoSweep(ContestantFailed):
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepVerdict:
     """`whole`: the span from the first claim until the last absent source had been asked. `busy`: the share (0 to 1) of
     the units' time in it that present sources took. `wasted`: unit-seconds that absent ones took, in all."""
 
-    whole: Span
+    whole: UnitSpan
     busy: float
     wasted: float
 
 
-def swept(attempts: Iterable[Tried], *, absent: int, units: int, timeout: float) -> Swept:
+def swept(attempts: Iterable[SweepAttempt], *, absent: int, units: int, timeout: float) -> SweepVerdict:
     """Judge a sweep. Raises: NoSweep if an absent source was not asked, asked twice, found present, or given less than
     `timeout`."""
     tried = list(attempts)
@@ -49,9 +49,9 @@ def swept(attempts: Iterable[Tried], *, absent: int, units: int, timeout: float)
         raise NoSweep(f"{absent} sources are absent; {len(asked)} times one was asked, {len(silent)} times silent")
     if (shortest := min(span.seconds for span in silent)) < timeout:
         raise NoSweep(f"an absent source was found silent after {shortest:.2f} s of {timeout:g}")
-    whole = Span(min(a.start for a in tried), max(span.end for span in silent))
+    whole = UnitSpan(min(a.start for a in tried), max(span.end for span in silent))
     copied = [a for a in tried if a.queue == COPYING]
-    return Swept(
+    return SweepVerdict(
         whole,
         busy=busy_share((a.span for a in copied if not a.absent), units, whole),
         wasted=unit_seconds(a.span for a in copied if a.absent),

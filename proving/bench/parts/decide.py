@@ -6,7 +6,7 @@ throttles, once with three, one of which is full and has half of all due assignm
 
 from typing import cast
 
-from proving.bench.contestants.backups import Backups
+from proving.bench.contestants.backups import BackupsContestant
 from proving.bench.processes import call
 from proving.bench.results import Key, percentile
 from proving.bench.stage import Stage
@@ -27,7 +27,7 @@ def run(stage: Stage) -> None:
         for contestant in stage.cast([NAME]):
             for lanes in cases:
                 with stage.trying(contestant):
-                    measure(stage, cast("Backups", contestant), sizes, lanes)
+                    measure(stage, cast("BackupsContestant", contestant), sizes, lanes)
     for lanes in cases:
         for quantile, _ in QUANTILES:
             few, many = (Key("decide", case(quantile, size, lanes), NAME) for size in sizes)
@@ -36,7 +36,7 @@ def run(stage: Stage) -> None:
     stage.drop_templates()
 
 
-def measure(stage: Stage, contestant: Backups, sizes: tuple[int, int], lanes: str) -> None:
+def measure(stage: Stage, contestant: BackupsContestant, sizes: tuple[int, int], lanes: str) -> None:
     """Decide again and again, with few and with many due. Raises: ContestantFailed."""
     templates = {
         size: stage.template_by(contestant, "make_due", assignments=size, lanes=lanes == LANES) for size in sizes

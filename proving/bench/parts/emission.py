@@ -11,7 +11,7 @@ OURS, COPY = "backups-ours", "backups-copy"
 TARGET = "≥ 0.2"
 
 
-class Fleet(NamedTuple):
+class EmissionFleet(NamedTuple):
     policies: int
     throttled: bool
 
@@ -21,7 +21,7 @@ class Fleet(NamedTuple):
         return f"{many}, throttled" if self.throttled else many
 
 
-FLEETS = (Fleet(1, throttled=False), Fleet(100, throttled=False), Fleet(100, throttled=True))
+FLEETS = (EmissionFleet(1, throttled=False), EmissionFleet(100, throttled=False), EmissionFleet(100, throttled=True))
 
 
 def run(stage: Stage) -> None:
@@ -37,7 +37,7 @@ def run(stage: Stage) -> None:
     stage.drop_templates()
 
 
-def measure(stage: Stage, contestant: Contestant, fleet: Fleet) -> None:
+def measure(stage: Stage, contestant: Contestant, fleet: EmissionFleet) -> None:
     """Emit once. Raises: ContestantFailed."""
     options = {"assignments": stage.options.assignments, **fleet._asdict()}
     template = stage.template_by(contestant, "make_fleet", **options)

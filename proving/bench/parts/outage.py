@@ -25,7 +25,7 @@ WEEK_SHARE = 5
 GUARDED_PRESET = "fibonacci"
 
 
-class Case(NamedTuple):
+class OutageCase(NamedTuple):
     preset: str
     lasts: str
     jobs: int
@@ -51,16 +51,16 @@ def run(stage: Stage) -> None:
             note_down(stage, case, result)
 
 
-def cases_of(jobs: int, *, hardest_only: bool) -> Iterator[Case]:
+def cases_of(jobs: int, *, hardest_only: bool) -> Iterator[OutageCase]:
     """Cases of a day with all jobs, and of a week with a part of them. A quick look leaves the week out."""
     weeks = () if hardest_only else ((ONE_WEEK, max(1, jobs // WEEK_SHARE)),)
     for lasts, count in ((ONE_DAY, jobs), *weeks):
-        yield from (Case(preset, lasts, count, guarded=False) for preset in PRESETS)
+        yield from (OutageCase(preset, lasts, count, guarded=False) for preset in PRESETS)
         # records that wait for a breaker do not wait by their policy
-        yield Case(GUARDED_PRESET, lasts, count, guarded=True)
+        yield OutageCase(GUARDED_PRESET, lasts, count, guarded=True)
 
 
-def note_down(stage: Stage, case: Case, result: dict[str, Any]) -> None:
+def note_down(stage: Stage, case: OutageCase, result: dict[str, Any]) -> None:
     calls, recovered = result["calls"], result["recovered"]
     stage.say(f"outage, {case.lasts}, {case.who}: {sum(calls):,} calls, {result['charged']:,} failures counted")
     for start, end in pairwise(STRETCHES[case.lasts]):

@@ -39,7 +39,7 @@ MEASURES = (
 )
 
 
-class Case(NamedTuple):
+class PoisonCase(NamedTuple):
     preset: str
     max_records: int | None = None
 
@@ -59,12 +59,14 @@ def run(stage: Stage) -> None:
                 note_down(stage, measure, case, without, beside)
 
 
-def cases_of(poison: int) -> Iterator[Case]:
-    yield from map(Case, PRESETS)
-    yield Case("progressive", max(1, poison // EXHAUSTED_SHARE))
+def cases_of(poison: int) -> Iterator[PoisonCase]:
+    yield from map(PoisonCase, PRESETS)
+    yield PoisonCase("progressive", max(1, poison // EXHAUSTED_SHARE))
 
 
-def note_down(stage: Stage, measure: Measure, case: Case, without: dict[str, Any], beside: dict[str, Any]) -> None:
+def note_down(
+    stage: Stage, measure: Measure, case: PoisonCase, without: dict[str, Any], beside: dict[str, Any]
+) -> None:
     alone, together = without[measure.field], beside[measure.field]
     usual = Key(PART, measure.title, f"{case.title}, {NO_POISON}" if measure.by_policy else NO_POISON)
     if usual not in stage.results.series:

@@ -11,7 +11,7 @@ from proving.bench.contestant import Connection, Contestant
 from proving.bench.fleets import services
 from proving.bench.fleets.deaf_host import deaf_host
 from proving.bench.fleets.spans import seconds_of_one_pass
-from proving.bench.fleets.swept import ASKING, COPYING, Swept, Tried, swept
+from proving.bench.fleets.swept import ASKING, COPYING, SweepAttempt, SweepVerdict, swept
 from proving.bench.processes import call
 from proving.bench.results import Key
 from proving.bench.stage import Stage
@@ -76,7 +76,7 @@ def run(stage: Stage) -> None:
     )
 
 
-def measure(stage: Stage, contestant: Contestant, absent: int) -> Swept:
+def measure(stage: Stage, contestant: Contestant, absent: int) -> SweepVerdict:
     """Sweep once. Raises: ContestantFailed, NotDeaf, NoSweep."""
     with services.temporary_home() as home, deaf_host(absent - 1) as port:
         services.make_folders(home, FILE_BYTES)
@@ -97,7 +97,7 @@ def measure(stage: Stage, contestant: Contestant, absent: int) -> Swept:
                 services.worker(contestant, url, home, f"{ASKING}:{AT_ONCE},{COPYING}:{UNITS}", connection) as process,
             ):
                 services.wait_until(lambda: _asked(connection) >= absent, "the sweep", process, LONGEST_SECONDS)
-                attempts = [Tried(*row) for row in connection.execute(TRIED).fetchall()]
+                attempts = [SweepAttempt(*row) for row in connection.execute(TRIED).fetchall()]
     return swept(attempts, absent=absent, units=UNITS, timeout=CONNECT_TIMEOUT)
 
 

@@ -8,7 +8,7 @@ rest.
 from dataclasses import dataclass, replace
 
 from proving.chaos.audit_tables import CLOCK_SECONDS
-from proving.chaos.facts import AttemptFact, Execution, Facts
+from proving.chaos.facts import AttemptFact, Execution, StormFacts
 
 UNDER_WAY_SECONDS = 1.0
 """Commits less than this before may not have been sent yet."""
@@ -18,13 +18,13 @@ UNDER_WAY_SECONDS = 1.0
 class Lost:
     """The losses of a failover, and the facts without them. `discrepancies`: losses that must not happen."""
 
-    facts: Facts
+    facts: StormFacts
     subjects: frozenset[str]
     executions: list[Execution]
     discrepancies: list[str]
 
 
-def without_the_lost(facts: Facts, lags_from: float, put_before: frozenset[str]) -> Lost:
+def without_the_lost(facts: StormFacts, lags_from: float, put_before: frozenset[str]) -> Lost:
     """Separate the losses from the facts. `lags_from`: the beginning of the lag, in boot seconds; `put_before`: the
     subjects enqueued until then."""
     there = {record.subject for record in facts.records.values()}
@@ -42,7 +42,7 @@ def without_the_lost(facts: Facts, lags_from: float, put_before: frozenset[str])
     return Lost(replace(facts, executions=kept, deeds=deeds), subjects, executions, found)
 
 
-def _divided(facts: Facts) -> tuple[list[Execution], list[Execution]]:
+def _divided(facts: StormFacts) -> tuple[list[Execution], list[Execution]]:
     """The executions in the history, and those that were lost with their claims: their numbers are given again, to
     other attempts and even to other records."""
     by_number = {(a.record_id, a.number): a for history in facts.attempts.values() for a in history}
@@ -59,7 +59,7 @@ def _divided(facts: Facts) -> tuple[list[Execution], list[Execution]]:
     return list(latest.values()), lost
 
 
-def _is_of(execution: Execution, attempt: AttemptFact | None, facts: Facts) -> bool:
+def _is_of(execution: Execution, attempt: AttemptFact | None, facts: StormFacts) -> bool:
     if attempt is None or attempt.worker_id != execution.worker_id or attempt.queue != execution.queue:
         return False
     record = facts.records.get(execution.record_id)

@@ -16,7 +16,7 @@ from jobs import conf
 from jobs.clock import boot_seconds, database_clock
 from jobs.models import BacklogRecord
 from proving.chaos import collect
-from proving.chaos.facts import Deeds, Facts
+from proving.chaos.facts import Deeds, StormFacts
 from proving.chaos.filler import Filler, Portion
 from proving.chaos.hosts.faults import Fault
 from proving.chaos.hosts.fleet import HostFleet
@@ -178,7 +178,7 @@ class HostsRun:
             self._pause.wait(STEP_SECONDS * 2)
         return False
 
-    def _facts(self, stage: HostsStage, sampler: Sampler, drained: bool) -> Facts:
+    def _facts(self, stage: HostsStage, sampler: Sampler, drained: bool) -> StormFacts:
         facts = collect.facts(stage.fleet, self._deeds, sampler.end(), self._filler.caps, drained=drained)
         spans = {member.pid: stage.in_doubt.get(stage.fleet.host_of(member), []) for member, _ in stage.fleet.gone}
         processes = {

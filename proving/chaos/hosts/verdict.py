@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proving.chaos import audit_runs, audit_tables, report
-from proving.chaos.facts import Execution, Facts
+from proving.chaos.facts import Execution, StormFacts
 from proving.chaos.hosts.lost import Lost, without_the_lost
 from proving.chaos.hosts.overlaps import overlaps
 from proving.chaos.hosts.stage import HostsStage
@@ -16,7 +16,7 @@ ENDING_SECONDS = 2.0
 
 
 def judge(
-    facts: Facts, stage: HostsStage, healed: Mapping[str, float | None], died: Sequence[str], patience: float
+    facts: StormFacts, stage: HostsStage, healed: Mapping[str, float | None], died: Sequence[str], patience: float
 ) -> Any:
     """The report of one fault. `healed`: service or worker → seconds after the fault, or None if not within `patience`;
     `died`: services that ended by themselves."""

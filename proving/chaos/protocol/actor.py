@@ -14,7 +14,7 @@ LOCK_TIMEOUT_SECONDS = 10.0
 """A sixth of a lease, as in `jobs.prepared_statements.session_settings`."""
 
 
-class Killed(BaseException):
+class WorkerKilled(BaseException):
     """Ends the threads of a killed worker wherever they are. No handler of errors may catch it."""
 
 
@@ -28,7 +28,7 @@ class State(Enum):
     ENDED = "ended"
 
 
-class Order(Enum):
+class ResumeOrder(Enum):
     GO = "go"
     LOSE = "lose"
     KILL = "kill"
@@ -37,7 +37,7 @@ class Order(Enum):
 _here = threading.local()
 
 
-def actor_here() -> "Actor | None":
+def actor_here() -> "SimulatedActor | None":
     """The actor whose thread calls this, or None."""
     return getattr(_here, "actor", None)
 
@@ -47,14 +47,14 @@ class Conductor(Protocol):
 
     clocks: Any
     monitor: Any
-    arrivals: "SimpleQueue[Actor]"
+    arrivals: "SimpleQueue[SimulatedActor]"
     is_read_only: bool
     has_news: bool
 
-    def adopt(self, thread: threading.Thread, starter: "Actor") -> None: ...
+    def adopt(self, thread: threading.Thread, starter: "SimulatedActor") -> None: ...
 
 
-class Actor:
+class SimulatedActor:
     """A thread of the simulation. `name`: such as w1.heartbeat; `worker`: its number, 0 outside of workers."""
 
     def __init__(self, baton: Conductor, name: str, worker: int) -> None:
@@ -74,7 +74,7 @@ class Actor:
         self.was_disturbed = False
         self.error: BaseException | None = None
         self.thread: threading.Thread | None = None
-        self._order = Order.GO
+        self._order = ResumeOrder.GO
         self._go = threading.Semaphore(0)
 
     def __repr__(self) -> str:
@@ -104,7 +104,7 @@ class Actor:
         try:
             self._wait(State.IDLE)
             work()
-        except Killed:
+        except WorkerKilled:
             pass
         except BaseException as error:
             self.error = error
@@ -142,7 +142,7 @@ class Actor:
         self._come_back()
         if statement in ("COMMIT", "ROLLBACK"):
             self.waited_until, self.lock_timeout = None, LOCK_TIMEOUT_SECONDS
-        if order is Order.LOSE:
+        if order is ResumeOrder.LOSE:
             pid = connection.pgconn.backend_pid
             connection.pgconn.finish()
             self.baton.monitor.end_backend(pid)
@@ -160,7 +160,7 @@ class Actor:
             self._wait(State.BACK)
         self.state = State.RUNS
 
-    def _wait(self, state: State) -> Order:
+    def _wait(self, state: State) -> ResumeOrder:
         if self.is_dead:
             self._die()
         self.since = self.baton.clocks.boot
@@ -174,13 +174,13 @@ class Actor:
         self.state = State.RUNS
         if self.connection is not None:
             self.connection.pgconn.finish()
-        raise Killed
+        raise WorkerKilled
 
     def _arrive(self, state: State) -> None:
         self.state = state
         self.baton.arrivals.put(self)
 
-    def resume(self, order: Order = Order.GO) -> None:
+    def resume(self, order: ResumeOrder = ResumeOrder.GO) -> None:
         self._order = order
         self.state = State.RUNS
         self._go.release()

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from proving.chaos.protocol.actor import Actor, Order, State, actor_here
+from proving.chaos.protocol.actor import ResumeOrder, SimulatedActor, State, actor_here
 
 if TYPE_CHECKING:
     from proving.chaos.protocol.monitor import Monitor
@@ -41,31 +41,31 @@ class Baton:
 
     def __init__(self, clocks: Any, monitor: "Monitor") -> None:
         self.clocks, self.monitor = clocks, monitor
-        self.actors: list[Actor] = []
-        self.arrivals: SimpleQueue[Actor] = SimpleQueue()
+        self.actors: list[SimulatedActor] = []
+        self.arrivals: SimpleQueue[SimulatedActor] = SimpleQueue()
         self.is_read_only = False
         self.has_news = True
         self.blockers: dict[int, list[int]] = {}
-        self._held: list[Actor] = []
+        self._held: list[SimulatedActor] = []
 
-    def start(self, name: str, worker: int, work: Callable[[], object]) -> Actor:
+    def start(self, name: str, worker: int, work: Callable[[], object]) -> SimulatedActor:
         """Start a new actor in a new thread, parked before its first move."""
-        actor = Actor(self, name, worker)
+        actor = SimulatedActor(self, name, worker)
         self.actors.append(actor)
         actor.thread = threading.Thread(target=actor.run, args=(work,), name=name, daemon=True)
         _start_thread(actor.thread)
         return actor
 
-    def adopt(self, thread: threading.Thread, starter: Actor) -> None:
+    def adopt(self, thread: threading.Thread, starter: SimulatedActor) -> None:
         """Make a thread that an actor starts an actor of the same worker."""
-        actor = Actor(self, f"w{starter.worker}.{thread.name}", starter.worker)
+        actor = SimulatedActor(self, f"w{starter.worker}.{thread.name}", starter.worker)
         actor.thread = thread
         self.actors.append(actor)
         work = thread.run
         thread.run = lambda: actor.run(work)  # type: ignore[method-assign]
         _start_thread(thread)
 
-    def resume(self, actor: Actor, order: Order = Order.GO) -> None:
+    def resume(self, actor: SimulatedActor, order: ResumeOrder = ResumeOrder.GO) -> None:
         """Resume the actor until it parks, blocks or ends, and with it those that it unblocks."""
         actor.resume(order)
         self.settle()
@@ -78,7 +78,7 @@ class Baton:
                 self.interrupt(actor)
         self.settle()
 
-    def linger(self, actor: Actor, reading: int) -> None:
+    def linger(self, actor: SimulatedActor, reading: int) -> None:
         """Resume the actor, and let its statement stop at its first, second or third reading of a clock."""
         if (pid := actor.pid) is None:
             return
@@ -89,19 +89,19 @@ class Baton:
         if not actor.lingers:
             self._open_gate(actor)
 
-    def go_on(self, actor: Actor) -> None:
+    def go_on(self, actor: SimulatedActor) -> None:
         """Resume a lingering statement until its actor parks, blocks or ends."""
         actor.lingers, actor.state = False, State.SENT
         self._open_gate(actor)
         self._release(actor)
         self.settle()
 
-    def _open_gate(self, actor: Actor) -> None:
+    def _open_gate(self, actor: SimulatedActor) -> None:
         if actor.gate is not None:
             self.monitor.open_gate(actor.gate)
             actor.gate = None
 
-    def interrupt(self, actor: Actor) -> None:
+    def interrupt(self, actor: SimulatedActor) -> None:
         """End the statement in which the actor is blocked, as a lock timeout does."""
         actor.times_out = True
         if actor.pid is not None:
@@ -109,7 +109,7 @@ class Baton:
             self._release(actor)
         self.await_back(actor)
 
-    def await_back(self, actor: Actor) -> None:
+    def await_back(self, actor: SimulatedActor) -> None:
         """Wait until a statement that is not blocked any more has returned."""
         until = monotonic() + PATIENCE_SECONDS
         while actor.state is State.BLOCKED:
@@ -143,7 +143,7 @@ class Baton:
         while not self.arrivals.empty():
             self.arrivals.get()
 
-    def _are_blocked(self, moving: list[Actor]) -> bool:
+    def _are_blocked(self, moving: list[SimulatedActor]) -> bool:
         """True if each waits for a lock that no other is just releasing."""
         if any(actor.state is State.SENT for actor in moving) and not self.arrivals.empty():
             return False
@@ -157,7 +157,7 @@ class Baton:
                 actor.state = State.BLOCKED
         return all(actor.state is State.BLOCKED for actor in moving)
 
-    def _granted(self) -> Actor | None:
+    def _granted(self) -> SimulatedActor | None:
         """The first actor that is held although it has its lock by now. Raises: Deadlock."""
         if not self._held:
             return None
@@ -166,14 +166,14 @@ class Baton:
             raise Deadlock(", ".join(f"{actor} in {actor.statement[:60]}" for actor in cycle))
         return next((actor for actor in self._held if not self.blockers.get(actor.pid or 0)), None)
 
-    def _ask_for_blockers(self, moving: list[Actor]) -> None:
+    def _ask_for_blockers(self, moving: list[SimulatedActor]) -> None:
         self.blockers = self.monitor.blocking([actor.pid for actor in (*moving, *self._held) if actor.pid is not None])
 
-    def _cycle(self) -> list[Actor]:
+    def _cycle(self) -> list[SimulatedActor]:
         """The held actors that wait for each other in a circle."""
         by_pid = {actor.pid: actor for actor in self._held}
 
-        def follow(path: list[Actor]) -> list[Actor]:
+        def follow(path: list[SimulatedActor]) -> list[SimulatedActor]:
             for blocker in [by_pid[pid] for pid in self.blockers.get(path[-1].pid or 0, []) if pid in by_pid]:
                 if blocker in path:
                     return path[path.index(blocker) :]
@@ -183,19 +183,19 @@ class Baton:
 
         return next((found for actor in self._held if (found := follow([actor]))), [])
 
-    def _hold(self, actors: list[Actor]) -> None:
+    def _hold(self, actors: list[SimulatedActor]) -> None:
         for actor in actors:
             if actor.pid is not None:
                 os.kill(actor.pid, signal.SIGSTOP)
                 self._held.append(actor)
 
-    def _release(self, actor: Actor) -> None:
+    def _release(self, actor: SimulatedActor) -> None:
         if actor in self._held:
             self._held.remove(actor)
             if actor.pid is not None:
                 os.kill(actor.pid, signal.SIGCONT)
 
-    def end(self, actors: list[Actor]) -> None:
+    def end(self, actors: list[SimulatedActor]) -> None:
         """End these threads, wherever they are, and their connections."""
         for actor in actors:
             actor.is_dead = True

@@ -21,7 +21,7 @@ WRITTEN_AS: dict[type, AttemptOutcome] = {
 }
 
 
-class Row(NamedTuple):
+class RecordRow(NamedTuple):
     """A record, with the columns of `RECORDS`."""
 
     id: int
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     schedule_id: int | None
 
 
-class Ended(NamedTuple):
+class AttemptRow(NamedTuple):
     """An attempt in the history."""
 
     record_id: int
@@ -51,7 +51,7 @@ class Ended(NamedTuple):
     outcome: int
 
 
-class Emitted(NamedTuple):
+class TriggerRow(NamedTuple):
     """A trigger in the database, and the number of its records."""
 
     trigger_at: datetime
@@ -66,10 +66,10 @@ class Emitted(NamedTuple):
 class Seen:
     """The rows after a step."""
 
-    records: dict[int, Row]
-    attempts: dict[tuple[int, int], Ended]
+    records: dict[int, RecordRow]
+    attempts: dict[tuple[int, int], AttemptRow]
     bookings: list[tuple[int, int]]
-    triggers: list[Emitted]
+    triggers: list[TriggerRow]
 
     def holds(self, run: Run) -> bool:
         """True if this run's worker has its lease, by the database."""
@@ -88,10 +88,10 @@ class Seen:
 def look(world: World) -> Seen:
     records, attempts, bookings, triggers = world.monitor.all_rows((RECORDS, ATTEMPTS, BOOKINGS, TRIGGERS))
     return Seen(
-        {row[0]: Row(*row) for row in records},
-        {(row[0], row[1]): Ended(*row) for row in attempts},
+        {row[0]: RecordRow(*row) for row in records},
+        {(row[0], row[1]): AttemptRow(*row) for row in attempts},
         [(row[0], row[1]) for row in bookings],
-        [Emitted(*row) for row in triggers],
+        [TriggerRow(*row) for row in triggers],
     )
 
 
@@ -108,5 +108,5 @@ def may_have_been_stopped(worker: SimulatedWorker, run: Run, boot: float) -> boo
     return boot - run.renewed_at > conf.deadline_seconds() or run.ran_out or worker.is_paused
 
 
-def is_rescue(attempt: Ended) -> bool:
+def is_rescue(attempt: AttemptRow) -> bool:
     return attempt.outcome == AttemptOutcome.RESCUED

@@ -8,8 +8,8 @@ from random import Random
 from jobs.handlers import Run
 from jobs.states import FINISHED, Status
 from proving.chaos.protocol import editor, kinds, places
-from proving.chaos.protocol.actor import Actor, Order, State
-from proving.chaos.protocol.invariants import Audit
+from proving.chaos.protocol.actor import ResumeOrder, SimulatedActor, State
+from proving.chaos.protocol.invariants import Invariants
 from proving.chaos.protocol.worker import SimulatedWorker
 from proving.chaos.protocol.world import World
 
@@ -27,7 +27,7 @@ Choice = tuple[str, float]
 class Choices:
     """The choices of one seed, as eager as its scene says."""
 
-    def __init__(self, world: World, audit: Audit, rng: Random) -> None:
+    def __init__(self, world: World, audit: Invariants, rng: Random) -> None:
         self.world, self.audit = world, audit
         self.steps: list[str] = []
         self._eager = Counter(world.scene.eager)
@@ -62,7 +62,7 @@ class Choices:
         """All possible choices, including those that this seed would not have drawn."""
         return [*self._turns(), *self._endings(), *self._edits(), *self._faults()]
 
-    def _paused(self, actor: Actor) -> bool:
+    def _paused(self, actor: SimulatedActor) -> bool:
         return any(worker.number == actor.worker and worker.is_paused for worker in self.world.workers)
 
     def _turns(self) -> list[Choice]:
@@ -82,7 +82,7 @@ class Choices:
                     found.append((actor.name, self._haste(actor, is_held=is_held)))
         return found
 
-    def _haste(self, actor: Actor, *, is_held: bool) -> float:
+    def _haste(self, actor: SimulatedActor, *, is_held: bool) -> float:
         """The weight of an actor that waits for its timer. Beats are rarely late, and most useful during an edit."""
         if not actor.name.endswith("heartbeat"):
             return self.world.scene.idle
@@ -91,7 +91,7 @@ class Choices:
         is_late = actor.until is not None and actor.until <= self.world.clocks.boot
         return 12.0 if is_late else 6.0 if is_held else self._beats
 
-    def _idle_editor(self) -> Actor | None:
+    def _idle_editor(self) -> SimulatedActor | None:
         return next((actor for actor in self.world.editors() if actor.state is State.IDLE), None)
 
     def _endings(self) -> list[Choice]:
@@ -144,13 +144,13 @@ class Choices:
             return {f"+{STEP_SECONDS}": 0.2, f"-{STEP_SECONDS}": 0.4}
         return {f"{'-' if self.world.clocks.stepped > 0 else '+'}{STEP_SECONDS}": 1.0}
 
-    def _actor(self, name: str) -> Actor:
+    def _actor(self, name: str) -> SimulatedActor:
         return next(actor for actor in self.world.baton.actors if actor.name == name)
 
     def _worker(self, name: str) -> SimulatedWorker:
         return next(each for each in self.world.living() if f"w{each.number}" == name)
 
-    def _disturbed(self, actor: Actor) -> None:
+    def _disturbed(self, actor: SimulatedActor) -> None:
         for worker in self.world.living():
             if worker.number == actor.worker:
                 self.audit.disturbed(worker)
@@ -171,7 +171,7 @@ class Choices:
     def _do_lose(self, _: str, rest: list[str]) -> None:
         actor = self._actor(rest[0])
         self._disturbed(actor)
-        self.world.baton.resume(actor, Order.LOSE)
+        self.world.baton.resume(actor, ResumeOrder.LOSE)
 
     def _do_cut(self, _: str, rest: list[str]) -> None:
         actor = self._actor(rest[0])
@@ -222,7 +222,7 @@ class Choices:
                 if actor.name.endswith(("main", "heartbeat")) and actor.state is State.IDLE and not self._paused(actor):
                     self._do_whole_turn(actor)
 
-    def _do_whole_turn(self, actor: Actor) -> None:
+    def _do_whole_turn(self, actor: SimulatedActor) -> None:
         self._do_turn(actor.name, [])
         while actor.state is State.PARKED:
             self.audit.look()

@@ -9,7 +9,7 @@ from jobs import rescheduling, rollouts
 from jobs.backlog.cancelling import cancel
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status
-from proving.chaos.protocol.waits import Queue
+from proving.chaos.protocol.waits import SimulatedQueue
 from schedules.models import Schedule
 
 rollouts.LOCK_SECONDS = 3_600
@@ -20,7 +20,7 @@ class Desk:
     """Does its edits one after the other. Nothing disturbs it, so any exception is a fault."""
 
     def __init__(self) -> None:
-        self.jobs = Queue()
+        self.jobs = SimulatedQueue()
 
     def run(self) -> None:
         while True:

@@ -23,7 +23,7 @@ class Beat:
     runs: list[Run]
 
 
-class Audit:
+class Invariants:
     """Checks a world after each step. Raises: Violation."""
 
     def __init__(self, world: World) -> None:

@@ -10,7 +10,7 @@ from proving.chaos.protocol.actor import State
 from proving.chaos.protocol.baton import Deadlock, Stuck
 from proving.chaos.protocol.choices import Choices
 from proving.chaos.protocol.clocks import Clocks
-from proving.chaos.protocol.invariants import Audit
+from proving.chaos.protocol.invariants import Invariants
 from proving.chaos.protocol.monitor import Monitor
 from proving.chaos.protocol.violation import Violation
 from proving.chaos.protocol.world import World, make
@@ -21,7 +21,7 @@ SETTLERS = ("settler", "silences")
 
 
 @dataclass
-class Verdict:
+class SeedVerdict:
     """The result of a seed: the choices that were made, and the rule that was broken, if any."""
 
     seed: int
@@ -39,15 +39,15 @@ class Player:
     def __init__(self, monitor: Monitor, clocks: Clocks, memories: Sequence[Any] = ()) -> None:
         self.monitor, self.clocks, self.memories = monitor, clocks, memories
 
-    def play(self, seed: int, lines: Sequence[str] | None = None) -> Verdict:
+    def play(self, seed: int, lines: Sequence[str] | None = None) -> SeedVerdict:
         """Play a seed: with the choices that it draws, or with those of `lines`, if they are possible."""
-        verdict = Verdict(seed)
+        verdict = SeedVerdict(seed)
         for memory in self.memories:
             memory.clear()
         rng = Random(seed)  # noqa: S311 - no secret
         world = make(seed, rng, self.monitor, self.clocks)
         try:
-            audit = Audit(world)
+            audit = Invariants(world)
             verdict.met = audit.met
             choices = Choices(world, audit, rng)
             choices.steps = verdict.steps

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from time import monotonic
 
-from proving.chaos.protocol.play import Verdict
+from proving.chaos.protocol.play import SeedVerdict
 
 
-def shrink(verdict: Verdict, play: Callable[[int, list[str]], Verdict], seconds: float) -> Verdict:
+def shrink(verdict: SeedVerdict, play: Callable[[int, list[str]], SeedVerdict], seconds: float) -> SeedVerdict:
     """The shortest verdict found within `seconds`: halves are left out first, then quarters, finally single choices."""
     best, until = verdict, monotonic() + seconds
     size = max(1, len(best.lines) // 2)

@@ -15,7 +15,7 @@ def _park(is_ready: Any, timeout: float | None) -> None:
         actor.idle(is_ready, None if timeout is None else actor.baton.clocks.boot + timeout)
 
 
-class Event:
+class SimulatedEvent:
     """A `threading.Event` of the simulation. A wait with a timeout may end at any time, as on a machine under load."""
 
     def __init__(self) -> None:
@@ -36,13 +36,13 @@ class Event:
         return self._is_set
 
 
-class Queue:
+class SimulatedQueue:
     """A `queue.SimpleQueue` of the simulation."""
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
 
-    def __class_getitem__(cls, _item: object) -> type["Queue"]:
+    def __class_getitem__(cls, _item: object) -> type["SimulatedQueue"]:
         return cls
 
     def put(self, item: object) -> None:
@@ -68,7 +68,7 @@ class Queue:
 def install() -> None:
     """Replace both in every module of the worker. They are found by value, not by name, so a rename is harmless."""
     names = {name: getattr(threading, name) for name in dir(threading) if not name.startswith("__")}
-    stand_in = SimpleNamespace(**{**names, "Event": Event})
+    stand_in = SimpleNamespace(**{**names, "SimulatedEvent": SimulatedEvent})
     import queue
 
     for name, module in list(sys.modules.items()):
@@ -78,6 +78,6 @@ def install() -> None:
             if value is threading:
                 setattr(module, key, stand_in)
             elif value is threading.Event:
-                setattr(module, key, Event)
+                setattr(module, key, SimulatedEvent)
             elif value is queue.SimpleQueue or value is queue.Queue:
-                setattr(module, key, Queue)
+                setattr(module, key, SimulatedQueue)

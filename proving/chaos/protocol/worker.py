@@ -5,7 +5,7 @@ from jobs.handlers import Run
 from jobs.worker.process import WorkerProcess
 from jobs.worker.units import Units
 from proving.chaos.protocol import places
-from proving.chaos.protocol.actor import Actor, State
+from proving.chaos.protocol.actor import SimulatedActor, State
 from proving.chaos.protocol.baton import Baton
 
 MOST_ROUND_TRIPS = 200
@@ -27,7 +27,7 @@ class SimulatedWorker:
             if actor is not self.main:
                 self.run_through(actor)
 
-    def run_through(self, actor: Actor) -> None:
+    def run_through(self, actor: SimulatedActor) -> None:
         """Resume it until it has nothing to do, waits for a lock, or has ended."""
         for _ in range(MOST_ROUND_TRIPS):
             self.baton.resume(actor)
@@ -36,10 +36,10 @@ class SimulatedWorker:
             if actor.state not in (State.PARKED, State.BACK):
                 return
 
-    def actors(self) -> list[Actor]:
+    def actors(self) -> list[SimulatedActor]:
         return [actor for actor in self.baton.actors if actor.worker == self.number]
 
-    def actor(self, name: str) -> Actor | None:
+    def actor(self, name: str) -> SimulatedActor | None:
         return next((actor for actor in self.actors() if actor.name == f"w{self.number}.{name}"), None)
 
     @property

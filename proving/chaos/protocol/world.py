@@ -8,7 +8,7 @@ from jobs import conf, wakeups
 from jobs.models import BacklogRecord, Lane, RetryPolicy, Throttle
 from jobs.states import Status
 from proving.chaos.protocol import kinds, places, scenes
-from proving.chaos.protocol.actor import Actor
+from proving.chaos.protocol.actor import SimulatedActor
 from proving.chaos.protocol.baton import Baton
 from proving.chaos.protocol.clocks import Clocks
 from proving.chaos.protocol.editor import Desk
@@ -50,10 +50,10 @@ class World:
     kills: int = 0
     schedule_id: int = 0
 
-    def editors(self) -> list[Actor]:
+    def editors(self) -> list[SimulatedActor]:
         return [actor for actor in self.baton.actors if actor.name in self.desks and actor.name != "ticker"]
 
-    def editing(self) -> list[Actor]:
+    def editing(self) -> list[SimulatedActor]:
         """The editors that are in a transaction."""
         return [actor for actor in self.editors() if actor.in_transaction()]
 

@@ -20,7 +20,7 @@ import django
 from external.processes.interrupts import deliver_lost_interrupts, interrupt_at_term
 from proving.chaos.server import make_directory, remove_directory
 from proving.chaos.small_disk import SmallDisk
-from proving.chaos.storage.site import KINDS, Site
+from proving.chaos.storage.site import KINDS, StorageSite
 
 PROBLEMS = 1
 DISK_MEGABYTES = 1024
@@ -31,7 +31,7 @@ def main() -> int:
     options = _arguments()
     interrupt_at_term()
     deliver_lost_interrupts()
-    site = Site(options.kind, make_directory())
+    site = StorageSite(options.kind, make_directory())
     site.disk.mkdir()
     scratch = site.directory / "tmp"
     scratch.mkdir()
@@ -48,9 +48,9 @@ def main() -> int:
     code = 130
     try:
         django.setup()
-        from proving.chaos.storage.storm import Storm
+        from proving.chaos.storage.storm import StorageStorm
 
-        found = Storm(site, options.seed, disk if can_be_full else None).run(options.seconds)
+        found = StorageStorm(site, options.seed, disk if can_be_full else None).run(options.seconds)
         report = {"seed": options.seed} | found
         sys.stdout.write(f"{json.dumps(report, indent=2) if options.json else _text(report)}\n")
         code = PROBLEMS if report["problems"] else 0

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from proving.chaos.storage.changing import NAMES, STABLE, version_of, versions_at
-from proving.chaos.storage.site import Site
+from proving.chaos.storage.site import StorageSite
 from storage import layout
 from storage.points import runs
 from storage.points.store import StorageFailed
@@ -17,10 +17,10 @@ from storage.restoring.base import Report, RestoreRefused, Wish
 BUSY = "another restic works"
 
 
-class Audit:
+class PointAudit:
     """The audit of the points at a site. `problems`: sentences, in the order in which they are found."""
 
-    def __init__(self, site: Site, journal: Path) -> None:
+    def __init__(self, site: StorageSite, journal: Path) -> None:
         self.site, self.journal = site, journal
         self.problems: list[str] = []
         self.verified = 0

@@ -50,7 +50,7 @@ def versions_at(journal: Path, source: str, instant: float) -> dict[str, int]:
     return found
 
 
-class Sources:
+class ChangingSources:
     """The sources in `top`. Instants in the `journal` are seconds since 1970."""
 
     def __init__(self, top: Path, journal: Path, names: tuple[str, ...], seed: int) -> None:

@@ -24,7 +24,7 @@ FOLDERS = ("a-1/p", "b-2/p")
 
 
 @dataclass(frozen=True)
-class Site:
+class StorageSite:
     kind: str
     directory: Path
 

@@ -17,9 +17,9 @@ import psutil
 
 from proving.chaos.fleet import die_with_parent
 from proving.chaos.small_disk import SmallDisk
-from proving.chaos.storage.audit import Audit
-from proving.chaos.storage.changing import Sources
-from proving.chaos.storage.site import FIRST, FOLDERS, SECOND, Site
+from proving.chaos.storage.audit import PointAudit
+from proving.chaos.storage.changing import ChangingSources
+from proving.chaos.storage.site import FIRST, FOLDERS, SECOND, StorageSite
 from proving.chaos.storage.work import Answer, Orders, log_of, work
 
 WORKERS = ("A", "B")
@@ -31,12 +31,12 @@ END_SECONDS = 120.0
 GONE_SECONDS = 60.0
 
 
-class Storm:
-    def __init__(self, site: Site, seed: int, disk: SmallDisk | None) -> None:
+class StorageStorm:
+    def __init__(self, site: StorageSite, seed: int, disk: SmallDisk | None) -> None:
         self.site, self.luck, self.disk = site, Random(seed), disk  # noqa: S311 - no secret
         journal = site.directory / "journal"
-        self.sources = Sources(site.sources, journal, tuple(each.partition("-")[0] for each in FOLDERS), seed)
-        self.audit = Audit(site, journal)
+        self.sources = ChangingSources(site.sources, journal, tuple(each.partition("-")[0] for each in FOLDERS), seed)
+        self.audit = PointAudit(site, journal)
         self.done: Counter[str] = Counter()
         self.processes: dict[str, ForkProcess] = {}
 

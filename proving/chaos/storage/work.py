@@ -14,7 +14,7 @@ from backups.repository_orders import give
 from engines.base import BackupTask, SourceSpec
 from engines.repository_process import PROGRAM
 from external.processes.orders import NoAnswer
-from proving.chaos.storage.site import FIRST, FOLDERS, SECOND, Site
+from proving.chaos.storage.site import FIRST, FOLDERS, SECOND, StorageSite
 from storage.places.location import RESTIC
 from storage.points import runs
 from storage.points.store import StorageFailed
@@ -30,7 +30,7 @@ Answer = dict[str, Any]
 class Orders:
     """The orders at a site. Each returns the answer, or `none` with the last output of a process without an answer."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: StorageSite) -> None:
         self.site = site
         self.first = site.location(FIRST).as_json()
 
@@ -80,7 +80,7 @@ class Orders:
             return {"none": " ".join(error.ended.last_lines[-2:])}
 
 
-def work(site: Site, name: str, seed: int) -> None:
+def work(site: StorageSite, name: str, seed: int) -> None:
     """Give one order after the other, until the storm is over. The answers go to the log of this worker."""
     luck, orders = Random(seed), Orders(site)  # noqa: S311 - no secret
     choices = (orders.back_up, partial(orders.remove_some, luck=luck), orders.copy, orders.check, orders.prune)
@@ -99,5 +99,5 @@ def work(site: Site, name: str, seed: int) -> None:
                 log.write(f"{json.dumps([began, time.time(), WORDS[number], folder, answer])}\n".encode())
 
 
-def log_of(site: Site, name: str) -> Path:
+def log_of(site: StorageSite, name: str) -> Path:
     return site.directory / f"log-{name}"

@@ -16,7 +16,7 @@ from proving.bench.processes import ContestantFailed
 from proving.bench.race import check_exactly_once
 from proving.bench.results import Key, Results
 from proving.bench.server import BenchServer
-from proving.bench.stage import Options, Stage
+from proving.bench.stage import BenchOptions, Stage
 from proving.bench.tally import Tally
 from tests.factories import make_record, make_schedule
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -75,7 +75,7 @@ class TestPages:
 
     def test_what_was_measured_of_one_fleet_alone_is_left_unmarked(self):
         results, lines = Results(), []
-        stage = Stage(None, Options(), results, lines.append)
+        stage = Stage(None, BenchOptions(), results, lines.append)
         for title, size, taken in (("home", 1_000, [0.2, 0.1, 0.1]), ("home", 10_000, [30.0]), ("new", 10_000, [1.0])):
             looked = {"statements": 1, "rows": size, "bytes": 1, "wrong": "", "taken": taken, "processor": 0.02}
             pages.note(stage, title, size, looked)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobs.states import AttemptOutcome, Status
-from proving.chaos.facts import AttemptFact, Deeds, Execution, Facts, ProcessFact, RecordFact, Samples
+from proving.chaos.facts import AttemptFact, Deeds, Execution, ProcessFact, RecordFact, Samples, StormFacts
 
 LEASE_SECONDS = 4.0
 CAPPED, UNCAPPED = 1, 2
@@ -53,12 +53,12 @@ def ran(
     return attempt, execution
 
 
-def books(records: list[RecordFact], runs: list[tuple[AttemptFact, Execution]], **fields: Any) -> Facts:
+def books(records: list[RecordFact], runs: list[tuple[AttemptFact, Execution]], **fields: Any) -> StormFacts:
     """The facts of a storm with these records and runs, in which one worker lived and one was killed at 50."""
     histories: dict[int, list[AttemptFact]] = {}
     for attempt, _ in runs:
         histories.setdefault(attempt.record_id, []).append(attempt)
-    facts = Facts(
+    facts = StormFacts(
         lease_seconds=LEASE_SECONDS,
         caps={CAPPED: 1, UNCAPPED: 2},
         feeding=frozenset({"ask"}),

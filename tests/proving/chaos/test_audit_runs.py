@@ -7,7 +7,7 @@ import pytest
 
 from jobs.states import AttemptOutcome
 from proving.chaos.audit_runs import audit, highest
-from proving.chaos.facts import Facts, ProcessFact, Samples
+from proving.chaos.facts import ProcessFact, Samples, StormFacts
 from tests.proving.chaos.books import CAPPED, KILLED, LIVED, UNCAPPED, books, ran, record
 
 RESCUED, RELEASED, FAILED = AttemptOutcome.RESCUED, AttemptOutcome.RELEASED, AttemptOutcome.FAILED
@@ -15,7 +15,7 @@ AGAIN = ran(1, 57, number=2)
 CUT_OFF: dict[str, Any] = {"pid": KILLED, "returned": None, "outcome": RESCUED}
 
 
-def with_process(facts: Facts, pid: int, *fields: Any, **more: Any) -> Facts:
+def with_process(facts: StormFacts, pid: int, *fields: Any, **more: Any) -> StormFacts:
     return replace(facts, processes={**facts.processes, pid: ProcessFact(pid, 0, *fields, **more)})
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.states import AttemptOutcome, Status
 from proving.chaos.audit_tables import audit
-from proving.chaos.facts import Deeds, Pause
+from proving.chaos.facts import Deeds, QueuePause
 from tests.proving.chaos.books import KILLED, books, ran, record
 
 FAILED, RELEASED, HANDOFF = AttemptOutcome.FAILED, AttemptOutcome.RELEASED, AttemptOutcome.HANDOFF
@@ -119,5 +119,5 @@ def test_a_cancel_that_was_forgotten_is_found():
 @pytest.mark.parametrize(("began", "is_found"), [(9.0, False), (11.0, True), (21.0, False)])
 def test_a_claim_from_a_paused_queue_is_found(began, is_found):
     facts = books([record(1)], [ran(1, began, pid=KILLED)])
-    facts.deeds.pauses.append(Pause("work", 10, 20))
+    facts.deeds.pauses.append(QueuePause("work", 10, 20))
     assert any("after its pause" in line for line in audit(facts)) == is_found

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from jobs.states import AttemptOutcome
 from proving.chaos.audit_tables import audit
-from proving.chaos.facts import Facts
+from proving.chaos.facts import StormFacts
 from proving.chaos.hosts.lost import Lost, without_the_lost
 from tests.proving.chaos.books import KILLED, LIVED, books, ran, record
 
 LAGS_FROM = 10.0
 
 
-def judged(facts: Facts, *put_before: str) -> Lost:
+def judged(facts: StormFacts, *put_before: str) -> Lost:
     return without_the_lost(facts, LAGS_FROM, frozenset(put_before))
 
 
