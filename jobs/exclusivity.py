@@ -15,7 +15,8 @@ from jobs.states import Status, WaitingFor
 from jobs.transitions import Changes, Transition, waiting
 
 LOOK_AGAIN_AFTER = timedelta(seconds=60)
-"""Seconds until another look, only if the opening of the gate was missed, such as after a restored database."""
+"""The time until another look, which finds something only if the opening of the gate was missed, such as after a
+restored database."""
 
 LOCK_KEYS = "SELECT pg_advisory_xact_lock(hashtextextended(key, 0)) FROM unnest(%(keys)s::text[]) AS key"
 

@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 RESTORED = "being restored"
 TOO_MANY = "more would go than came"
-"""The points that go from a copy at once. As many go as come while its rules stay the same; more are a sign of a fault.
-"""
+"""The reason to remove none from a copy: as many points go as come while its rules stay the same, so more are a sign of
+a fault."""
 KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 

@@ -113,9 +113,8 @@ class QueueUnits:
         return min(room, MAX_CLAIM)
 
     def _room_to_ask(self) -> int:
-        """The limit of runs: its places, and more while there are sockets, since a hanging question keeps no place
-        busy.
-        """
+        """The number of further questions to claim: for its places, and for more while there are sockets, since a
+        hanging question keeps no place busy."""
         in_hand = self.in_hand()
         room = max(self.rule.concurrency - in_hand, sockets.limit - max(sockets.open, in_hand))
         self._wants_more = room <= 0

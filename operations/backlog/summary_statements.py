@@ -8,8 +8,8 @@ from jobs.states import UNFINISHED, Status, WaitingFor
 from operations.skip_scans import skip_scan
 
 BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
-"""A setting for tables in another order than the index's: the planner takes these fetches for more expensive than
-reading the whole table and sorting it: four times the time.
+"""Settings without which, if the index has another order than the table, the planner would rather read the whole table
+and sort it, which takes four times as long.
 """
 
 AS_BEFORE = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_sort TO DEFAULT"
