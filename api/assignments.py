@@ -60,7 +60,7 @@ class DamageAnswer(Schema):
 
 class CopyAnswer(RowAnswer, of=Copy, names="repository copied_at error"):
     """A second repository (its id) with points of it, and when it last had all of them. `error`: why the last run
-    failed, or what is wrong with what it copied.
+    failed, or the problem with the copied data.
     """
 
     points: list[str]

@@ -4,7 +4,7 @@
      "instance": "/api/schedules/7", "errors": [{"field", "message"}]}
 
 `errors` comes with 422, and with a 400 that names a field. `type` is always `about:blank`: the status gives the sort
-of a problem. `instance` is the path, where there is something at it. Nothing else repeats what was sent: it may be
+of a problem. `instance` is the path, where there is something at it. Nothing else repeats sent values: one may be
 a secret.
 """
 

@@ -3,7 +3,7 @@
 Who is authoritative: the database. Its clock dates every lease; its row says who owns a record. A worker only
 believes that it owns one, and learns otherwise when it writes.
 
-1. *Claim.* One statement takes the first ready records of a queue in claim order, skipping what other claims hold
+1. *Claim.* One statement takes the first ready records of a queue in claim order, skipping those that other claims hold
    locked, and turns them to `running` with a lease: `attempt + 1`, `leased_by`, a random `lease_token`,
    `lease_expires_at`. Killed before the commit: nothing happened. Killed after it: the lease expires.
 2. *Renew.* The worker's heartbeat extends all its leases in one statement, on a separate connection. A record that

@@ -39,8 +39,8 @@ AFTER_ATTEMPTS = promotion.statement(
     "id",
 )
 
-# What is ready only: what waits is looked at when it has become so. The conditions are on keys of
-# `backlog_claim_order`, so of what ranks as it should the index is read and no row. No other index is in the order of
+# Ready records only: waiting ones are looked at when they have become ready. The conditions are on keys of
+# `backlog_claim_order`, so for records with a right rank only the index is read. No other index is in the order of
 # an expression: in that of ids the server could read all records there are. `RANK` is what
 # `order.demoted_by_failure` yields today; the day is that of UTC, a few hours off that of another zone.
 RANK = f"GREATEST(due_day, %(today)s::date) + LEAST(failures, {order.LONGEST_DEMOTION_DAYS})"

@@ -59,8 +59,8 @@ def look_for(
 
 
 def _not_ours(store: Store, ours: Identity, made: bool) -> str:
-    """The reason why the repository that answers is not the expected one; empty if it is. Raises: what the store
-    raises.
+    """The reason why the repository that answers is not the expected one; empty if it is. Raises: the exceptions
+    of the store.
     """
     location = store.location
     if not location.keeps_files:

@@ -2,7 +2,8 @@
 
 The server lists the UIDs and flags of each folder, and a run without new messages asks for nothing else. New messages
 come in batches, sized by what their server announces; a message that is larger than a chunk, or than it was announced,
-comes in chunks. A message that cannot be fetched is a warning, and so is a folder; the copy keeps what it has of them.
+comes in chunks. A message that cannot be fetched is a warning, and so is a folder; the copy keeps the parts that it
+has.
 
 A separate process does this (`mail_process.py`).
 """

@@ -1,8 +1,8 @@
 """The catalogue of a MariaDB or MySQL database and the grants of its account, asked before a dump and compared with it:
 mariadb-dump silently leaves out triggers, routines and events that its account may not see. Pure.
 
-A server lists for an account only objects on which it has some right. So the grants show what may exist unseen, and the
-lists show what the dump must hold.
+A server lists for an account only objects on which it has some right. So the grants show the objects that may exist
+unseen, and the lists show those that the dump must hold.
 """
 
 import re

@@ -61,8 +61,8 @@ class PointMaker:
         self._since = int(self.task.started_at.timestamp()) * 10**9 - DOUBTFUL_FOR
 
     def entries(self, items: Iterator[tuple[Item | Line, Arrived | None]]) -> Iterator[Entry | Line]:
-        """The entries of the point, sorted by path. Raises: StorageStopped; what the reader of the previous
-        manifest raises.
+        """The entries of the point, sorted by path. Raises: StorageStopped; the exceptions of the previous
+        manifest's reader.
         """
         while piece := list(islice(items, TOGETHER)):
             made = [self._made(item, arrived) if isinstance(item, Item) else None for item, arrived in piece]

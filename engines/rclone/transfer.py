@@ -62,7 +62,7 @@ class Transfer:
         return bringing.with_arrived(self.items, self.came, self.begun.name)
 
     def bring(self) -> None:
-        """Bring the planned files. Raises: RunEnded; what stores raise."""
+        """Bring the planned files. Raises: RunEnded; the exceptions of stores."""
         run, begun = self.run, self.begun
         planned = (each.entry for each in self.items if is_wanted(each))
         runs.mark(self.store, self.task.folder, begun.name, run.header("rclone", "", boot=runs.boot()), planned)

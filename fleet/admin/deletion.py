@@ -1,4 +1,4 @@
-"""Deletion of rows with backups: the page that lists what goes, and asks whether their files go, too."""
+"""Deletion of rows with backups: the page that lists everything deleted, and asks whether their files go, too."""
 
 from collections.abc import Iterable, Iterator
 from shlex import quote

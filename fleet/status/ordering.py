@@ -57,9 +57,9 @@ SELECT s.id, CASE WHEN {IS_ACTIVE} THEN COALESCE(ranked.rank, {ProtectionStatus.
  LIMIT {{most}} OFFSET {{first}}
 """
 
-# Three parts, one after the other: what has more to it than being protected, which alone is sorted by rank; what is
-# protected; what is set aside. Each begins where the one before ends, and a part that the page does not reach is not
-# read, since its LIMIT is 0. Of the first part, names are read and sorted only of the ranks that the page reaches.
+# Three parts, one after the other: sources that are not merely protected, which alone are sorted by rank; protected
+# ones; those set aside. Each begins where the one before ends, and a part that the page does not reach is not read,
+# since its LIMIT is 0. In the first part, names are read and sorted only for the ranks that the page reaches.
 NUMBER, NUMBER_ACTIVE = "(SELECT number FROM first_part)", "(SELECT number FROM both_parts)"
 ALL = f"""
   WITH ranked AS MATERIALIZED (SELECT s.id, s.rank FROM ({ranked(FOUND)}) AS s WHERE {{chosen}}),

@@ -16,7 +16,8 @@ from jobs.wakeups import notify_cancelled
 
 @dataclass(frozen=True)
 class CancelResult:
-    """Record ids by what a cancel found, ascending: off the backlog now, asked to stop, ended before, not there."""
+    """Record ids by the findings of a cancel, ascending: off the backlog now, asked to stop, ended before, not
+    there."""
 
     cancelled: list[int]
     stopping: list[int]

@@ -56,7 +56,7 @@ LONGEST_NAME = 200
 # that right after.
 WAITS = f"waiting_for = {WaitingFor.BREAKER} AND breaker_id = %(breaker)s::bigint"
 IN_ITS_WINDOW = f"{WAITS} AND (closes_at IS NULL OR closes_at > %(now)s::timestamptz)"
-# The index yields the order. Skipped: what was tried since the opening, some dozens, and closed windows.
+# The index yields the order. It skips records that were tried since the opening, some dozens, and closed windows.
 UNTRIED = f"{IN_ITS_WINDOW} AND (tried_at IS NULL OR tried_at < %(opened_at)s::timestamptz)"
 FIRST_UNTRIED = statement(UNTRIED, order.IN_SQL)
 # Sorted, but used only when all that wait have been tried since the opening, so they are few.
@@ -170,7 +170,7 @@ def _judged(
                 breaker.title = title_of(guarded)
                 _count_failure(breaker, record, outcome.error, now)
                 if breaker.is_open:
-                    # it keeps its day and its priority, and comes behind what was not tried
+                    # it keeps its day and its priority, and comes behind those that were not tried
                     held = Held(breaker.pk, outcome.error, tried=True, facts=outcome.facts)
                     return record._replace(tried_at=now), held
         case Held() if not any(each.pk == outcome.breaker_id and each.is_open for each in locked):

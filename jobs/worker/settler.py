@@ -30,7 +30,7 @@ Result = tuple[ClaimedRecord, Outcome]
 
 
 class Settler(threading.Thread):
-    """Settles what is `add`ed. `settled(records)` is called after each batch, from this thread."""
+    """Settles the results that are `add`ed. `settled(records)` is called after each batch, from this thread."""
 
     def __init__(
         self, settled: Callable[[list[ClaimedRecord]], None], batch: int = BATCH, name: str = "settler"

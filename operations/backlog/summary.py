@@ -134,7 +134,7 @@ def summary(
     """Look at the whole backlog, in 50 to 150 ms with a million records. `now` (aware) is for tests.
 
     `without`: names of `IN_NEED` that are not asked, since the caller does not need the answer or has it already.
-    `ended`: also count what has ended.
+    `ended`: also count ended records.
     """
     with transaction.atomic():
         execute(statements.BY_INDEX, {})

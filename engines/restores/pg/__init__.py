@@ -1,6 +1,6 @@
 """The way of a PostgreSQL dump from its file into a database. Restores and drills share it.
 
-contents.py      what a dump holds: its objects, and the rows of its tables
+contents.py      the contents of a dump: its objects, and the rows of its tables
 loader.py        the database that it goes into, and how programs run there
 target.py        the server, asked before a dump is fetched
 connections.py   connections to the server of a source

@@ -51,7 +51,7 @@ def codec_of(encoding: str) -> str:
 
 
 def read(loader: Loader, dump: int) -> DatabaseContents:
-    """Read a dump whole, once. Raises: TargetFailed if it cannot be read; what the loader raises."""
+    """Read a dump whole, once. Raises: TargetFailed if it cannot be read; the exceptions of the loader."""
     found, table = DatabaseContents(), [""]
 
     def take_entry(line: str) -> None:

@@ -48,7 +48,7 @@ class DumpRestore:
 
     def make(self, name: str) -> LoadResult:
         """Make the database and fill it. Raises: RestoreRefused for an error that the server answered, and if the dump
-        has to be trusted; TargetFailed when the server went away; psycopg.Error; what the loader raises.
+        has to be trusted; TargetFailed when the server went away; psycopg.Error; the exceptions of the loader.
         """
         from psycopg import sql
 

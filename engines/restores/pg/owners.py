@@ -107,7 +107,7 @@ def make_ahead(inside: Any, role: str, script: IO[bytes]) -> set[str]:
 
 
 def hand_over(inside: Any, loader: Loader, dump: int, encoding: str) -> HandedOver:
-    """Give each object to its owner. Raises: psycopg.Error when the server goes away; what the loader raises."""
+    """Give each object to its owner. Raises: psycopg.Error if the server goes away; the exceptions of the loader."""
     found = HandedOver()
     privileged = {name for (name,) in inside.execute(PRIVILEGED)}
     inside.execute(b"SET client_encoding = '" + encoding.encode() + b"'")

@@ -1,5 +1,5 @@
-"""Absent sources are asked while present ones are backed up by real engines: how long does it take, and what does it
-cost the units?
+"""Absent sources are asked while present ones are backed up by real engines: how long does it take, and how
+much time of the units?
 
 One worker asks 200 sources at once and has 16 execution units. An absent source is silent for the two seconds that it
 is given. The clock starts at the first claim and stops when the last absent source has been asked once. The units are
