@@ -177,8 +177,8 @@ class TestAttention:
              "correct it; `manage.py backlog probe-breaker k:3` then tries it at once."),
             ("http://a:8766", 1, "http://a:8766 has kept failing for 1 h (no space left); 1 record waits for it: "
              "correct it; `manage.py backlog probe-breaker k:3` then tries it at once."),
-            ("nas", 0, "Nas has kept failing for 1 h (no space left); 0 records wait for it: correct it; what needs it "
-             "next then tries it, or `manage.py backlog close-breaker k:3`."),
+            ("nas", 0, "Nas has kept failing for 1 h (no space left); 0 records wait for it: correct it; the next "
+             "record that needs it then tries it, or `manage.py backlog close-breaker k:3`."),
         ],
     )  # fmt: skip
     def test_an_open_breaker_says_how_many_wait_and_what_to_do(self, title, waiting, message):
