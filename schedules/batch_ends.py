@@ -64,7 +64,7 @@ UPDATE schedules_trigger
 
 
 def finish(trigger_ids: Sequence[int], now: datetime) -> int:
-    """Note the ends of those of these batches without unfinished records. Returns the number of ends.
+    """Note the ends of these batches, which had no unfinished record a moment ago. Returns the number of ends.
 
     Batches that others hold locked are left to the next round, and so are those that a retry has put under way since.
     """

@@ -55,7 +55,7 @@ def progress(triggers: Iterable[Trigger]) -> dict[int, BatchCounts]:
 
 
 def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:
-    """Finish the batches whose records have all ended, for all schedules or for these. Returns the number of batches.
+    """Finish the batches whose records have all ended, of all schedules or of these. Returns the number of batches.
 
     A batch of which a user retries a record in this moment is left out (`batch_ends`).
     """

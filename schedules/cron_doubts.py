@@ -20,7 +20,7 @@ LONGEST = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31
 
 def check_steps(expression: str) -> None:
     """Check the steps. Raises: ValueError for a step that is not smaller than its field, or than its range: it fires at
-    the first value alone, contrary to its look.
+    the first value alone, contrary to what it suggests.
     """
     for name, field in zip(FIELDS, expression.split(), strict=True):
         for part in field.split(","):

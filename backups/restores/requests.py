@@ -194,7 +194,7 @@ def assignment_of(source: Source, policy_name: str | None) -> Assignment:
 
 def points_of(assignment: Assignment, only: str | None = None, foreign: str | None = None) -> dict[str, Repository]:
     """Its points, the oldest first, each with the repository that holds it: that of its policy, an earlier one, or a
-    copy. `only`: the name of the repository to ask; `foreign`: a foreign point that is included.
+    copy. `only`: the name of the repository to ask; `foreign`: the name of a foreign point that is included.
 
     If a repository does not answer, the points that its backups name and no other has are returned, so that no older
     point takes the place of one of them. Raises: StorageFailed when none answers; NotHeldThere for one that has nothing

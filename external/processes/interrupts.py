@@ -23,7 +23,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def deliver_lost_interrupts() -> None:
-    """Raise a KeyboardInterrupt again, from now on, that came where Python ignores every error.
+    """Raise lost KeyboardInterrupts again from now on: those that came where Python ignores every error.
 
     Such places are functions that run around a fork, such as logging's hooks, and those that run when an object is
     collected.
