@@ -67,7 +67,7 @@ def _check(work: records.Work) -> Read:
     at = next((number for number, each in enumerate(homes) if each.pk == row.repository_id), 0)
     turns = [each for each in homes[at:] + homes[:at] if only is None or each.pk in only]
     if not turns:
-        raise records.UpkeepRefused(Cancelled("none of its files are there any more"))
+        raise records.UpkeepRefused(Cancelled("its files are not in that repository any more"))
     for number, repository in enumerate(turns, start=1):
         is_own, is_last = repository.pk == policy.repository_id, repository is turns[-1]
         if is_own and (held := repository_breaker.refusal(assignment, work.record)):
