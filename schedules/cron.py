@@ -94,7 +94,8 @@ def check_expression(expression: str) -> None:
         raise ValueError(f"cron {expression!r} is a name; write it in five fields, as `{name}`")
     if len(fields) != 5:
         raise ValueError(
-            f"cron {expression!r} has {several(len(fields), 'field')}, not 5 ({', '.join(FIELDS)}), as in `0 9 * * 1-5`"
+            f"cron {expression!r} has {several(len(fields), 'field')}, not 5 ({', '.join(FIELDS)}), such as "
+            "`0 9 * * 1-5`"
         )
     for name, field in zip(FIELDS, fields, strict=True):
         if problem := _problem_of_field(name, field):

@@ -22,7 +22,7 @@ SELECT CONCAT('{FACT}', MAX(p.TIME)) FROM information_schema.PROCESSLIST p, info
 """
 """An account sees its sessions without any right."""
 STAYS_LOCKED = (
-    "a table stayed locked for {:g} s, as by ALTER TABLE or LOCK TABLES of another session: let the window of the "
+    "a table stayed locked for {:g} s, such as by ALTER TABLE or LOCK TABLES of another session: let the window of the "
     f"policy keep clear of migrations and upkeep{WAITS}"
 )
 

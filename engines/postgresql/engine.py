@@ -58,8 +58,8 @@ LOCKED = re.compile(
     r"canceling statement due to (lock|statement|user)|could not obtain lock|deadlock detected", re.IGNORECASE
 )
 STAYS_LOCKED = (
-    f"a table stayed locked for {LOCK_WAIT}, as by ALTER TABLE, VACUUM FULL or LOCK of another session (pg_locks names "
-    "it): let the window of the policy keep clear of migrations and upkeep"
+    f"a table stayed locked for {LOCK_WAIT}, such as by ALTER TABLE, VACUUM FULL or LOCK of another session (pg_locks "
+    "names it): let the window of the policy keep clear of migrations and upkeep"
 )
 CONFLICTS = re.compile(r"due to conflict with recovery", re.IGNORECASE)
 ENDED_BY_REPLAY = (
