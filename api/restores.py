@@ -52,7 +52,7 @@ class RestoresOfTheApi(DeclaredResource[Restore]):
         return Restore.objects.order_by().select_related(*related)
 
     def facts(self, rows: Sequence[Restore]) -> list[dict[str, Any]]:
-        """With the state of each, and the reasons of those that wait."""
+        """The answers' fields, with the state of each restore, and the reasons of those that wait."""
         states = states_of(rows, database_clock())
         return [self.own_facts(row) | states[row.pk].as_facts for row in rows]
 

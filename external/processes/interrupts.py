@@ -9,7 +9,7 @@ SECONDS_UNTIL_AGAIN = 0.05
 
 
 def interrupt_at_term() -> None:
-    """From now on, let the first SIGTERM raise a KeyboardInterrupt, and ignore any other.
+    """Let the first SIGTERM raise a KeyboardInterrupt from now on, and ignore any other.
 
     `timeout` sends it twice, to its child and to the group of that: the second one would break off what the first one
     made the process end, such as its children.
