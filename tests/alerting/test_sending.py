@@ -9,12 +9,13 @@ from datetime import timedelta
 
 import pytest
 
-from alerting import rounds, sending
+from alerting import conditions, rounds, sending
 from alerting.models import Alert, AlertMessage, AlertRoute
 from external.processes.serving import Program
 from jobs import periodic
 from jobs.clock import database_clock
 from operations.backlog.summary import summary
+from operations.finding import Look, Severity
 from sources.models import Assignment
 from tests.alerting.making import AT, MINUTE, failing, look, make_route
 from tests.alerting.receiving import mail_server
@@ -69,6 +70,8 @@ def test_all_is_not_well_while_a_message_is_not_delivered():
     [line] = set(summary(AT).in_need) - set(before)
     assert line.startswith("1 message about alerts could not be delivered, the last one to ops: json://127.0.0.1/…: ")
     assert "s3cr3t" not in line
+    [finding] = conditions.undelivered.examine(Look(AT))
+    assert (finding.severity, finding.text + ".") == (Severity.WARNING, line)
 
 
 def test_what_comes_late_says_when_it_was_written(monkeypatch):
