@@ -155,6 +155,9 @@ def test_a_page_that_those_in_need_fill_looks_at_no_record_and_at_no_other_sourc
     with CaptureQueriesContext(connection) as asked:
         assert len(worst_first(Source.objects.all(), NOW, most=4)) == 4
     assert ["jobs_backlogrecord" in each["sql"] for each in asked] == [False, True]
+    with CaptureQueriesContext(connection) as asked:
+        [(_, status)] = worst_first(Source.objects.all(), NOW, first=3, most=3).items()
+    assert (status, [each["sql"].startswith("SELECT count(*)") for each in asked]) == ("protected", [True, False])
 
 
 def test_what_a_person_chose_comes_before_what_is_wrong_and_the_worst_assignment_stands_for_all() -> None:
