@@ -30,7 +30,7 @@ from sources import planning
 from sources.agents import checkins, tokens
 from sources.declarations import resources
 from sources.domain.status import ProtectionStatus
-from sources.models import Assignment, Policy, Source
+from sources.models import Assignment, Source
 
 EXPLAINING_SECONDS = 10.0
 """The limit of an answer over all sources, with its statements and all processing."""
@@ -89,10 +89,8 @@ class RevokedAnswer(Schema):
 
 
 def _is_under(policy: str) -> Q:
-    """The policy is found first: joined by its name, it lets the planner expect its sources among the first ones, and
-    all of them were read to the end of a page."""
-    policies = list(Policy.objects.filter(schedule__name=policy).values_list("pk", flat=True))
-    return Q(pk__in=Assignment.objects.filter(policy__in=policies).values("source"))
+    """Apart from the join over which all assignments of a source are counted."""
+    return Q(pk__in=Assignment.objects.filter(policy__schedule__name=policy).values("source"))
 
 
 class SourcesOfTheApi(DeclaredResource[Source]):

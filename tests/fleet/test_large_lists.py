@@ -278,19 +278,6 @@ def test_a_list_of_the_api_asks_as_often_for_many_rows_as_for_one(admin_client: 
     assert asked[1] == asked[2]
 
 
-def test_sources_of_a_policy_are_found_by_its_id(admin_client: Client) -> None:
-    """By its name, the planner would expect them among the first sources, and read all."""
-    named = make_assignment(make_policy(), make_source(name="a"))
-    make_assignment(make_policy(), make_source(name="b"))
-    for asked, found in ((str(named.policy), ["a"]), ("none", [])):
-        with CaptureQueriesContext(connection) as sent:
-            answer = admin_client.get("/api/sources", {"policy": asked}).json()
-        assert [each["name"] for each in answer["items"]] == found
-        of_sources = [each["sql"] for each in sent if 'FROM "sources_source"' in each["sql"]]
-        assert not [sql for sql in of_sources if "jobs_origin" in sql]
-        assert bool(of_sources) == bool(found)
-
-
 def test_a_list_that_ends_after_its_first_rows_says_so(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_backup("a", 1, "20260301T090000Z")
     assert b"are listed" not in admin_client.get(BACKUPS).content
