@@ -99,7 +99,7 @@ def test_the_list_of_sources_and_the_policies_of_one_fit_beside_the_menu(live_se
             page.wait_for_function("!document.documentElement.hasAttribute('x-cloak')")
             if directory := os.environ.get("SCREENSHOTS"):
                 page.screenshot(path=Path(directory) / f"inline-{path.split('/')[3]}-{width}.png", full_page=True)
-            assert [wide for wide, seen in page.evaluate(INLINES) if wide > seen + 1 and width != 1024] == []
+            assert [wide for wide, seen in page.evaluate(INLINES) if wide > seen + 1] == []
             assert page.evaluate(WIDER) <= 0
 
 
