@@ -68,7 +68,7 @@ class SimulatedQueue:
 def install() -> None:
     """Replace both in every module of the worker. They are found by value, not by name, so a rename is harmless."""
     names = {name: getattr(threading, name) for name in dir(threading) if not name.startswith("__")}
-    stand_in = SimpleNamespace(**{**names, "SimulatedEvent": SimulatedEvent})
+    stand_in = SimpleNamespace(**{**names, "Event": SimulatedEvent})
     import queue
 
     for name, module in list(sys.modules.items()):
