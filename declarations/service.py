@@ -62,6 +62,8 @@ class Service(Generic[Row]):
         self._known: dict[Any, Any] = {}
         self.free: set[str] = set()
         """Names that are known as free, or need not be."""
+        self.before: dict[str, Any] = {}
+        """The declared values that the row which was filled last had before; empty for a new one."""
 
     # ── defined by each resource ───────────────────────────────────────────────────────────────────────────────────
 
@@ -171,7 +173,8 @@ class Service(Generic[Row]):
         chosen = RawSQL("SELECT unnest(%s::text[])", [list(names)])  # one value: psycopg takes its time for each
         rows = self.rows().filter(**{f"{self.named_by}__in": chosen})
         found = {self.name_of(row): row for row in self.together(list(rows))}
-        self.free = set(names) - set(self._taken(names))
+        lacking = set(names) - found.keys()
+        self.free = lacking - set(self._taken(lacking)) if lacking else lacking
         return found
 
     def fill(self, row: Row, sent: dict[str, Any]) -> set[str] | None:
@@ -179,7 +182,7 @@ class Service(Generic[Row]):
 
         Raises: ValidationError with all problems, by field.
         """
-        before = self.values(row) if row.pk else {}
+        before = self.before = self.values(row) if row.pk else {}
         try:
             declared = dict(validated(self.declaration, before | sent))
         except ValidationError as error:

@@ -185,7 +185,6 @@ class _Application:
         is_folder = section == "repositories" and not sent.get("remote", row.remote)
         if is_folder and isinstance(sent.get("location"), str) and not not_a_folder(sent["location"]):
             sent = sent | {"location": os.path.abspath(self.folder / sent["location"])}
-        before = service.values(row) if row.pk else {}
         try:
             if obstacle := service.obstacle(row) if row.pk else "":
                 raise ValidationError({"name": obstacle})
@@ -196,7 +195,7 @@ class _Application:
                     self._add(section, f"{where}: {text}", number, _name_of(sent))
             self.broken.add(str(sent.get("name")))
             return None
-        differs = changed is None or bool(changed)
+        differs, before = changed is None or bool(changed), service.before
         self.report.note(section, service.title, changed, before, service.values(row) if differs else before)
         return row, changed
 

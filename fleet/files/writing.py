@@ -30,7 +30,7 @@ WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 WIDTH, SHORT = 80, 70
 """Columns of a line, and of one that also has room for its indent."""
 KEPT = 10_000
-"""Values written by ruamel.yaml that are kept for the next time: most of a fleet's are alike."""
+"""Values whose lines are kept for the next time: most of a fleet's are alike."""
 IN_BLOCKS, IN_A_LINE = json.JSONEncoder(ensure_ascii=False, indent=2), json.JSONEncoder(ensure_ascii=False)
 encoded = json.encoder.encode_basestring
 
@@ -80,15 +80,25 @@ def _yaml(sections: Iterable[tuple[str, Iterable[Row]]]) -> Iterator[str]:
 
 def _yaml_field(name: str, value: Any) -> str:
     """The lines of a field of a row, each indented by two spaces."""
-    if isinstance(value, str):
-        if not is_plain(value):
-            return _by_ruamel(name, value)
-        return f"  {name}: {value}\n" if len(name) + len(value) < SHORT else _folded(name, value)
-    if isinstance(value, list) and value and all(isinstance(each, str) and _is_short(each) for each in value):
-        return f"  {name}:\n" + "".join(f"  - {each}\n" for each in value)
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return _texts(name, tuple(value))
     if isinstance(value, dict | list):
         return _nested_by_ruamel(name, json.dumps(value))
-    return _by_ruamel(name, value)
+    return _scalar_line(name, value)
+
+
+@lru_cache(KEPT, typed=True)
+def _scalar_line(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not is_plain(value):
+        return _by_ruamel(name, value)
+    return f"  {name}: {value}\n" if len(name) + len(value) < SHORT else _folded(name, value)
+
+
+@lru_cache(KEPT)
+def _texts(name: str, texts: tuple[str, ...]) -> str:
+    if all(map(_is_short, texts)):
+        return f"  {name}:\n" + "".join(f"  - {each}\n" for each in texts)
+    return _by_ruamel(name, list(texts))
 
 
 def is_plain(text: str) -> bool:
@@ -112,7 +122,6 @@ def _folded(name: str, text: str) -> str:
     return "\n".join([*lines, line]) + "\n"
 
 
-@lru_cache(KEPT, typed=True)
 def _by_ruamel(name: str, value: Any) -> str:
     out = StringIO()
     writer().dump([{name: value}], out)
@@ -121,7 +130,7 @@ def _by_ruamel(name: str, value: Any) -> str:
 
 @lru_cache(KEPT)
 def _nested_by_ruamel(name: str, value: str) -> str:
-    return _by_ruamel.__wrapped__(name, json.loads(value))
+    return _by_ruamel(name, json.loads(value))
 
 
 @lru_cache(1)
