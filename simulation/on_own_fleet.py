@@ -14,12 +14,12 @@ from external.formatting import several
 from fleet.dry_runs import Effect
 from jobs.clock import database_clock
 from operations.limits import LimitOfOneProcess
-from simulation import own_changes
+from simulation import own_changes, samples
 from simulation.changes import SECONDS as SETTINGS
 from simulation.changes import Changes
 from simulation.chart import chart_of
 from simulation.own_history import RecordedFleet, recorded_fleet
-from simulation.samples import REMEDY, SampleRequest, of_whole_fleet
+from simulation.samples import SampleRequest, rest_in
 from simulation.what_if import NotComputed, OutlookComparison, compare, in_words
 from sources.models import Assignment, Policy
 
@@ -29,8 +29,10 @@ ASKED = LimitOfOneProcess("what-if", 6, 60)
 """The limit per account."""
 BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7
 """The limit for the forecast before an edit is saved, and the number of days that are looked at."""
+FOR_READING = 0.4
+"""The share of the time after which no further source is read: those that were are a sample."""
 MOST_SOURCES, MOST_BEFORE_SAVING = 2_000, 150
-"""A larger fleet is simulated as a sample of about so many."""
+"""A larger fleet is simulated as a sample of so many."""
 KEPT_OF_POLICY = 10
 """Sources of a policy that is changed, which are in any sample."""
 SHOWN = 10
@@ -55,20 +57,34 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     Raises: ImpossibleChange; HistoryTooShort; NotComputed.
     """
     own_changes.check(changes)
+    return _compared(now, days, changes, seconds, MOST_SOURCES, _about(changes))
+
+
+def _compared(now: datetime, days: int, changes: Changes, seconds: float, most: int, always: Q) -> OwnFleetComparison:
     began = time.monotonic()
-    recorded = _recorded(now, days, seconds, changes.units, SampleRequest(MOST_SOURCES, _about(changes), changes))
+    recorded = _recorded(now, days, changes.units, seconds, SampleRequest(most, always, began + seconds * FOR_READING))
+    fleet, share, units = recorded.fleet, recorded.share, recorded.units
     changed = own_changes.made_to(recorded, changes)
-    left = max(0.0, seconds - (time.monotonic() - began))
-    try:
-        found = of_whole_fleet(compare(recorded.fleet, changed, recorded.days, left), recorded.share, changes)
-    except NotComputed as error:
-        if len(recorded.fleet.sources) > MOST_SOURCES:  # a smaller sample would not show this change
-            raise NotComputed(f"{error}: {REMEDY}") from error
-        raise
-    lacks = recorded.lacks
+    left = max(0.0, began + seconds - time.monotonic())
+    rests = rest_in(units, share), rest_in(changes.units or units, share)
+    found = compare(fleet, changed, recorded.days, left, rests=rests)
+    lacks = [*recorded.lacks, *samples.coarse(changes, share)]
+    if share < samples.WHOLE:
+        lacks = [samples.in_words(found, recorded.read, recorded.sources), *lacks]
     if found.days < recorded.days:
-        lacks = [*lacks, f"the time was enough for the first {found.days} of {recorded.days} days"]
-    return OwnFleetComparison(found, lacks)
+        lacks.append(f"the time was enough for the first {found.days} of {recorded.days} days")
+    return OwnFleetComparison(samples.of_whole_fleet(found, share, units, changes), lacks)
+
+
+def _recorded(now: datetime, days: int, units: int | None, seconds: float, sampling: SampleRequest) -> RecordedFleet:
+    with transaction.atomic():
+        try:
+            with at_most(seconds, seconds):
+                return recorded_fleet(now, days, units, sampling)
+        except TookTooLong as error:
+            raise NotComputed(f"reading the history took more than {seconds:g} s") from error
+        finally:
+            transaction.set_rollback(True)  # the limit of a statement, which would hold until an edit is saved
 
 
 def _about(changes: Changes) -> Q:
@@ -83,46 +99,22 @@ def _first(assignments: QuerySet[Assignment]) -> Any:
     return assignments.order_by("pk").values("pk")[:KEPT_OF_POLICY]
 
 
-def _recorded(now: datetime, days: int, seconds: float, units: int | None, sampling: SampleRequest) -> RecordedFleet:
-    until = time.monotonic() + seconds
-
-    def go_on() -> None:
-        if time.monotonic() > until:
-            raise NotComputed(f"reading the history takes more than {seconds:g} s")
-
-    try:
-        with at_most(seconds):
-            return recorded_fleet(now, days, units, go_on, sampling)
-    except TookTooLong as error:
-        raise NotComputed(f"reading the history took more than {seconds:g} s") from error
-
-
 def effect_of(policy: Policy) -> Effect:
     """The effect of saving a policy with these periods and windows. Raises: ValueError with why it is not known."""
-    schedule = policy.schedule
+    schedule, active = policy.schedule, policy.assignments.active()
     before = Policy.objects.select_related("schedule").filter(pk=policy.pk).first()
-    if before is None or before.problem or not policy.assignments.active().exists():  # it is new, or paused
+    if before is None or before.problem or not active.exists():  # it is new, or paused
         return Effect()
-    name = before.schedule.name
     values = {"period": schedule.cron, "zone": schedule.zone, "windows": policy.window}
-    changes = Changes(policies=((name, values | {each: getattr(policy, each) for each in SETTINGS}),))
-    began = time.monotonic()
-    with transaction.atomic():
-        try:
-            of_it = Q(pk__in=_first(policy.assignments.active()))
-            sampling = SampleRequest(MOST_BEFORE_SAVING, of_it, changes)
-            recorded = _recorded(database_clock(), BEFORE_SAVING_DAYS, BEFORE_SAVING_SECONDS, None, sampling)
-        finally:
-            transaction.set_rollback(True)  # the limit of a statement, which would hold until the edit is saved
-    fleet = recorded.fleet
-    left = max(0.0, BEFORE_SAVING_SECONDS - (time.monotonic() - began))
-    changed = own_changes.made_to(recorded, changes)
-    found = of_whole_fleet(compare(fleet, changed, recorded.days, left), recorded.share, changes)
+    changes = Changes(policies=((str(before), values | {each: getattr(policy, each) for each in SETTINGS}),))
+    about = Q(pk__in=_first(active))
+    answer = _compared(database_clock(), BEFORE_SAVING_DAYS, changes, BEFORE_SAVING_SECONDS, MOST_BEFORE_SAVING, about)
+    found = answer.found
     worse = [
         f"{each.name} would miss {several(each.after, 'period')} in place of {each.before:,}"
         for each in found.worse[:SHOWN]
     ]
     more = [f"and {len(found.worse) - SHOWN:,} more"] if len(found.worse) > SHOWN else []
-    lacks = [f"not known: {each}" for each in recorded.lacks]
+    lacks = [f"not known: {each}" for each in answer.lacks]
     lines = [f"over {several(found.days, 'recorded day')}", *in_words(found), *worse, *more, *lacks]
     return Effect(lines, found.is_worse, mark_safe(chart_of(found)))  # noqa: S308 - its template escapes

@@ -4,7 +4,8 @@ may be missing."""
 from declarations.unknown import nothing_named
 from simulation.changes import Changes, ImpossibleChange
 from simulation.fleet_file import SimulatedFleet
-from simulation.own_history import UNDER, RecordedFleet
+from simulation.own_history import RecordedFleet
+from simulation.recorded_sources import UNDER
 from simulation.samples import in_sample
 from sources.models import Policy, Source
 

@@ -70,7 +70,8 @@ def chances_of(machine: SimulatedMachine, calendar: Calendar, end: float) -> lis
 
 @dataclass
 class Ledger:
-    """The record of a scheduler's work, as it writes it down. `days`: how long it ran."""
+    """The record of a scheduler's work, as it writes it down. `days`: how long it ran. `rest`: after a run each unit
+    rests so many times as long as it took, as in a sample with a fraction of a unit (`simulation/samples.py`)."""
 
     fleet: SimulatedFleet
     machines: list[SimulatedMachine]
@@ -80,6 +81,7 @@ class Ledger:
     absent_unit_seconds: float = 0.0
     seen: set[tuple[int, int]] = field(default_factory=set)
     """(machine, period) in which it answered."""
+    rest: float = 0.0
 
     def __post_init__(self) -> None:
         self.end = self.days * DAY

@@ -1,95 +1,112 @@
-"""Samples of a large fleet, small enough for the time that there is, and large enough to show a change."""
+"""Samples of a fleet that is too large to be simulated in the time that there is.
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+A sample is some of the sources, each with all its policies, and the share of the units that these sources have of the
+load: by their number alone, a sample with a few long backups too many would look overloaded. A share of units is rarely
+a whole number: it is rounded up, and each unit rests after a copy, so long that all do that share of the work.
+"""
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from hashlib import md5
+from math import ceil, inf
 
-from django.db.models import Count, Q, QuerySet, TextField
-from django.db.models.functions import MD5, Cast
+from django.db.models import Q, QuerySet
 
-from jobs.conf import PROGRAM
 from simulation.changes import Changes
-from simulation.what_if import NotComputed, Outlook, OutlookComparison
+from simulation.what_if import Outlook, OutlookComparison
 from sources.models import Assignment
 
-MOST_OFF = Fraction(1, 20)
-"""The largest deviation of the number of units or sources in a sample, as a share."""
-TRIED_TIMES = 10
-"""A sample of so many times the usual number of sources is tried, for fewer days; a larger one takes too long."""
 WHOLE = Fraction(1)
-REMEDY = (
-    "try a larger change, such as half or twice the units, or more sources at a time; or run "
-    f"`{PROGRAM} simulate --from-history 28`, which takes all sources and the time that they need"
-)
+MOST_OFF = Fraction(1, 20)
+"""A number of added sources may be so much smaller or larger in a sample, as a share of it, without a word."""
 
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """A sample of about `most` sources, for the changes to it. `always`: assignments whose sources are in it anyway,
-    such as what a change is about.
+    """A sample of at most `most` sources, of which none is read after `until` (of the monotonic clock), except for
+    some. `always`: assignments whose sources are in it anyway, such as what a change is about.
     """
 
-    most: int
+    most: float = inf
     always: Q | None = None
-    changes: Changes = field(default_factory=Changes)
+    until: float = inf
 
-    def of(self, related: QuerySet[Assignment], units: int) -> tuple[QuerySet[Assignment], Fraction]:
-        """The assignments of the sample's sources, which are chosen by a hash of their ids; and its share of the fleet.
-        Raises: NotComputed."""
-        sources = related.aggregate(number=Count("source_id", distinct=True))["number"]
-        share = share_for(sources, units, self.most, self.changes)
-        if share == WHOLE:
-            return related, share
-        by_source = related.order_by().values("source_id").annotate(assignments=Count("pk"))
-        turns = by_source.order_by(MD5(Cast("source_id", TextField())), "source_id")
-        chosen = Q(source_id__in=turns.values("source_id")[: -(-sources * share // 1)])
-        if self.always is not None:
-            chosen |= Q(source_id__in=related.order_by().filter(self.always).values("source_id"))
-        return related.filter(chosen), share
+    def chosen(self, active: QuerySet[Assignment], sources: Collection[int]) -> list[int]:
+        """The sources of these assignments to read, in this order. Chance decides by a hash of their ids, the same each
+        time, so that any number of them is a sample.
+        """
+        if self == ALL:
+            return sorted(sources)  # neighbours have their rows together
+        always = active.none() if self.always is None else active.order_by().filter(self.always)
+        first = set(always.values_list("source_id", flat=True))
+        turns = sorted(sources, key=lambda each: (each not in first, _hash(each), each))
+        return turns[: max(len(first), int(min(self.most, len(turns))))]
 
-
-def share_for(sources: int, units: int, most: int, changes: Changes) -> Fraction:
-    """The share of a fleet of so many sources and units to simulate: whole units, near `most` sources, and such that
-    the change has its size. Raises: NotComputed if that would be far too many.
-    """
-    if sources <= most:
-        return WHOLE
-    usual = max(1, units * most // sources)
-    numbers = _numbers(changes, units)
-    nearest = sorted(range(-(-usual // 2), units + 1), key=lambda each: (each > usual, abs(each - usual)))
-    kept = next(each for each in nearest if _shows(Fraction(each, units), numbers))
-    share = Fraction(kept, units)
-    if kept > usual and sources * share > TRIED_TIMES * most:
-        raise NotComputed(
-            f"no sample of {TRIED_TIMES * most:,} of the {sources:,} sources, with its share of the {units:,} units, "
-            f"shows such a change in its true size: {REMEDY}"
-        )
-    return share
+    def is_enough(self, read: int) -> bool:
+        return read > 0 and time.monotonic() > self.until
 
 
-def _numbers(changes: Changes, units: int) -> list[int]:
-    """All that a sample must have its share of."""
-    then = changes.units or units
-    return [then, then - units, *(number for number, _ in changes.added)]
+ALL = SampleRequest()
+"""All sources, however long they take."""
 
 
-def _shows(share: Fraction, numbers: Iterable[int]) -> bool:
-    return all(abs(round(each * share) - each * share) <= MOST_OFF * abs(each * share) for each in numbers)
+def _hash(source: int) -> bytes:
+    return md5(str(source).encode(), usedforsecurity=False).digest()
+
+
+def units_in(units: int, share: Fraction) -> int:
+    """The units of a sample of this share."""
+    return ceil(units * share)
+
+
+def rest_in(units: int, share: Fraction) -> float:
+    """The rest of each of its units after a copy, as a multiple of the duration of that copy."""
+    return float(units_in(units, share) / (units * share) - 1)
 
 
 def in_sample(changes: Changes, share: Fraction) -> Changes:
     """The changes to a sample of this share."""
-    units = changes.units and round(changes.units * share)
-    return Changes(units, changes.policies, tuple((round(number * share), like) for number, like in changes.added))
+    units = changes.units and units_in(changes.units, share)
+    return Changes(units, changes.policies, tuple((_added(number, share), like) for number, like in changes.added))
 
 
-def of_whole_fleet(found: OutlookComparison, share: Fraction, changes: Changes) -> OutlookComparison:
-    """The difference in a sample with the units of the whole fleet, and those at work."""
+def _added(number: int, share: Fraction) -> int:
+    return max(1, round(number * share))
+
+
+def coarse(changes: Changes, share: Fraction) -> list[str]:
+    """A sentence about each number of added sources that is another one in this sample."""
+    return [
+        f"the effect of {number:,} more like {like}, which are too few for a sample: shown is that of about "
+        f"{round(_added(number, share) / share):,}"
+        for number, like in changes.added
+        if abs(_added(number, share) - number * share) > MOST_OFF * number * share
+    ]
+
+
+def in_words(found: OutlookComparison, read: int, of: int) -> str:
+    """A sentence about a sample of `read` of the sources, with its error."""
+    now, then, difference = (f"{100 * each:.1f}" for each in found.margins)
+    return (
+        f"all but a sample: {read:,} of {of:,} sources, with their share of the units by load; sources and periods are "
+        f"counted in it, units in the whole fleet. The protected shares of all sources are most likely within {now} "
+        f"points of these as it is and {then} with the change, and their difference within {difference}"
+    )
+
+
+def of_whole_fleet(found: OutlookComparison, share: Fraction, units: int, changes: Changes) -> OutlookComparison:
+    """The difference in a sample of a fleet of so many units, with the units of the whole fleet, and those at work."""
     if share == WHOLE:
         return found
-    units = round(found.now.units / share)
     return replace(found, now=_of_all(found.now, share, units), then=_of_all(found.then, share, changes.units or units))
 
 
 def _of_all(found: Outlook, share: Fraction, units: int) -> Outlook:
     return replace(found, units=units, busy=[round(each / float(share), 3) for each in found.busy])
+
+
+def in_turn(sources: Sequence[int], at_once: int) -> list[Sequence[int]]:
+    """The same sources in pieces of so many."""
+    return [sources[start : start + at_once] for start in range(0, len(sources), at_once)]

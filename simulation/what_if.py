@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from math import sqrt
 from typing import Any, NamedTuple
 
 from external.formatting import several
@@ -13,6 +14,11 @@ from simulation.results import HOUR, Ledger
 from simulation.schedulers import SCHEDULERS
 
 VALLEY_HOURS = 4
+STANDARD_ERRORS = 4.0
+"""The margin of error. Two are that of 19 in 20 samples if sources share no units; samples that share parts of a few
+units were off by up to twice as much."""
+
+Pairs = tuple[set[tuple[int, int]], set[tuple[int, int]]]
 
 
 class NotComputed(ValueError):
@@ -69,6 +75,9 @@ class OutlookComparison:
     days: int
     now: Outlook
     then: Outlook
+    margins: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """The margins of error of the share now, the share then and their difference, if these sources are a sample of a
+    larger fleet."""
 
     def _moved(self) -> list[SourceChange]:
         names = {**self.now.missed, **self.then.missed}
@@ -106,9 +115,9 @@ class _OutOfTime(Exception):
     """The time is over."""
 
 
-def _simulated(fleet: SimulatedFleet, days: int, until: float, progress: Progress) -> Ledger:
+def _simulated(fleet: SimulatedFleet, days: int, until: float, progress: Progress, rest: float = 0.0) -> Ledger:
     """Simulate as many whole days as there is time for until `until`, of the monotonic clock."""
-    ledger, share = Ledger(fleet, machines_of(fleet, days), days), 0.0
+    ledger, share = Ledger(fleet, machines_of(fleet, days), days, rest=rest), 0.0
 
     def go_on(passed: float) -> None:
         nonlocal share
@@ -129,25 +138,28 @@ def cut(ledger: Ledger, days: int) -> Ledger:
     if days == ledger.days:
         return ledger
     runs = [run for run in ledger.runs if run.begins < days * DAY]
-    return Ledger(ledger.fleet, ledger.machines, days, runs, seen=ledger.seen)
+    return Ledger(ledger.fleet, ledger.machines, days, runs, seen=ledger.seen, rest=ledger.rest)
 
 
 def compare(
     fleet: SimulatedFleet, changed: SimulatedFleet, days: int, seconds: float | None = None,
-    progress: Progress = lambda share: None,
+    progress: Progress = lambda share: None, rests: tuple[float, float] = (0.0, 0.0),
 ) -> OutlookComparison:  # fmt: skip
-    """The same days of both, as many as `seconds` are enough for. Raises: NotComputed if not one is, or if no source
-    is there in them for as long as its backup takes.
+    """The same days of both, as many as `seconds` are enough for. `rests`: of the units of each, as in `Ledger`.
+    Raises: NotComputed if not one day is, or if no source is there in them for as long as its backup takes.
     """
     began = time.monotonic()
     patience = float("inf") if seconds is None else seconds
-    now = _simulated(fleet, days, began + patience / 2, lambda share: progress(share / 2))
-    then = _simulated(changed, max(1, now.days), began + patience, lambda share: progress((1 + share) / 2))
+    now = _simulated(fleet, days, began + patience / 2, lambda share: progress(share / 2), rests[0])
+    until = began + patience
+    then = _simulated(changed, max(1, now.days), until, lambda share: progress((1 + share) / 2), rests[1])
     done = min(now.days, then.days)
     if done < 1:
         number = max(len(fleet.sources), len(changed.sources))
         raise NotComputed(f"one day of {number:,} sources takes longer than the {seconds:g} s that there are for it")
-    found = OutlookComparison(done, outlook(cut(now, done)), outlook(cut(then, done)))
+    before, after = cut(now, done), cut(then, done)
+    pairs = before.pairs(in_window=False), after.pairs(in_window=False)
+    found = OutlookComparison(done, outlook(before, *pairs[0]), outlook(after, *pairs[1]), margins(*pairs))
     if not (found.now.possible or found.then.possible):
         raise NotComputed(f"{nobody_there(done)}: there is nothing to compare")
     return found
@@ -158,24 +170,53 @@ def nobody_there(days: int) -> str:
     return f"in {several(days, 'day')} no source is there for as long as its backup takes"
 
 
-def outlook(ledger: Ledger) -> Outlook:
-    """The figures of a ledger."""
+def margins(now: Pairs, then: Pairs) -> tuple[float, float, float]:
+    """The margins of error of the share now, the share then and their difference, if the sources of these possible and
+    protected pairs are a sample: by the formula for a ratio of totals over clusters, each source being one (Cochran,
+    Sampling Techniques, 3rd edition, 6.4). Between 0 and 1.
+    """
+    off_now, off_then = _deviations(*now), _deviations(*then)
+    difference = {each: off_then.get(each, 0.0) - off_now.get(each, 0.0) for each in {**off_now, **off_then}}
+    return max(_margin(off_now), _least(*now)), max(_margin(off_then), _least(*then)), _margin(difference)
+
+
+def _deviations(possible: set[tuple[int, int]], protected: set[tuple[int, int]]) -> dict[int, float]:
+    """Source → its part in the error of the protected share."""
+    share = len(protected) / len(possible) if possible else 1.0
+    chances, kept = (Counter(number for number, _ in pairs) for pairs in (possible, protected))
+    return {number: (kept[number] - share * chances[number]) / len(possible) for number in chances}
+
+
+def _least(possible: set[tuple[int, int]], protected: set[tuple[int, int]]) -> float:
+    """The least margin of a share, as if periods were drawn one by one: sources that are all alike say little."""
+    share = (len(protected) + 2) / (len(possible) + 4)
+    return min(1.0, STANDARD_ERRORS * sqrt(share * (1 - share) / (len(possible) + 4)))
+
+
+def _margin(deviations: dict[int, float]) -> float:
+    number = len(deviations)
+    if number < 2:
+        return 1.0
+    return min(1.0, STANDARD_ERRORS * sqrt(number / (number - 1) * sum(each * each for each in deviations.values())))
+
+
+def outlook(ledger: Ledger, possible: set[tuple[int, int]], protected: set[tuple[int, int]]) -> Outlook:
+    """The figures of a ledger, and of its possible and protected pairs of a source and a period."""
     names = {machine.number: machine.source.name for machine in ledger.machines}
-    possible, protected = ledger.pairs(in_window=False)
     missed = Counter(names[number] for number, _ in possible - protected)
     busy = [0.0] * 24
     first = ledger.fleet.start.hour
-    for run in ledger.runs:
-        at, ends = run.begins, min(run.ends, ledger.end)
+    for run in ledger.runs:  # a unit that rests is a part of one, at work all the time
+        at, ends = run.begins, min(run.begins + (run.ends - run.begins) * (1 + ledger.rest), ledger.end)
         while at < ends:
             until = min(ends, (at // HOUR + 1) * HOUR)
-            busy[(first + int(at // HOUR)) % 24] += until - at
+            busy[(first + int(at // HOUR)) % 24] += (until - at) / (1 + ledger.rest)
             at = until
     result = ledger.result()
     return Outlook(
         ledger.fleet.units, len(ledger.machines), len(possible), len(protected),
         round(len(protected) / len(possible), 4) if possible else 1.0, result.never_protected, dict(missed),
-        [round(each / (ledger.days * HOUR), 3) for each in busy],
+        [round(each / (ledger.days * HOUR), 9 if ledger.rest else 3) for each in busy],
     )  # fmt: skip
 
 

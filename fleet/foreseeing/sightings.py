@@ -4,13 +4,13 @@ one of each source.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
 
 from fleet.foreseeing.presence import Sighting
-from jobs.states import AttemptOutcome
+from jobs.states import UNFINISHED, AttemptOutcome
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 
 _COLUMNS = """t.queue, t.outcome,
@@ -24,14 +24,26 @@ SELECT substring(r.subject FROM '^assignment:([0-9]{{1,18}})$')::bigint, {_COLUM
  WHERE t.ended_at > %(since)s AND t.queue IN ('{AVAILABILITY}', '{ARRIVALS}', '{BACKUPS}')
 """
 
-# Of some assignments: served by `backups_of_subject` and `one_unfinished_record_per_subject`.
+# Of some assignments: served by `backups_of_subject`, `one_unfinished_record_per_subject` and the key of the attempts.
+# Joined with OR, all records are read.
 ATTEMPTS_OF_SOME = f"""
 SELECT asked.id, {_COLUMNS}
   FROM unnest(%(assignments)s::bigint[]) AS asked(id)
-  JOIN jobs_backlogrecord r ON r.kind = '{KIND}' AND r.subject = 'assignment:' || asked.id
-   AND (r.finished_at IS NULL OR r.finished_at > %(since)s)
-  JOIN jobs_attempt t ON t.record_id = r.id
- WHERE t.ended_at > %(since)s AND t.queue IN ('{AVAILABILITY}', '{ARRIVALS}', '{BACKUPS}')
+ CROSS JOIN LATERAL (
+    SELECT id
+      FROM jobs_backlogrecord
+     WHERE kind = '{KIND}' AND subject = 'assignment:' || asked.id AND finished_at > %(since)s
+     UNION ALL
+    SELECT id
+      FROM jobs_backlogrecord
+     WHERE kind = '{KIND}' AND subject = 'assignment:' || asked.id AND status IN ({", ".join(map(str, UNFINISHED))})
+ ) AS r
+ CROSS JOIN LATERAL (
+    SELECT queue, outcome, started_at, ended_at
+      FROM jobs_attempt
+     WHERE record_id = r.id AND ended_at > %(since)s AND queue IN ('{AVAILABILITY}', '{ARRIVALS}', '{BACKUPS}')
+    OFFSET 0
+ ) AS t
 """
 SOME = 10_000
 
@@ -43,23 +55,48 @@ SELECT substring(subject FROM '^source:([0-9]{{1,18}})$')::bigint, extract(epoch
 SELECT id, extract(epoch FROM checked_in_at - %(since)s)::float8 FROM sources_source WHERE checked_in_at > %(since)s
 """
 
-FIRST = "SELECT min(ended_at) FROM jobs_attempt WHERE ended_at > %(since)s"
+# Of some sources: served by `decision_of_subject` and the key of the sources.
+CHECK_INS_OF_SOME = f"""
+SELECT asked.id, extract(epoch FROM d.at - %(since)s)::float8
+  FROM unnest(%(sources)s::bigint[]) AS asked(id)
+  JOIN jobs_decision d ON d.kind = '{KIND}' AND d.subject = 'source:' || asked.id AND d.at > %(since)s
+ WHERE d.what = 'checked in'
+ UNION ALL
+SELECT id, extract(epoch FROM checked_in_at - %(since)s)::float8
+  FROM sources_source
+ WHERE id = ANY(%(sources)s::bigint[]) AND checked_in_at > %(since)s
+"""
+
+FIRST = """
+SELECT min(ended_at)
+  FROM jobs_attempt
+ WHERE ended_at > %(since)s + %(first)s AND ended_at <= %(since)s + %(last)s
+"""
 
 
-def first_attempt_at(since: datetime) -> datetime | None:
-    """The end of the first attempt after `since`. None if there is none."""
-    [[found]] = _rows(FIRST, since)
-    return found  # type: ignore[no-any-return]
+def first_attempt_at(since: datetime, days: int) -> datetime | None:
+    """The end of the first attempt after `since`, in so many days. None if there is none. The index leads to where the
+    attempts of a day are, so the first days are looked at alone: all of a month take seconds.
+    """
+    first, last = 0, 1
+    while first < days:
+        [[found]] = _rows(FIRST, since, first=timedelta(days=first), last=timedelta(days=last))
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        first, last = last, 2 * last
+    return None
 
 
 def sightings_since(since: datetime, source_of: Mapping[int, int], shift: float = 0.0) -> dict[int, list[Sighting]]:
     """Source → its sightings, in seconds since `since` less `shift`. `source_of`: assignment → source."""
     found: dict[int, list[Sighting]] = defaultdict(list)
-    attempts = ATTEMPTS_OF_SOME if len(source_of) <= SOME else ATTEMPTS
-    for assignment, queue, outcome, started, ended in _rows(attempts, since, assignments=list(source_of)):
+    some = len(source_of) <= SOME
+    asked = {"assignments": list(source_of), "sources": sorted(set(source_of.values()))}
+    attempts, check_ins = (ATTEMPTS_OF_SOME, CHECK_INS_OF_SOME) if some else (ATTEMPTS, CHECK_INS)
+    for assignment, queue, outcome, started, ended in _rows(attempts, since, **asked):
         if assignment in source_of:
             found[source_of[assignment]] += _sightings(queue, outcome, max(0.0, started - shift), ended - shift)
-    for source, at in _rows(CHECK_INS, since):
+    for source, at in _rows(check_ins, since, **asked):
         found[source].append(Sighting(at - shift, at - shift, True))
     return found
 

@@ -24,7 +24,7 @@ from simulation.lookahead.world import FleetRows
 from sources.availability.wake import REMEMBERED_FOR, SETTLED_WITHIN_SECONDS
 from sources.domain import wake_hours
 from sources.domain.due import due_day, next_backup_at
-from sources.models import Assignment, Source
+from sources.models import Assignment, Policy, Source
 from sources.planning.names import AVAILABILITY, BACKUPS, subject_of
 
 
@@ -52,6 +52,8 @@ class MemoryWorld:
         self._running: dict[str, int] = defaultdict(int)
         self._waking: dict[int, Source] = {}
         self._triggers = {policy.pk: policy.schedule.next_trigger_at for policy in rows.policies}
+        self._periods: dict[int, tuple[datetime, datetime]] = {}
+        """Policy → an instant, and the first trigger after it and after all instants up to there."""
 
     def begin(self, now: datetime) -> None:
         self._emit(self._assignments, now)
@@ -162,9 +164,17 @@ class MemoryWorld:
         assignment.seen_hours |= wake_hours.seen(started_at, now)
         assignment.failures = assignment.losses = 0
         assignment.first_failure_at = assignment.vanished_at = None
-        assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
+        assignment.next_backup_at = self._next_backup_at(assignment.policy, started_at, now)
         if assignment.next_backup_at <= now:
             self._emit([assignment], now)
+
+    def _next_backup_at(self, policy: Policy, started_at: datetime, now: datetime) -> datetime:
+        """The same for all that start in one period: found anew for each, it took a fourth of the time."""
+        known = self._periods.get(policy.pk)
+        if known is None or not known[0] <= started_at < known[1]:
+            known = started_at, next_backup_at(policy.schedule.period, started_at, now)
+            self._periods[policy.pk] = known
+        return known[1]
 
     def _emit(self, assignments: Iterable[Assignment], now: datetime) -> None:
         openings = {policy.pk: policy.opening(now) for policy in self._policies}

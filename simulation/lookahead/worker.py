@@ -16,7 +16,7 @@ from backups.copying import losses
 from backups.copying.handler import ANSWER_HOLDS_FOR
 from engines.base import EngineResult, Verdict
 from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded, Unavailable
-from jobs.worker.claimer import PATIENCE_SECONDS, to_ask
+from jobs.worker.claimer import PATIENCE_SECONDS, Shortage, to_ask
 from simulation.lookahead.world import PLACES, BacklogWorld
 from simulation.machines import SimulatedRun
 from simulation.results import Ledger
@@ -53,6 +53,10 @@ class VirtualWorker:
         self._begun: dict[str, list[tuple[datetime, int]]] = {ARRIVALS: [], AVAILABILITY: []}
         self._under_way: set[int] = set()
         self._busy = 0
+        """Units with a copy, and units that rest after one."""
+        self._rests: list[datetime] = []
+        """The ends of their rests."""
+        self._first_rests = 0
         self.trace: list[tuple[float, int, str, int]] = []
         """Each claim: when, of which source, in which queue, its attempt."""
 
@@ -63,6 +67,9 @@ class VirtualWorker:
         self._claim()
         while (at := self._next()) is not None and at < until:
             self.now = max(self.now, at)
+            while self._rests and self._rests[0] <= self.now:
+                heapq.heappop(self._rests)
+                self._busy -= 1
             self._end_what_ends()
             self._world.tick(self.now)
             self._claim()
@@ -74,7 +81,8 @@ class VirtualWorker:
         return (self.now - self._start).total_seconds()
 
     def _next(self) -> datetime | None:
-        comes = (self._world.next_at(), self._look_at, self._ends[0][0] if self._ends else None)
+        ends, rests = self._ends[0][0] if self._ends else None, self._rests[0] if self._rests else None
+        comes = (self._world.next_at(), self._look_at, ends, rests)
         return min((each for each in comes if each is not None), default=None)
 
     def _end_what_ends(self) -> None:
@@ -100,7 +108,7 @@ class VirtualWorker:
         room = PLACES - self._asked[queue]
         if room <= 0:
             return []
-        short = self._world.shortage(queue, self.now)
+        short = self._shortage(queue)
         limit = min(room, to_ask(short, self._asked_lately(queue))) if short.missing > 0 else 0
         claimed = list(self._world.claim_woken(queue, min(room, short.woken), self.now)) if short.woken else []
         if limit > len(claimed):
@@ -108,6 +116,11 @@ class VirtualWorker:
         if short.missing > 0 and len(claimed) >= limit:
             self._look_at = self.now + PATIENCE
         return claimed
+
+    def _shortage(self, queue: str) -> Shortage:
+        """The shortage of ready records. A unit that rests needs none, like one with a copy."""
+        short = self._world.shortage(queue, self.now)
+        return short._replace(missing=short.missing - len(self._rests))
 
     def _asked_lately(self, queue: str) -> int:
         begun = self._begun[queue] = [each for each in self._begun[queue] if each[0] > self.now - PATIENCE]
@@ -145,7 +158,7 @@ class VirtualWorker:
             return Unavailable("silent", policy.recheck_after)
         if outcome := wake.without_a_packet(record, assignment, "silent", self.now):
             return outcome
-        if self._world.shortage(AVAILABILITY, self.now).missing <= self._world.waking_up(source, self.now):
+        if self._shortage(AVAILABILITY).missing <= self._world.waking_up(source, self.now):
             return wake.not_foreseen(policy, "silent")
         machine.wake(self._seconds)
         self._ledger.packets += 1
@@ -172,6 +185,8 @@ class VirtualWorker:
         if not isinstance(run, SimulatedRun):
             return losses.asked_again(assignment, "it answered too long ago: ask it again")
         self._ledger.runs.append(run)
+        if self._ledger.rest > 0:
+            self._rest((run.ends - run.begins) * self._ledger.rest)
         if run.succeeded:
             return DONE
         if run.failed:
@@ -179,6 +194,14 @@ class VirtualWorker:
         if run.first and order_parts.in_force().resume:
             self._keep(run)
         return losses.counted(losses.lost(assignment.policy, "it left"), assignment)
+
+    def _rest(self, seconds: float) -> None:
+        """Let the unit of a copy that ended rest. The first rest is longer by half: all units begin without one, and
+        where they rest for hours, the first copy would count too much."""
+        self._busy += 1
+        self._first_rests += 1
+        longer = 1.5 if self._first_rests <= self._ledger.fleet.units else 1.0
+        heapq.heappush(self._rests, self.now + timedelta(seconds=seconds * longer))
 
     def _keep(self, run: SimulatedRun) -> None:
         """Keep the share that a first backup has done when it is cut."""

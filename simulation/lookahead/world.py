@@ -56,9 +56,11 @@ def rows_of(fleet: SimulatedFleet, machines: Sequence[SimulatedMachine]) -> Flee
     policies = [_policy(schedule, each) for schedule, each in zip(schedules, fleet.policies, strict=True)]
     by_name = {policy.schedule.name: policy for policy in policies}
     guessed = guessed_seconds(machines, fleet.seed)
+    backed_up = {machine.source.policy for machine in machines if machine.source.backed_up}
+    before = {by_name[name].pk: _period_before(by_name[name], fleet.start) for name in backed_up}
     sources = [_source(machine, guessed[machine.number]) for machine in machines]
     assignments = [
-        _assignment(machine, source, by_name[machine.source.policy], fleet.start)
+        _assignment(machine, source, by_name[machine.source.policy], before)
         for machine, source in zip(machines, sources, strict=True)
     ]
     return FleetRows(schedules, policies, sources, assignments)
@@ -87,11 +89,18 @@ def _source(machine: SimulatedMachine, guessed: float) -> Source:
     )
 
 
-def _assignment(machine: SimulatedMachine, source: Source, policy: Policy, start: datetime) -> Assignment:
+def _period_before(policy: Policy, start: datetime) -> tuple[datetime, datetime]:
+    """The beginning of the period before `start`, and the trigger that ends it."""
+    period = policy.schedule.period
+    began = period.current(period.current(start) - timedelta(microseconds=1))
+    return began, period.next_after(began)
+
+
+def _assignment(
+    machine: SimulatedMachine, source: Source, policy: Policy, before: dict[int, tuple[datetime, datetime]]
+) -> Assignment:
     assignment = Assignment(pk=machine.number, source=source, policy=policy)
     if machine.source.backed_up:
-        period = policy.schedule.period
-        assignment.last_backup_at = period.current(period.current(start) - timedelta(microseconds=1))
-        assignment.next_backup_at = period.next_after(assignment.last_backup_at)
+        assignment.last_backup_at, assignment.next_backup_at = before[policy.pk]
         assignment.last_backup_for = round(machine.source.median_seconds, 6)
     return assignment

@@ -6,12 +6,12 @@ from fractions import Fraction
 import pytest
 from django.db.models import Q
 
-from jobs.models import Worker
-from simulation import changes, on_own_fleet, samples, what_if
+from simulation import changes, on_own_fleet, own_history, samples, what_if
 from simulation.own_history import recorded_fleet
 from simulation.samples import SampleRequest
 from sources.models import Assignment
 from tests.simulation.histories import HOUR, NOW, answered
+from tests.simulation.small_fleets import DAY, fleet, source
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy, make_source
 
 
@@ -26,39 +26,87 @@ class TestOfALargeFleet:
                 answered(backed_up(policy, MONDAY - timedelta(days=1), source=at), MONDAY + HOUR, 60.0)
         whole = recorded_fleet(NOW, 28, sampling=SampleRequest(8))
         sample = recorded_fleet(NOW, 28, sampling=SampleRequest(4, Q(pk=recorded.pk)))
-        assert (whole.share, sample.share, sample.fleet.units) == (Fraction(1), Fraction(1, 2), 1)
+        assert (whole.share, sample.read, sample.sources) == (Fraction(1), 4, 8)
         assert all(each in whole.fleet.sources for each in sample.fleet.sources)
-        chosen = SampleRequest(4).of(Assignment.objects.active(), 2)[0]
-        assert chosen.values("source").distinct().count() == 4
         names = {each.name for each in sample.fleet.sources}
         assert "laptop" in names
         twos = {number for number in range(5) if f"of two {number}" in names}
         assert twos == {number for number in range(5) if f"of two {number} under {second}" in names}
-        assert any("all but a sample: one source in 2, with that share of the units" in each for each in sample.lacks)
 
-    @pytest.mark.parametrize(
-        ("sources", "units", "tried", "share", "shown"),
-        [
-            (100_000, 16, changes.Changes(8), Fraction(1, 8), (1, 0)),
-            (8_000, 16, changes.Changes(20), Fraction(1, 4), (5, 0)),
-            (10_000, 8, changes.Changes(6), Fraction(1, 2), (3, 0)),
-            (40_000, 40, changes.Changes(40), Fraction(1, 20), (2, 0)),
-            (40_000, 400, changes.Changes(added=((100, "s"),)), Fraction(1, 20), (None, 5)),
-            (10_000, 8, changes.Changes(added=((1, "s"),)), Fraction(1), (None, 1)),
-            (100_000, 1, changes.Changes(policies=(("p", {}),)), Fraction(1), (None, 0)),
-        ],
-    )  # fmt: skip
-    def test_the_sample_is_large_enough_to_show_the_change(
-        self, sources: int, units: int, tried: changes.Changes, share: Fraction, shown: tuple[int | None, int]
+    def test_what_is_read_when_the_time_for_it_is_over_is_a_sample(
+        self, recorded: Assignment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert samples.share_for(sources, units, 2_000, tried) == share
-        made = samples.in_sample(tried, share)
-        assert (made.units, sum(number for number, _ in made.added)) == shown
+        monkeypatch.setattr(own_history, "AT_ONCE", 2)
+        monkeypatch.setattr(on_own_fleet, "FOR_READING", 0.0)
+        answer = on_own_fleet.what_if(NOW, 28, changes.Changes(3), seconds=600)
+        assert answer.lacks[0].startswith("all but a sample: 2 of 3 sources, with their share of the units")
+        assert (answer.found.now.units, answer.found.then.units) == (2, 3)
 
-    @pytest.mark.parametrize("tried", [changes.Changes(added=((1, "s"),)), changes.Changes(17), changes.Changes(20)])
-    def test_a_change_that_no_sample_shows_is_not_computed(self, tried: changes.Changes) -> None:
-        with pytest.raises(what_if.NotComputed, match=r"half or twice the units.* simulate --from-history"):
-            samples.share_for(100_000, 16, 2_000, tried)
+    def test_the_units_of_a_sample_are_its_share_of_the_load(self, recorded: Assignment) -> None:
+        """The laptop takes three times as long, and its source is under an hourly policy, too."""
+        Assignment.objects.update(last_backup_for=60.0)
+        Assignment.objects.filter(pk=recorded.pk).update(last_backup_for=180.0)
+        one = SampleRequest(1, Q(pk=recorded.pk))
+        assert recorded_fleet(NOW, 28, sampling=one).share == pytest.approx(180 / 300)
+        backed_up(make_policy(cron="0 * * * *"), MONDAY, source=recorded.source)
+        Assignment.objects.filter(policy__schedule__cron="0 * * * *").update(last_backup_for=10.0)
+        assert float(recorded_fleet(NOW, 28, sampling=one).share) == pytest.approx(420 / 540)
+
+    @pytest.mark.parametrize(("units", "share"), [(16, Fraction(1, 50)), (17, Fraction(1, 50)), (5, Fraction(2, 3))])
+    def test_units_of_a_sample_work_and_rest_for_their_share(self, units: int, share: Fraction) -> None:
+        number, rest = samples.units_in(units, share), samples.rest_in(units, share)
+        assert number - 1 < units * share <= number
+        assert number / (1 + rest) == pytest.approx(float(units * share))
+        assert (samples.units_in(units, samples.WHOLE), samples.rest_in(units, samples.WHOLE)) == (units, 0.0)
+
+    def test_a_unit_that_rests_does_its_share_of_the_work_and_stands_for_a_part_of_one(self) -> None:
+        given = fleet(*(source(f"s{number}", (0, DAY, "awake"), median_seconds=3600, backed_up=True)
+                        for number in range(40)), units=1)  # fmt: skip
+        found = what_if.compare(given, given, 1, rests=(0.0, 2.0))
+        assert (found.now.protected, found.then.protected) == (23, 8)
+        assert found.now.peak <= 1
+        assert found.then.peak == pytest.approx(1 / 3, abs=0.01)
+
+    @pytest.mark.parametrize(("kept", "units"), [(20, 3), (30, 3), (45, 2)])
+    def test_a_sample_with_parts_of_units_has_the_share_of_the_whole(self, kept: int, units: int) -> None:
+        """Sixty sources are there for two days and take 1 to 3 h each, which is more than the units can do."""
+        sources = [
+            source(f"s{number}", (0, 2 * DAY, "awake"), median_seconds=3600 * (1 + number * 7 % 3), backed_up=True)
+            for number in range(60)
+        ]
+        whole = fleet(*sources, units=units)
+        share = Fraction(
+            sum(each["median_seconds"] for each in sources[:kept]), sum(each["median_seconds"] for each in sources)
+        )
+        some = fleet(*sources[:kept], units=samples.units_in(units, share))
+        more = changes.Changes(units + 1)
+        of_all = what_if.compare(whole, more.made_to(whole), 2)
+        rests = samples.rest_in(units, share), samples.rest_in(units + 1, share)
+        found = what_if.compare(some, samples.in_sample(more, share).made_to(some), 2, rests=rests)
+        for one, other, margin in zip((found.now, found.then), (of_all.now, of_all.then), found.margins, strict=False):
+            assert 0.1 < other.share < 0.95
+            assert one.share == pytest.approx(other.share, abs=margin)
+            assert sum(one.busy) / float(share) == pytest.approx(sum(other.busy), rel=0.1)
+
+    def test_the_margin_is_that_of_a_ratio_of_totals_over_sources(self) -> None:
+        """A hundred sources with one period each, of which 50 were protected, and then 75, which is the difference."""
+        possible = {(number, 0) for number in range(100)}
+        half, more = {(number, 0) for number in range(50)}, {(number, 0) for number in range(75)}
+        now, then, difference = what_if.margins((possible, half), (possible, more))
+        assert now == pytest.approx(4 * (100 / 99 * 100 * 0.005**2) ** 0.5)
+        assert then == pytest.approx(4 * (100 / 99 * (75 * 0.0025**2 + 25 * 0.0075**2)) ** 0.5)
+        assert difference == pytest.approx(4 * (100 / 99 * (75 * 0.0025**2 + 25 * 0.0075**2)) ** 0.5)
+        alike = what_if.margins((possible, possible), (possible, possible))
+        assert (0.05 < alike[0] < 0.06, alike[2]) == (True, 0.0)
+        assert what_if.margins(({(1, 0)}, set()), ({(1, 0)}, set()))[0] == 1.0
+
+    def test_so_few_more_sources_that_a_sample_has_none_are_shown_as_more_with_a_word(self) -> None:
+        tried = changes.Changes(added=((1, "s"), (100, "t"), (120, "u")))
+        assert samples.in_sample(tried, Fraction(1, 50)).added == ((1, "s"), (2, "t"), (2, "u"))
+        one, other = samples.coarse(tried, Fraction(1, 50))
+        assert one == "the effect of 1 more like s, which are too few for a sample: shown is that of about 50"
+        assert "120 more like u" in other
+        assert samples.coarse(tried, samples.WHOLE) == []
 
     def test_units_are_those_of_the_whole_fleet_and_limits_are_those_of_what_was_asked(
         self, recorded: Assignment, monkeypatch: pytest.MonkeyPatch
@@ -79,7 +127,6 @@ class TestOfALargeFleet:
         monkeypatch.setattr(on_own_fleet, "MOST_SOURCES", 1)
         monkeypatch.setattr(on_own_fleet, "MOST_BEFORE_SAVING", 1)
         monkeypatch.setattr(on_own_fleet, "KEPT_OF_POLICY", 2)
-        Worker.objects.update(queues={"backups": 200})  # a small share of which is possible
         policy = make_policy(cron="0 0 * * *")
         for number in range(2):
             make_assignment(policy, make_source(name=f"gone {number}", retired_at=NOW))

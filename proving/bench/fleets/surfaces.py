@@ -25,17 +25,17 @@ from django.urls import reverse
 
 from api.root import api
 from backupsched import monitoring
-from jobs.models import BacklogRecord
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Worker
 from jobs.states import Status
-from proving.bench.fleets.aged import ERRORS
+from proving.bench.fleets.aged import ERRORS, UNITS
 from proving.bench.fleets.statements import timed
 from schedules.models import Schedule
 from sources.models import Policy, Source
 
 LONGEST_COMMAND = 240.0
 FIRST = "home, as the first page of its process"
-NOT_COMPUTED = ("/api/what-if", 409)
-"""An address and a status that it may answer with as well: there is no history, or too much to be read in time."""
+NO_ANSWER = b"Not computed"
 COMMANDS = {
     "status": ["status"], "sources": ["sources"], "sources --json": ["sources", "--json"], "backlog": ["backlog"],
     "backlog errors": ["backlog", "errors"], "doctor": ["doctor"], "schedules": ["schedules"],
@@ -95,6 +95,7 @@ def asked() -> Iterator[tuple[str, str]]:
     for query in ("status=failing", "status=absent", "ordering=-checked_in_at"):
         yield f"API /sources ?{query}", f"/api/sources?{query}"
     yield "API /sources ?policy=the last", f"/api/sources?policy={policy}"
+    yield "what if, other units", f"{reverse('what-if')}?units={UNITS + 1}"
     for query in ("answer=5xx", "answer=2xx", "answer=2xx&ordering=id", "error=reset"):
         yield f"API /records ?{query}", f"/api/records?{query}"
     yield "API /backups ?source", f"/api/backups?source={source}"
@@ -123,20 +124,24 @@ def is_wanted(name: str, wanted: list[str]) -> bool:
 
 
 def _opened(client: Client, address: str, repeats: int) -> dict[str, Any]:
-    taken, status, length = [], 0, 0
+    taken, wrong, length = [], "", 0
     with _rows_read() as rows, timed() as sent:
         before = processor_time()
         for _ in range(repeats):
             _forget_what_is_kept()
+            if "what-if" in address:  # without units there is nothing to simulate
+                Worker.objects.update(heartbeat_at=database_clock())
             began = time.perf_counter()
             answer = client.get(address)
-            length, status = len(answer.getvalue()), answer.status_code
+            length = len(answer.getvalue())
             taken.append(time.perf_counter() - began)
+            if answer.status_code >= 400 or NO_ANSWER in answer.getvalue():
+                wrong = f"answered {answer.status_code}" if answer.status_code >= 400 else "computed nothing"
         spent = (processor_time() - before) / repeats
     slowest = max(sent, key=lambda each: each[1], default=("", 0.0))
     return {
         "taken": taken, "statements": len(sent) // repeats, "rows": rows[0] // repeats, "slowest": slowest,
-        "wrong": "" if status < 400 or (address, status) == NOT_COMPUTED else f"answered {status}", "bytes": length,
+        "wrong": wrong, "bytes": length,
         "processor": spent,
     }  # fmt: skip
 

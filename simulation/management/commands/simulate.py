@@ -96,7 +96,9 @@ class Command(VerbCommand):
             changed = tried.made_to(fleet)
         else:
             own_changes.check(tried)
-            found = recorded_fleet(database_clock(), options["from_history"], options["units"])
+            with _progress() as progress:
+                read = _into(progress, progress.add_task("reading the history", total=1.0))
+                found = recorded_fleet(database_clock(), options["from_history"], options["units"], progress=read)
             fleet, days, lacks = found.fleet, min(days or found.days, found.days), found.lacks
             changed = own_changes.made_to(found, tried)
         if options["seed"] is not None:
