@@ -8,42 +8,42 @@ where the protocol can rename. At the end the sizes of all are checked.
 
 import dataclasses
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from engines.base import SourceSpec
 from engines.not_kept import not_kept
+from engines.rclone.bringing import ONE_AT_A_TIME
 from engines.rclone.remotes import is_bucket, remote_path, servers_of, times_arguments, way_to
-from engines.restores.scratch_batch import OPTIONS, ScratchBatch
+from engines.restores.scratch_batch import OPTIONS, ScratchBatch, of_the_target
 from external.formatting import several
 from external.processes.rows import row_of
 from storage import layout
 from storage.places.location import Location
 from storage.places.rclone import expected, rows_to
+from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.batches import batches
 from storage.points.files import is_time_of, nanoseconds, path_in
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
 from storage.restoring import into_folder, targets
-from storage.restoring.base import (
-    KEPT_TEXTS,
-    Report,
-    RestoreProgress,
-    RestoreRefused,
-    RunningRestore,
-    TargetFailed,
-    Wish,
-)
+from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, RunningRestore, Wish
 from storage.restoring.into_folder import BATCH_FILES, SHOWN
 from storage.restoring.shared_names import key_of
 
+SIZE = attrgetter("size")
 SCRATCH_BYTES = 2**30
 """Bytes of files that are on their way at a time. A larger file goes straight from the repository."""
+DAMAGED = re.compile(rf"{re.escape(DAMAGED_OR_FOREIGN)}|decrypt|bad magic", re.IGNORECASE)
+"""Messages about a file of an encrypted repository whose content is wrong, and not about the source."""
 WITH_EMPTY_FOLDERS = ("sftp", "webdav")
 FOLDER_THERE = "there is a folder of this name at the source: move it away, or restore into another folder"
 REPLACED_THERE = "its server gave another file of this point the same name, and holds that one: restore it by itself"
@@ -89,13 +89,21 @@ class _Back(RunningRestore):
             self.target, environment=store.location.environment, servers=tuple(servers_of(source))
         )
         self.at_target = Store(location, store.stop, store.stall_timeout, store.grace)
+        self.failed = set[str]()  # the report has the first ones alone
+
+    def fail(self, path: str, why: str) -> bool:
+        """Note a file that is not restored, once. Returns False."""
+        if path not in self.failed:
+            self.failed.add(path)
+            super().fail(path, why)
+        return False
 
     def run(self) -> Report:
         folders = None if is_bucket(self.source) else set[str]()  # there a file may have the name of a folder
         there = self._look(*times_arguments(self.source), folders=folders)
         same = self._same(there)
         wanted = [each for each in self.entries("file") if each.path not in same]
-        if blocked := {each.path for each in wanted if each.path in (folders or ())}:
+        if blocked := self._behind_folders(wanted, folders or set()):
             for path in blocked:  # rclone would delete one, with all it holds, after it has failed to write over it
                 self.fail(path, FOLDER_THERE)
             wanted = [each for each in wanted if each.path not in blocked]
@@ -118,6 +126,16 @@ class _Back(RunningRestore):
         self._make_empty_folders()
         return report
 
+    def _behind_folders(self, wanted: list[Entry], folders: set[str]) -> set[str]:
+        """The paths of files where a folder is, also on a server that finds it by another name than it lists."""
+        keys = {key_of(Entry(each)) for each in folders}
+        alike, found = [each.path for each in wanted if key_of(each) in keys], set[str]()
+        for path in alike:
+            with suppress(StorageFailed):  # it is tried, and its failure is named then
+                if path in folders or self._row_of(self.target.at(path)).get("IsDir"):
+                    found.add(path)
+        return found
+
     def _look(self, *times: str, folders: set[str] | None = None) -> Found:
         """The requested files that already exist at the source. `times`: rclone's arguments for the times to list;
         `folders`: collects the paths of folders.
@@ -131,7 +149,7 @@ class _Back(RunningRestore):
             elif folders is not None:
                 folders.add(path)
 
-        try:
+        with of_the_target():
             for top in self.tops:
                 entry, at = self.tree.entry(top), self.target.at(top) if top else self.target.root
                 if entry is not None and entry.kind != "folder":
@@ -140,20 +158,20 @@ class _Back(RunningRestore):
                     continue
                 options = ("--recursive", "--no-mimetype", *times, *OPTIONS)
                 self.store.run("lsjson", *options, at, missing_ok=True, on_line=rows_to(partial(take, top=top)))
-        except StorageFailed as error:
-            raise TargetFailed(str(error)) from error
         return found
 
     def _row_of(self, at: str, *options: str) -> dict[str, Any]:
-        """The file or folder there, as rclone lists it. Empty if there is none. Raises: StorageFailed."""
+        """The file or folder there, as rclone lists it. Empty if there is none. Raises: TargetFailed."""
         lines: list[str] = []
-        self.store.run("lsjson", "--stat", *options, *OPTIONS, at, missing_ok=True, on_line=lines.append)
+        with of_the_target():
+            self.store.run("lsjson", "--stat", *options, *OPTIONS, at, missing_ok=True, on_line=lines.append)
         return row_of("".join(lines)) or {}
 
     def _same(self, there: Found) -> set[str]:
         """The paths of the files that need not come back."""
         same = {each.path for each in self.entries("file") if self._is_same(each, there)}
-        unsure = [each for each in self.entries("file") if each.path not in same and self._may_be_same(each, there)]
+        others = (each for each in self.entries("file") if each.path not in same)
+        unsure = [each for each in others if there.get(each.path, (-1, ""))[0] == each.size]
         return same | self._same_bytes(unsure) if unsure else same
 
     def _is_same(self, entry: Entry, there: Found) -> bool:
@@ -163,9 +181,6 @@ class _Back(RunningRestore):
         if is_bucket(self.source):  # which lists the same instant again, until the object is written again
             return modified == entry.modified
         return is_time_of(entry, nanoseconds(modified))
-
-    def _may_be_same(self, entry: Entry, there: Found) -> bool:
-        return entry.path in there and there[entry.path][0] == entry.size
 
     def _same_bytes(self, entries: list[Entry]) -> set[str]:
         """The paths whose bytes are there, although their time is not: it cannot be set everywhere. Reads these files,
@@ -188,31 +203,37 @@ class _Back(RunningRestore):
         most = min(SCRATCH_BYTES, shutil.disk_usage(scratch).free // 2)
         large = {each.path for each in wanted if each.size > most and self._goes_straight(each)}
         small = [each for each in wanted if each.path not in large]
-        sizes = [sum(each.size for each in batch) for batch in batches(small, BATCH_FILES, most, size_of)]
+        sizes = [sum(each.size for each in batch) for batch in batches(small, BATCH_FILES, most, SIZE)]
         targets.check_room(scratch, max(sizes, default=0), "name a larger one in the worker's TMPDIR")
-        for batch in batches(small, BATCH_FILES, most, size_of):
+        for batch in batches(small, BATCH_FILES, most, SIZE):
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                ScratchBatch(self, self.target.root, Path(folder), differing).bring(batch)
+                ScratchBatch(self, self.target.root, Path(folder), differing, self._same_bytes).bring(batch)
         for entry in wanted:
             if entry.path in large:
                 self._copy_straight(entry, differing)
         there = self._look("--no-modtime")
-        for path in (replaced := self._replaced(wanted, there)):
+        for path in self._replaced(wanted, there):
             self.fail(path, REPLACED_THERE)
-        failed = {each.partition(": ")[0] for each in self.report.failed}
         self.report.files = self.report.size = 0
         for entry in wanted:
-            if there.get(entry.path, (-1, ""))[0] == entry.size and entry.path not in replaced:
-                self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
-            elif entry.path not in failed:
+            if there.get(entry.path, (-1, ""))[0] != entry.size:
                 self.fail(entry.path, "it does not arrive with the size in its manifest")
+            elif entry.path not in self.failed:  # a file that was not replaced may have the same size
+                self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
 
     def _replaced(self, wanted: list[Entry], there: Found) -> set[str]:
         """The paths that a server which changes names, or folds their case, gave another file of the point as well, and
-        now hold that file: it may have the same size. A file that is not listed under its name shows such a server.
+        now hold that file: it may have the same size. A file that is found by its name, and not listed under it, shows
+        such a server; one that is not found was only not taken.
         """
-        unlisted = {key_of(each) for each in wanted if each.path not in there}
-        doubtful = [each for each in self.entries("file") if each.path in there and key_of(each) in unlisted]
+        unlisted = {each.path: key_of(each) for each in wanted if each.path not in there}
+        keys = {*unlisted.values()}
+        doubtful = [each for each in self.entries("file") if each.path in there and key_of(each) in keys]
+        alike = {key_of(each) for each in doubtful}
+        with suppress(StorageFailed):
+            found = self.at_target.sizes("", [each for each, key in unlisted.items() if key in alike], by_name=True)
+            alike = {unlisted[each] for each in found if each in unlisted}
+            doubtful = [each for each in doubtful if key_of(each) in alike]
         return {each.path for each in doubtful} - self._same_bytes(doubtful) if doubtful else set()
 
     def _goes_straight(self, entry: Entry) -> bool:
@@ -226,20 +247,25 @@ class _Back(RunningRestore):
 
         def fetch(entries: list[Entry]) -> None:
             begun_files, begun_size = self.done_files, self.done_size
-            self.store.copy_out(
-                f"{self.files_path}/{folder}", self.target.at(home) if home else self.target.root, [name],
-                lambda files, size: self.say(begun_files + files, begun_size + size),
-                "--ignore-times" if entry.path in differing else "--ignore-existing", *OPTIONS,
-                most=expected(entry.size), problems=problems,
-            )  # fmt: skip
+            for tries in ((), ONE_AT_A_TIME):
+                problems.clear()
+                self.store.copy_out(
+                    f"{self.files_path}/{folder}", self.target.at(home) if home else self.target.root, [name],
+                    lambda files, size: self.say(begun_files + files, begun_size + size),
+                    "--ignore-times" if entry.path in differing else "--ignore-existing", *OPTIONS, *tries,
+                    most=expected(entry.size), problems=problems,
+                )  # fmt: skip
+                if all(map(DAMAGED.search, problems.values())):  # or there are none
+                    break
 
         def take(entries: list[Entry]) -> list[Entry]:
-            if self._row_of(self.target.at(entry.path)).get("Size") == entry.size:
-                self.count(entry)
-            elif why := next(iter(problems.values()), ""):
+            size, why = self._row_of(self.target.at(entry.path)).get("Size"), next(iter(problems.values()), "")
+            if DAMAGED.search(why) or (size != entry.size and not why):
+                return entries
+            if why:
                 self.fail(entry.path, why)
             else:
-                return entries
+                self.count(entry)
             return []
 
         self.bring([entry], fetch, take)
@@ -267,8 +293,3 @@ class _Back(RunningRestore):
             )
         lost = "; ".join(not_kept(self.source.kind))
         self.report.not_set.append(f"as the server makes them, since backups of {self.source.kind} lack them: {lost}")
-
-
-def size_of(entry: Entry) -> int:
-    """The bytes of a file."""
-    return entry.size

@@ -119,7 +119,7 @@ class Rclone:
                 inherited=self.inherited,
             )
             ended = runner.run(command, stop=self.stop, on_line=line_by_line(take), sign_of_life=sign_of_life)
-        if problems and not errors and ended.ending is EndReason.EXITED and ended.exit_code != TOO_MUCH:
+        if problems and not errors and ended.ending is EndReason.EXITED and not _broke_off(ended.exit_code):
             return True
         return _judge(ended, arguments[0], errors, missing_ok, most)
 
@@ -215,6 +215,11 @@ def _may_open(
 def _tries(environment: Mapping[str, str]) -> Mapping[str, str]:
     kinds = {value for name, value in environment.items() if name.endswith("_TYPE")}
     return TRIES_OF_A_BUCKET if "s3" in kinds else {}
+
+
+def _broke_off(exit_code: int) -> bool:
+    """True if rclone ended, or was killed, before it came to all files: those that it does not name may be amiss."""
+    return exit_code in (TOO_MUCH, BROKE_DOWN) or exit_code < 0
 
 
 def _judge(ended: ProgramEnd, verb: str, errors: list[str], missing_ok: bool, most: int) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from external.processes import serving
 from storage.folders import room
-from storage.places import identity, remotes
+from storage.places import identity, rclone, remotes
 from storage.places.rclone import ANY, command_line, expected
 from storage.points import manifests, moving
 from storage.points.manifests import Entry, Header, ManifestDamaged
@@ -51,6 +51,19 @@ def test_every_rclone_allocates_nothing_beforehand_and_has_a_limit() -> None:
         if isinstance(node, ast.Tuple | ast.Starred | ast.List) and "find_rclone()" in ast.unparse(node)
     }
     assert found.keys() <= allowed, "use `command_line`"
+
+
+@pytest.mark.parametrize("end", ["kill -9 $$", "kill -15 $$", "exit 2"])
+def test_an_rclone_that_breaks_off_after_the_error_of_one_file_has_not_read_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    program = tmp_path / "rclone"
+    program.write_text(f"""#!/bin/sh\necho '{{"time":"now","level":"error","msg":"corrupt","object":"a"}}'\n{end}\n""")
+    program.chmod(0o755)
+    monkeypatch.setattr(rclone, "find_rclone", lambda: str(program))
+    store = Store(remotes.location_of(str(tmp_path), {}, {}, "the key"), threading.Event())
+    with pytest.raises(StorageFailed, match=r"broke down|ended with code -"):
+        store.read("files", ["a", "b"])
 
 
 def test_a_file_that_is_announced_as_huge_takes_no_room_before_it_comes(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Restores to where it came from, with the real programs: SFTP, S3, WebDAV, a folder, PostgreSQL."""
 
+import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from engines.base import SourceSpec
 from engines.restores import postgresql, to_source
 from storage.points.manifests import Entry
 from storage.points.store import Store
+from storage.restoring import base
 from storage.restoring.base import Report, RestoreRefused, Wish
 from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines import peers
@@ -52,6 +54,21 @@ def served(request: Any, tmp_path: Path) -> Iterator[tuple[SourceSpec, Path]]:
                 yield stack.enter_context(peers.webdav_share(folder)), folder
             case _:
                 yield peers.local_folder(folder), folder
+
+
+@contextmanager
+def in_use(file: Path) -> Iterator[None]:
+    """A file that can be neither replaced nor written: something is mounted on it. Skips the test where that is not
+    permitted."""
+    file.chmod(0o444)
+    if subprocess.run(
+        ["mount", "--bind", "-o", "ro", str(file), str(file)], check=False, capture_output=True
+    ).returncode:
+        pytest.skip("this account may not mount a file here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(file)], check=True)
 
 
 def put_back(built: Built, source: SourceSpec, target: str = "", store: Store | None = None, **wish: Any) -> Report:
@@ -175,6 +192,57 @@ def test_a_file_that_the_source_does_not_take_keeps_no_other_from_coming_back(
     }
     assert report.files == len(contents(built.source)) - 1
     assert ("not all of 1 empty folder were made" in " ".join(report.not_set)) == (source.kind == "sftp")
+
+
+def test_each_file_that_does_not_come_back_is_named_once_and_no_other_is_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "KEPT_TEXTS", 2)
+    built = Built(tmp_path / "built", digests=False)
+    for name in ("a: b/1", "a: b/2", "way/1", "way/2", "w-ay/1"):
+        built.write(name, name)
+    point, folder = built.back_up(), tmp_path / "served"
+    folder.mkdir()
+    for name in ("a: b", "way"):
+        (folder / name).write_text("no folder")
+    with peers.sftp_host(folder) as source:
+        report = put_back(built, source, point=point)
+    assert [each.partition(": Failed")[0] for each in report.failed] == ["a: b/1", "a: b/2"]
+    assert (report.failed_files, report.files, report.lost) == (4, 1, 0)
+
+
+@pytest.mark.parametrize("served", ["sftp", "webdav"], indirect=True)
+@pytest.mark.parametrize("name", ["held", "held" * 40])
+def test_a_file_that_is_not_replaced_is_named_though_the_old_one_has_its_size(
+    built: Built, served: tuple[SourceSpec, Path], name: str
+) -> None:
+    source, folder = served
+    for each in (name, "other"):
+        built.write(each, "new")
+        (folder / each).write_text("old")
+    point = built.back_up()
+    with in_use(folder / name):
+        report = put_back(built, source, point=point, paths=(name, "other"), overwrite=True)
+        assert ((folder / name).read_text(), (folder / "other").read_text()) == ("old", "new")
+    assert [each.partition(": ")[0] for each in report.failed] == [name], report
+    assert (report.files, report.failed_files) == (1, 1)
+
+
+def test_a_large_file_that_the_repository_has_damaged_is_not_one_that_the_source_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(to_source, "SCRATCH_BYTES", 1)
+    built, folder = Built(tmp_path / "built", key="the key", digests=False), tmp_path / "served"
+    built.write("damaged", "0123456789" * 30_000)
+    point = built.back_up()
+    [stored] = [
+        each for each in built.folder.glob("repository/**/*") if each.is_file() and each.stat().st_size > 300_000
+    ]
+    stored.write_bytes(stored.read_bytes()[:-1] + b"?")
+    folder.mkdir()
+    with peers.sftp_host(folder) as source:
+        report = put_back(built, source, point=point)
+    assert (report.failed_files, report.lost, report.files) == (1, 1, 0), report
 
 
 def test_a_server_that_keeps_two_names_as_one_is_found_holding_the_wrong_one(built: Built, tmp_path: Path) -> None:
