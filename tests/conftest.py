@@ -19,7 +19,7 @@ from backupsched.embedded import Server
 from external.network import contact
 from jobs import throttles
 from jobs.handlers import Kind, registry
-from tests import fresh_clone, order, presets
+from tests import order, presets
 from tests.copied_database import django_db_modify_db_settings
 from tests.jobs.worker_processes import programs, workers
 from tests.migrated_database import Preparation
@@ -79,7 +79,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(var_dir, ignore_errors=True))
     if config.option.collectonly or os.environ.get("DATABASE_URL"):
         return
-    fresh_clone.note_it(var_dir)
     preparation = Preparation(Server(var_dir, settings=FAST), var_dir, migrates=bool(config.getoption("tx", None)))
     preparation.start()
     config.add_cleanup(preparation.undo)
@@ -118,8 +117,7 @@ def pytest_collection() -> Generator[None, object, object]:
     again and again finds nothing, at a tenth of the time. What tests leave takes it a twentieth of their time."""
     gc.disable()
     try:
-        with fresh_clone.compiled_once(Path(os.environ["BACKUPSCHED_TEST_VAR"])):
-            return (yield)
+        return (yield)
     finally:
         gc.enable()
         gc.freeze()
