@@ -24,7 +24,7 @@ class BackupsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the kinds of records that work on repositories: their handlers, and the work after their settles."""
-        from jobs.handlers import Kind, later, later_async, registry
+        from jobs.handlers import Kind, later, later_async, one_by_one, registry
         from sources import planning
         from sources.planning import names
 
@@ -39,17 +39,18 @@ class BackupsConfig(AppConfig):
             (planning.DRILL, "backups.restores.drills", "run_drill", plain),
             (planning.REMOVAL, "backups.upkeep.removals", "remove", None),
         ):
-            registry.add(Kind(kind, planning.AVAILABILITY, later(f"{module}:write_down"), opens))
+            registry.add(Kind(kind, planning.AVAILABILITY, one_by_one(later(f"{module}:write_down")), opens))
             registry.handler(kind, queue=planning.AVAILABILITY)(handed_on)
             registry.handler(kind, queue=planning.BACKUPS)(later(f"{module}:{does}"))
         registry.add(Kind(names.PING, home_queue=names.CALLBACKS, max_seconds=60))
         registry.handler(names.PING, queue=names.CALLBACKS)(later_async("backups.copying.notifications:ping"))
-        of_itself = later("backups.self_backup.backing_up:write_down")
+        of_itself = one_by_one(later("backups.self_backup.backing_up:write_down"))
         registry.add(Kind(names.SELF_BACKUP, after_settle=of_itself, max_seconds=6 * 3600))
         registry.handler(names.SELF_BACKUP, queue="default")(later("backups.self_backup.backing_up:self_backup"))
-        registry.add(Kind(names.LOOK, after_settle=later("backups.upkeep.trials:write_down"), max_seconds=900))
+        looked = one_by_one(later("backups.upkeep.trials:write_down"))
+        registry.add(Kind(names.LOOK, after_settle=looked, max_seconds=900))
         registry.handler(names.LOOK, queue="default")(later("backups.upkeep.trials:look"))
-        restored = later("backups.restores.handler:write_down")
+        restored = one_by_one(later("backups.restores.handler:write_down"))
         registry.add(Kind(names.RESTORE, home_queue=names.RESTORES, after_settle=restored))
         registry.handler(names.RESTORE, queue=names.RESTORES)(later("backups.restores.handler:run_restore"))
         for task, due in PERIODIC.items():

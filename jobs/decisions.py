@@ -6,7 +6,7 @@ the key that decided, if an app that observes claims writes it. Both also go to 
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -45,13 +45,34 @@ def doing(
     `record`: the claimed record of the action; without one, `kind` and `subject` name it. In a transaction the line is
     written, or not, with everything else. `now` (aware): its instant, by default the clock's.
     """
-    about: dict[str, Any] = {"kind": kind, "subject": subject}
-    if record is not None:
-        about = {name: getattr(record, name) for name in ("kind", "queue", "subject", "worker_id")}
-        about["record_id"] = record.id
+    about: dict[str, Any] = {"kind": kind, "subject": subject} if record is None else _about(record)
     at, text = now or database_clock(), storable(text, MAX_ERROR_LENGTH)
     row = Decision.objects.create(what=what, text=text, facts=facts or {}, at=at, **about)
     log_line(row, record.payload if record else {})
+
+
+def _about(record: ClaimedRecord) -> dict[str, Any]:
+    about = {name: getattr(record, name) for name in ("kind", "queue", "subject", "worker_id")}
+    return {**about, "record_id": record.id}
+
+
+@dataclass(frozen=True)
+class RecordLine:
+    """One line of what was done to a claimed record."""
+
+    record: ClaimedRecord
+    what: str
+    text: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def doing_to_records(lines: Sequence[RecordLine], now: datetime) -> None:
+    """Write many lines in one statement a thousand, as `doing` would write each."""
+    rows = [Decision(what=each.what, text=each.text, facts=each.facts, at=now, **_about(each.record)) for each in lines]
+    for row in rows:
+        row.text = storable(row.text, MAX_ERROR_LENGTH)
+    for row, line in zip(Decision.objects.bulk_create(rows, batch_size=1000), lines, strict=True):
+        log_line(row, line.record.payload)
 
 
 @dataclass(frozen=True)

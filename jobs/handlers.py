@@ -64,7 +64,8 @@ class Run:
 
 _making_an_event = Lock()
 Handler = Callable[[Run], Outcome] | Callable[[Run], Awaitable[Outcome]]
-AfterSettle = Callable[[ClaimedRecord, Outcome, datetime], None]
+Result = tuple[ClaimedRecord, Outcome]
+AfterSettle = Callable[[Sequence[Result], datetime], None]
 Opening = tuple[datetime, datetime | None]
 NextOpening = Callable[[list[tuple[int, str]], datetime], dict[int, Opening]]
 
@@ -73,8 +74,9 @@ NextOpening = Callable[[list[tuple[int, str]], datetime], dict[int, Opening]]
 class Kind:
     """A kind of records.
 
-    `home_queue`: where its records wait and start again. `after_settle(record, outcome, now)` runs in the settle's
-    transaction. `next_opening([(record id, subject)], now)` returns, for records whose window has closed, the next
+    `home_queue`: where its records wait and start again. `after_settle([(record, outcome)], now)` runs in the settle's
+    transaction, with all of its results; `one_by_one` makes one of a function that takes a single result.
+    `next_opening([(record id, subject)], now)` returns, for records whose window has closed, the next
     span in which they may run, and may end those that are not wanted any more; a kind without it has no windows.
     `max_seconds`: a handler that runs for longer is hung: it is stopped, its lease is not renewed any more, and that is
     a failure. `warm_up()` is called once by each worker that serves its home queue, before it claims.
@@ -127,6 +129,16 @@ def later(name: str) -> Callable[..., Any]:
 
     call.__module__, call.__qualname__ = module, function
     return call
+
+
+def one_by_one(write: Callable[[ClaimedRecord, Outcome, datetime], None]) -> AfterSettle:
+    """An `after_settle` that calls `write(record, outcome, now)` for each result."""
+
+    def after_settle(results: Sequence[Result], now: datetime) -> None:
+        for record, outcome in results:
+            write(record, outcome, now)
+
+    return after_settle
 
 
 def later_async(name: str) -> Callable[[Run], Awaitable[Outcome]]:

@@ -21,7 +21,7 @@ from django.db.utils import OperationalError
 
 from jobs import backlog
 from jobs.database_errors import is_busy
-from jobs.handlers import Kind, Run, registry
+from jobs.handlers import Kind, Run, one_by_one, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import ClaimedRecord, Outcome, Released, Succeeded
 from jobs.prepared_statements import execute
@@ -167,5 +167,5 @@ def begin_anew(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 def register_kind() -> None:
     """Tell the backlog about edits."""
-    registry.add(Kind(KIND, home_queue=QUEUE, after_settle=begin_anew))
+    registry.add(Kind(KIND, home_queue=QUEUE, after_settle=one_by_one(begin_anew)))
     registry.handler(KIND, queue=QUEUE)(go_on)

@@ -159,9 +159,9 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         attempts = set(execute(SETTLE, {**columns_of(changes), "now": now}).fetchall())
         written = [result for result in results if _is_written(result[0], attempts, leases)]
         missing = [record for record, _ in results if not _is_written(record, attempts, leases)]
-        for record, outcome in written:
-            if hook := registry.kind(record.kind).after_settle:
-                hook(record, outcome, instant)
+        for kind in dict.fromkeys(record.kind for record, _ in written):
+            if hook := registry.kind(kind).after_settle:
+                hook([result for result in written if result[0].kind == kind], instant)
         exclusivity.open_gates([record.exclusive_key for record, _ in written], instant)
         lost = frozenset(record.id for record in _lost_among(missing))
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:

@@ -7,7 +7,13 @@ from jobs import decisions
 from jobs.outcomes import ClaimedRecord
 
 
-def write_line(record: ClaimedRecord, what: str, text: str, now: datetime, **facts: Any) -> None:
-    """Write the work on a record in the log, as a sentence about its source, with the facts that it rests on."""
+def line_of(record: ClaimedRecord, what: str, text: str, **facts: Any) -> decisions.RecordLine:
+    """The work on a record for the log, as a sentence about its source, with the facts that it rests on."""
     title = record.payload.get("title") or record.subject
-    decisions.doing(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)
+    return decisions.RecordLine(record, what, f"{title}: {text}", {"attempt": record.attempt, **facts})
+
+
+def write_line(record: ClaimedRecord, what: str, text: str, now: datetime, **facts: Any) -> None:
+    """Write a line of the log."""
+    line = line_of(record, what, text, **facts)
+    decisions.doing(line.what, line.text, record=record, facts=line.facts, now=now)

@@ -1,5 +1,6 @@
 """The results of a settled attempt for its assignment, and the line of the log that explains them."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import F, Value
@@ -7,10 +8,11 @@ from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce
 
 from backups.copying import notifications
-from backups.copying.lines import write_line
+from backups.copying.lines import line_of, write_line
 from backups.copying.successes import write_success
 from engines.base import EngineResult
 from jobs import decisions
+from jobs.decisions import RecordLine
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
     Cancelled,
@@ -30,18 +32,59 @@ from sources.domain import wake_hours
 from sources.models import Assignment, Progress
 
 
-def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
-    """Bring the assignment of a settled attempt up to date. Runs in the settle's transaction."""
+def write_down(results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> None:
+    """Bring the assignments of settled attempts up to date. Runs in the settle's transaction. Questions that were
+    answered or not, which are most of a batch, take a few statements together.
+    """
+    asked = [(record, outcome) for record, outcome in results if record.queue != planning.BACKUPS]
+    alone = _write_questions(asked, now)
+    for record, outcome in results:
+        if record.queue == planning.BACKUPS or record.id in alone:
+            _write_down(record, outcome, now)
+    stays = [record for record, outcome in asked if not isinstance(outcome, Failed | Cancelled)]
+    records = {planning.assignment_in(record.payload): record.id for record in stays}
+    for assignment in sorted(planning.promised_among(records)):
+        planning.keep_promise(Assignment.objects.filter(pk=assignment), records[assignment], now)
+
+
+def _write_questions(asked: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> set[int]:
+    """Write down which sources answered and which were silent. Returns the ids of the records that are left: their
+    outcome is another one, or their source has checked in in the meantime.
+    """
+    silent = [(record, _silent_since(record, end, now)) for record, end in asked if isinstance(end, Unavailable)]
+    arrived = planning.checked_in_among(silent)
+    lines, answered = list[RecordLine](), list[int]()
+    for record, outcome in asked:
+        match outcome:
+            case Handoff(queue=planning.BACKUPS):
+                answered.append(planning.assignment_in(record.payload))
+                lines.append(line_of(record, "answered", outcome.found))
+            case Handoff():
+                lines.append(line_of(record, "asked again", outcome.found))
+            case Unavailable() if record.id not in arrived:
+                again_at = now + timedelta(seconds=outcome.recheck_after)
+                lines.append(_silence(record, outcome, again_at, decisions.SILENT, outcome.reason))
+    if answered:
+        _were_there(answered, now)
+    if lines:
+        decisions.doing_to_records(lines, now)
+    return {record.id for record, _ in asked} - {line.record.id for line in lines}
+
+
+def _were_there(assignments: Sequence[int], now: datetime) -> None:
+    """Note an answer of each. They are locked by id, as by all who lock several."""
+    rows = Assignment.objects.filter(pk__in=assignments).order_by("pk").select_for_update(no_key=True)
+    found = list(rows.values_list("pk", flat=True))
+    Assignment.objects.filter(pk__in=found).update(last_contacted_at=now, seen_hours=_with(now, now))
+
+
+def _write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     assignments = Assignment.objects.filter(pk=planning.assignment_in(record.payload))
-    asked = record.queue != planning.BACKUPS
-    if not asked:
+    if record.queue == planning.BACKUPS:
         Progress.objects.filter(record_id=record.id).delete()
     match outcome:
-        case Handoff():
-            answered = outcome.queue == planning.BACKUPS
-            if answered:
-                assignments.update(last_contacted_at=now, seen_hours=_with(now, now))
-            write_line(record, "answered" if answered else "asked again", outcome.found, now)
+        case Handoff():  # a copy hands on what has to be asked again
+            write_line(record, "asked again", outcome.found, now)
         case Unavailable():
             _write_silence(record, outcome, now)
         case Postponed():
@@ -81,8 +124,6 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
                     body = {"event": "backup.succeeded", "started_at": record.started_at.isoformat(),
                             "size": result.size, "files": result.files}  # fmt: skip
                     notifications.follow(assignment, record, now, body)
-    if asked and not isinstance(outcome, Failed | Cancelled):
-        planning.keep_promise(assignments, record.id, now)
 
 
 def _with(since: datetime, until: datetime) -> CombinedExpression:
@@ -97,16 +138,24 @@ def _write_silence(record: ClaimedRecord, outcome: Unavailable, now: datetime) -
         seen_hours = _with(record.started_at, now)
         assignments.update(vanished_at=now, losses=F("losses") + 1, seen_hours=seen_hours)
         what, reason = "vanished", f"{reason}{_broke_off(assignments.first())}"
-    since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
-    again_at = planning.has_checked_in_since(record, since, now)
+    again_at = planning.has_checked_in_since(record, _silent_since(record, outcome, now), now)
     if again_at is not None and again_at <= now:
         write_line(record, what, f"{reason}; but it has checked in since then and is asked at once", now)
         return
     again_at = again_at or now + timedelta(seconds=outcome.recheck_after)
+    decisions.doing_to_records([_silence(record, outcome, again_at, what, reason)], now)
+
+
+def _silent_since(record: ClaimedRecord, outcome: Unavailable, now: datetime) -> datetime:
+    return record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
+
+
+def _silence(
+    record: ClaimedRecord, outcome: Unavailable, again_at: datetime, what: str, reason: str
+) -> RecordLine:  # fmt: skip
     is_first = outcome.first_in_line or outcome.woken
-    place = ", first in line" if is_first else ""
-    facts = {"again_at": again_at.isoformat(), "first_in_line": is_first}
-    write_line(record, what, f"{reason}; asked again at {again_at:%H:%M:%S} UTC{place}", now, **facts)
+    text = f"{reason}; asked again at {again_at:%H:%M:%S} UTC{', first in line' if is_first else ''}"
+    return line_of(record, what, text, again_at=again_at.isoformat(), first_in_line=is_first)
 
 
 def _broke_off(assignment: Assignment | None) -> str:

@@ -16,7 +16,7 @@ from random import Random
 from django.db import connection
 
 from jobs import conf
-from jobs.handlers import Kind, Run, registry
+from jobs.handlers import Kind, Run, one_by_one, registry
 from jobs.outcomes import ClaimedRecord, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from proving.chaos.facts import EXIT_CODE_OF_POISON
 from proving.chaos.journal import JournalFile
@@ -38,7 +38,7 @@ for kind in (
     Kind("quick", home_queue="quick"),
     Kind("answer", home_queue="quick"),
     Kind("flaky", home_queue="quick"),
-    Kind("booked", home_queue="quick", after_settle=book),
+    Kind("booked", home_queue="quick", after_settle=one_by_one(book)),
     Kind("capped", home_queue="work"),
     Kind("slow", home_queue="work"),
     Kind("long", home_queue="work"),

@@ -7,7 +7,7 @@ requests     back up now, pause, resume
 arrivals     a source checks in
 """
 
-from sources.planning.arrivals import check_in, has_checked_in_since
+from sources.planning.arrivals import check_in, checked_in_among, has_checked_in_since
 from sources.planning.emission import catch_up, emit_batches, emit_due
 from sources.planning.names import (
     ARRIVALS,
@@ -33,6 +33,7 @@ from sources.planning.requests import (
     cancel,
     keep_promise,
     pause,
+    promised_among,
     resume,
 )
 from sources.planning.standings import Standing, standings_of

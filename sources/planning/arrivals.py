@@ -12,6 +12,7 @@ the source silent holds its record's lock and looks at `checked_in_at` last, so 
 silence that is settled after a check-in neither demotes nor waits.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.order import place_after_an_answer
 from jobs.outcomes import ClaimedRecord
+from jobs.prepared_statements import execute
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.domain.losses import Loss
@@ -29,6 +31,14 @@ from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
 from sources.planning.names import ARRIVALS, AVAILABILITY, KIND, assignment_in
 from sources.planning.standings import Standing, standings_of
+
+CHECKED_IN = """
+SELECT silent.record
+  FROM unnest(%(records)s::bigint[], %(assignments)s::bigint[], %(since)s::timestamptz[])
+    AS silent(record, assignment, since)
+  JOIN sources_assignment a ON a.id = silent.assignment
+  JOIN sources_source s ON s.id = a.source_id AND s.checked_in_at >= silent.since
+"""
 
 ASKED_ONCE_IN = timedelta(seconds=30)
 """The least time between two questions asked because of check-ins, if the first one was not answered: an agent may
@@ -135,6 +145,18 @@ def place_after_a_check_in(
         "tried_at": tried_at,
         "priority": priorities.first_in_line(record.priority) if loss.is_first_in_line else record.priority,
     }
+
+
+def checked_in_among(silent: Sequence[tuple[ClaimedRecord, datetime]]) -> set[int]:
+    """The ids of records whose source has checked in since that instant, or since its claim, whichever was later. One
+    statement for all.
+    """
+    values = {
+        "records": [record.id for record, _ in silent],
+        "assignments": [assignment_in(record.payload) for record, _ in silent],
+        "since": [max(since, record.started_at) for record, since in silent],
+    }
+    return {row[0] for row in execute(CHECKED_IN, values).fetchall()} if silent else set()
 
 
 def has_checked_in_since(record: ClaimedRecord, since: datetime, now: datetime) -> datetime | None:

@@ -54,6 +54,8 @@ def assignment_of(subject: str) -> int:
 
 
 def assignment_in(payload: dict[str, Any]) -> int:
-    """The id of the assignment that a backup record's payload names. 0 if another program put it there, without one."""
+    """The id of the assignment that a backup record's payload names. 0 if another program put it there, without one, or
+    with a number that no row can have.
+    """
     named = payload.get("assignment")
-    return named if type(named) is int else 0
+    return named if type(named) is int and 0 < named < 2**63 else 0

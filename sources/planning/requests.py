@@ -75,6 +75,11 @@ def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> 
     record.save()
 
 
+def promised_among(assignments: Iterable[int]) -> set[int]:
+    """The assignments for which a backup was wanted now while their source was being asked."""
+    return set(Assignment.objects.filter(pk__in=assignments, asked_for_at__isnull=False).values_list("pk", flat=True))
+
+
 def keep_promise(assignments: QuerySet[Assignment], record_id: int, now: datetime) -> bool:
     """Put a record ahead after a settle, if a backup was wanted now while its source was being asked.
 

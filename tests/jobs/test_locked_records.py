@@ -8,7 +8,7 @@ import pytest
 
 from jobs import claiming, rescuing, settling
 from jobs.clock import database_clock
-from jobs.handlers import Kind, Run, registry
+from jobs.handlers import Kind, Run, one_by_one, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import ClaimedRecord, Released, Succeeded
 from jobs.states import Status
@@ -55,7 +55,7 @@ class TestTheSettler:
         def write_beside(record, outcome, now):
             RetryPolicy.objects.filter(name=record.exclusive_key).update(max_failures=7)
 
-        registry.add(Kind("test", after_settle=write_beside))
+        registry.add(Kind("test", after_settle=one_by_one(write_beside)))
         with another_connection() as other:
             other.execute(HOLDS[hold], {"id": records[1].id, "key": records[1].exclusive_key})
             for record in records:

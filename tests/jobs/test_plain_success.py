@@ -38,7 +38,7 @@ FACTS = st.fixed_dictionaries(
 def kinds(monkeypatch):
     monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
     registry.add(Kind("plain"))
-    registry.add(Kind("hooked", after_settle=lambda record, outcome, now: None))
+    registry.add(Kind("hooked", after_settle=lambda results, now: None))
 
 
 IDENTITY = ("id", "record_id", "kind", "subject", "worker_id")

@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.utils import OperationalError
 
 from jobs import rescuing, settling
-from jobs.handlers import Kind, registry
+from jobs.handlers import Kind, one_by_one, registry
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import ClaimedRecord, Succeeded
 from jobs.states import Status
@@ -97,7 +97,7 @@ def test_a_transaction_that_the_server_ended_since_it_was_idle_loses_no_result(s
             cursor.execute("SELECT 1")
 
     monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
-    registry.add(Kind("test", after_settle=idle))
+    registry.add(Kind("test", after_settle=one_by_one(idle)))
     settler.add(claim_new(1)[0], Succeeded())
     settler.start()
     settler.batches.get(timeout=PATIENCE)
@@ -113,7 +113,7 @@ class TestAHookThatRaises:
                 raise RuntimeError("no room for the result")
 
         monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
-        registry.add(Kind("test", after_settle=raise_for_the_first))
+        registry.add(Kind("test", after_settle=one_by_one(raise_for_the_first)))
 
     def test_costs_its_own_record_a_failure_and_the_others_nothing(self, settler):
         for record in claim_new(3):

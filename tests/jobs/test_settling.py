@@ -7,7 +7,7 @@ import pytest
 
 from jobs import claiming, rescuing, settling
 from jobs.clock import database_clock
-from jobs.handlers import Kind, registry
+from jobs.handlers import Kind, one_by_one, registry
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import ClaimedRecord, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from jobs.set_aside import SetAside
@@ -47,7 +47,7 @@ def hooked(monkeypatch):
     calls: list[tuple[ClaimedRecord, Outcome]] = []
     kinds = dict(registry.kinds)
     monkeypatch.setattr(registry, "kinds", kinds)
-    registry.add(Kind("test", after_settle=lambda record, outcome, now: calls.append((record, outcome))))
+    registry.add(Kind("test", after_settle=lambda results, now: calls.extend(results)))
     return calls
 
 
@@ -206,7 +206,7 @@ class TestRescue:
             if record.id == bad.id:
                 raise ValueError("an odd subject")
 
-        monkeypatch.setitem(registry.kinds, "test", Kind("test", after_settle=refuse))
+        monkeypatch.setitem(registry.kinds, "test", Kind("test", after_settle=one_by_one(refuse)))
         monkeypatch.setattr(rescuing, "_set_aside", SetAside())
         bad, now = claim_one(), database_clock() + timedelta(days=1)
         for second in range(3):
@@ -251,7 +251,7 @@ class TestHooks:
             if len(seen) == 2:
                 raise RuntimeError("assignment is gone")
 
-        registry.add(Kind("test", after_settle=raise_at_the_second))
+        registry.add(Kind("test", after_settle=one_by_one(raise_at_the_second)))
         records = [claim_one(), claim_one()]
         before = [row(record) for record in records]
         with pytest.raises(RuntimeError, match="assignment is gone"):

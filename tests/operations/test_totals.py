@@ -28,7 +28,7 @@ def _kinds(monkeypatch):
     totals._seconds.clear()
     monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
     registry.add(Kind("plain"))
-    registry.add(Kind("hooked", after_settle=lambda record, outcome, now: None))
+    registry.add(Kind("hooked", after_settle=lambda results, now: None))
 
 
 def settle_some(worker_id: int) -> None:

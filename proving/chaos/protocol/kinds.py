@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from jobs.handlers import Kind, registry
+from jobs.handlers import Kind, one_by_one, registry
 from jobs.outcomes import ClaimedRecord, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from proving.chaos.protocol.actor import actor_here
 from proving.chaos.protocol.violation import Violation
@@ -34,7 +34,7 @@ def book(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 def register() -> None:
     registry.add(Kind("plain", home_queue="work"))
-    registry.add(Kind("booked", home_queue="work", after_settle=book))
+    registry.add(Kind("booked", home_queue="work", after_settle=one_by_one(book)))
     registry.add(Kind("capped", home_queue="work"))
     registry.add(Kind("relay", home_queue="ask"))
 

@@ -27,7 +27,7 @@ from django.db import connection, transaction  # noqa: E402
 
 from jobs import claiming, settling, throttles  # noqa: E402
 from jobs.conf import QueueRule  # noqa: E402
-from jobs.handlers import Kind, Run, registry  # noqa: E402
+from jobs.handlers import Kind, Run, one_by_one, registry  # noqa: E402
 from jobs.models import RetryPolicy  # noqa: E402
 from jobs.outcomes import ClaimedRecord, Outcome, Succeeded  # noqa: E402
 from jobs.worker.process import WorkerProcess  # noqa: E402
@@ -135,7 +135,7 @@ if DOOM:
 
 for queue in QUEUES:
     for name, does, hook in (("plain", work, None), ("booked", work, book), ("poison", poison, None)):
-        registry.add(Kind(f"{name} {queue}", home_queue=queue, after_settle=hook))
+        registry.add(Kind(f"{name} {queue}", home_queue=queue, after_settle=hook and one_by_one(hook)))
         registry.handler(f"{name} {queue}", queue=queue)(noted(does))
 
 worker = WorkerProcess([QueueRule(queue, CONCURRENCY) for queue in QUEUES], grace=5)
