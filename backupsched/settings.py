@@ -202,7 +202,7 @@ CALLBACKS_ALLOWED = listed("BACKUPSCHED_CALLBACKS_ALLOWED")
 METRICS_NETWORKS = networks("BACKUPSCHED_METRICS_NETWORKS")
 
 # parts of the order that are turned off
-ORDER_WITHOUT = some_of("BACKUPSCHED_ORDER_WITHOUT", "resume", "sizes", "hours")
+ORDER_WITHOUT = some_of("BACKUPSCHED_ORDER_WITHOUT", "resume", "sizes", "hours", "waking")
 
 CHECK_IN_EVERY = seconds("BACKUPSCHED_CHECK_IN_EVERY", 300)
 

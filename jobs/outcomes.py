@@ -95,8 +95,8 @@ class Unavailable:
     `recheck_after` in seconds. `first_in_line`: it was lost a moment ago; its re-check comes before everything else and
     it keeps its place. `woken`: likewise, and its re-check waits for no shortage; once it answers it stays first until
     its next attempt has ended. `lost_again`: it went away during the work, and not for the first time in a row: it is
-    demoted, and no answer ends that. `silent_for`: seconds for which it may have been silent when that was found out;
-    None if it was since it was claimed.
+    demoted, and no answer ends that. `keeps_place`: it is not demoted. `silent_for`: seconds for which it may have been
+    silent when that was found out; None if it was since it was claimed.
     """
 
     reason: str
@@ -104,6 +104,7 @@ class Unavailable:
     first_in_line: bool = False
     woken: bool = False
     lost_again: bool = False
+    keeps_place: bool = False
     silent_for: float | None = None
 
 

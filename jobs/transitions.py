@@ -167,6 +167,8 @@ def transition(
                 return silent._replace(priority=priorities.woken(kept.priority))
             if outcome.first_in_line:
                 return silent._replace(priority=priorities.first_in_line(kept.priority))
+            if outcome.keeps_place:
+                return silent
             usual = order.demoted(record.rank_day, today), now
             rank_day, tried_at = place(lost_at=now) if outcome.lost_again else usual
             return silent._replace(rank_day=rank_day, tried_at=tried_at)

@@ -2,7 +2,7 @@
 
 emission     `sources/planning/emission.py`, EMIT
 tick         `jobs/tick.py`: promotion; `jobs/window_ends.py`: windows
-shortage     `jobs/worker/claimer.py`, SHORTAGE; `sources/availability/wake.py`, WAKING_UP
+shortage     `jobs/worker/claimer.py`, SHORTAGE; `sources/availability/wake.py`, WAKING_UP; `giving_way.py` beside it
 settling     `jobs/transitions.py`, and for the assignment `backups/copying/results.py`
 """
 
@@ -21,6 +21,7 @@ from jobs.worker.claimer import Shortage
 from jobs.zones import in_zone, zone_of
 from simulation.lookahead.records import MemoryRecord, ReadyQueue, Timeline
 from simulation.lookahead.world import FleetRows
+from sources.availability import giving_way
 from sources.availability.wake import REMEMBERED_FOR, SETTLED_WITHIN_SECONDS
 from sources.domain import wake_hours
 from sources.domain.due import due_day, next_backup_at
@@ -50,6 +51,8 @@ class MemoryWorld:
         self._ready: dict[str, ReadyQueue] = defaultdict(make_queue)
         self._waiting, self._closing = Timeline(), Timeline()
         self._running: dict[str, int] = defaultdict(int)
+        self._asked: dict[int, MemoryRecord] = {}
+        """The records whose sources are being asked."""
         self._waking: dict[int, Source] = {}
         self._triggers = {policy.pk: policy.schedule.next_trigger_at for policy in rows.policies}
         self._periods: dict[int, tuple[datetime, datetime]] = {}
@@ -87,6 +90,9 @@ class MemoryWorld:
     def assignment(self, number: int) -> Assignment:
         return self._assignments[number - 1]
 
+    def assignments(self, numbers: Sequence[int]) -> Mapping[int, Assignment]:
+        return {number: self._assignments[number - 1] for number in numbers}
+
     def unfinished(self) -> Sequence[MemoryRecord]:
         """The records that there are at this moment."""
         return list(self._unfinished.values())
@@ -102,6 +108,26 @@ class MemoryWorld:
             for number, woken_at in self._woken_at(self._waking)
             if number != source.pk
         )
+
+    def gives_way(self, record: ClaimedRecord, now: datetime) -> bool:
+        if not giving_way.is_new(cast("MemoryRecord", record).inserted_at, now):
+            return False
+        others = {each.id: each for each in (*self._asked.values(), *self._remembered(now))}
+        return any(
+            giving_way.comes_before(each, self._assignments[each.number - 1], record, now) for each in others.values()
+        )
+
+    def _remembered(self, now: datetime) -> Iterable[MemoryRecord]:
+        """The records of sources that were sent a packet lately, until a unit takes them."""
+        for number, woken_at in self._woken_at(self._waking):
+            record = self._unfinished.get(number)
+            if (
+                record is not None
+                and record.queue != BACKUPS
+                and priorities.is_woken(record.priority)
+                and now - REMEMBERED_FOR < woken_at <= now
+            ):
+                yield record
 
     @staticmethod
     def _woken_at(sources: Mapping[int, Source]) -> list[tuple[int, datetime]]:
@@ -227,10 +253,13 @@ class MemoryWorld:
         record.status, record.attempt, record.started_at = Status.RUNNING, record.attempt + 1, now
         record.moves += 1
         self._running[record.queue] += 1
+        if record.queue == AVAILABILITY:
+            self._asked[record.id] = record
         return record.as_claimed
 
     def _ended(self, record: MemoryRecord) -> None:
         self._running[record.queue] -= 1
+        self._asked.pop(record.id, None)
 
     def _queue_of(self, record: MemoryRecord) -> ReadyQueue:
         return self._ready[record.queue]

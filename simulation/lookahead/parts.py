@@ -1,6 +1,6 @@
 """Parts of the order that can be turned on and off, each by itself, to measure the effect of each on a fleet.
 
-The first three of `MEANS` are parts of the product, and on unless its settings turn them off; the others are only tried
+The first four of `MEANS` are parts of the product, and on unless its settings turn them off; the others are only tried
 here.
 """
 
@@ -21,6 +21,7 @@ MEANS = {
     "resume": "a first backup that is cut continues where it was, and is demoted like one that breaks off twice",
     "sizes": f"the size of a first backup is known to a factor of e^±{GUESSED_WITHIN}, and the shortest comes first",
     "hours": "no packet more than an hour outside the hours in which a source was ever there, but one each 12 h",
+    "waking": "a first backup of two hours or more lets much shorter ones that wake up come first",
     "share": "at most half of the units make first backups while later ones are there",
     "leaving": "among later backups of one day, a source that is about to leave comes first",
 }
@@ -33,6 +34,7 @@ class LookaheadParts:
     resume: bool = True
     sizes: bool = True
     hours: bool = True
+    waking: bool = True
     share: bool = False
     leaving: bool = False
 
@@ -43,7 +45,7 @@ class LookaheadParts:
 
     @property
     def in_product(self) -> OrderParts:
-        return OrderParts(self.resume, self.sizes, self.hours)
+        return OrderParts(self.resume, self.sizes, self.hours, self.waking)
 
     def changed(self, changes: Sequence[str]) -> "LookaheadParts":
         """The same parts with `changes`: names with a plus or a minus before each. Raises: ValueError for a part that

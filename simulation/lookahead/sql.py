@@ -4,7 +4,7 @@ Slow, some milliseconds a decision; it is there to prove that `memory` decides i
 and needs tables without others of these kinds: run it in a database that is thrown away, or in a transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from math import inf
 
@@ -15,7 +15,7 @@ from jobs.prepared_statements import execute
 from jobs.states import Status
 from jobs.worker.claimer import Shortage, shortage
 from simulation.lookahead.world import PLACES, FleetRows
-from sources.availability import wake
+from sources.availability import giving_way, wake
 from sources.models import Assignment, Repository, Source
 from sources.planning import emission
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
@@ -73,10 +73,16 @@ class SqlWorld:
         return claiming.claim_woken(queue, worker_id=self._worker.pk, limit=limit, now=now)
 
     def assignment(self, number: int) -> Assignment:
-        return Assignment.objects.select_related("source", "policy__schedule").get(pk=number)
+        return self.assignments([number])[number]
+
+    def assignments(self, numbers: Sequence[int]) -> Mapping[int, Assignment]:
+        return Assignment.objects.select_related("source", "policy__schedule").in_bulk(numbers)
 
     def waking_up(self, source: Source, now: datetime) -> int:
         return wake.waking_up(source, now)
+
+    def gives_way(self, record: ClaimedRecord, now: datetime) -> bool:
+        return giving_way.gives_way(record, now)
 
     def note_packet(self, source: Source, now: datetime) -> None:
         Source.objects.filter(pk=source.pk).update(last_woken_at=now)

@@ -20,8 +20,8 @@ from jobs.worker.claimer import PATIENCE_SECONDS, Shortage, to_ask
 from simulation.lookahead.world import PLACES, BacklogWorld
 from simulation.machines import SimulatedRun
 from simulation.results import Ledger
-from sources.availability import check, wake
-from sources.models import order_parts
+from sources.availability import check, giving_way, wake
+from sources.models import Assignment, order_parts
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, subject_of
 
 ANSWER = timedelta(seconds=0.05)
@@ -47,6 +47,8 @@ class VirtualWorker:
         """
         self._numbers = count()
         self._number = {subject_of(machine.number): machine.number for machine in ledger.machines}
+        timeouts = {policy.name: policy.connect_timeout for policy in ledger.fleet.policies}
+        self._patience = {machine.number: timeouts[machine.source.policy] for machine in ledger.machines}
         self._look_at: datetime | None = None
         self._asked: Counter[str] = Counter()
         """Questions under way, by queue."""
@@ -86,14 +88,18 @@ class VirtualWorker:
         return min((each for each in comes if each is not None), default=None)
 
     def _end_what_ends(self) -> None:
-        results: list[tuple[ClaimedRecord, Outcome]] = []
+        ended: list[tuple[ClaimedRecord, SimulatedRun | bool]] = []
         while self._ends and self._ends[0][0] <= self.now:
             _, _, record, run = heapq.heappop(self._ends)
-            results.append(
-                (record, self._copied(record, run) if record.queue == BACKUPS else self._asked_it(record, run))
-            )
-        if results:
-            self._world.settle(results, self.now)
+            ended.append((record, run))
+        if not ended:
+            return
+        found = self._world.assignments([self._number[record.subject] for record, _ in ended])
+        results = [(record, self._outcome(record, run, found[self._number[record.subject]])) for record, run in ended]
+        self._world.settle(results, self.now)
+
+    def _outcome(self, record: ClaimedRecord, run: SimulatedRun | bool, assignment: Assignment) -> Outcome:
+        return (self._copied if record.queue == BACKUPS else self._asked_it)(record, run, assignment)
 
     def _claim(self) -> None:
         self._look_at = None
@@ -136,21 +142,22 @@ class VirtualWorker:
         self._asked[record.queue] += 1
         self._begun[record.queue].append((self.now, record.id))
         self._under_way.add(record.id)
-        patience = self._world.assignment(number).policy.connect_timeout
+        patience = self._patience[number]
         if record.queue == ARRIVALS:
             patience = min(patience, check.ARRIVAL_SECONDS)
         if answers:
             self._ledger.answered(number, self._seconds)
         self._begin(record, self.now + (ANSWER if answers else timedelta(seconds=patience)), answers)
 
-    def _asked_it(self, record: ClaimedRecord, answered: SimulatedRun | bool) -> Outcome:
+    def _asked_it(self, record: ClaimedRecord, answered: SimulatedRun | bool, assignment: Assignment) -> Outcome:
         """The outcome of a question, as `sources.availability.check` ends it."""
         self._asked[record.queue] -= 1
         self._under_way.discard(record.id)
-        number = self._number[record.subject]
-        assignment, machine = self._world.assignment(number), self._ledger.machines[number - 1]
+        machine = self._ledger.machines[self._number[record.subject] - 1]
         source, policy = assignment.source, assignment.policy
         if answered:
+            if giving_way.may_give_way(record) and self._world.gives_way(record, self.now):
+                return giving_way.put_off(assignment, self.now)
             return check.handed_on(assignment, "it answered")
         if record.queue == ARRIVALS and policy.connect_timeout > check.ARRIVAL_SECONDS:
             return check.asked_longer(assignment, "silent")
@@ -159,7 +166,7 @@ class VirtualWorker:
         if outcome := wake.without_a_packet(record, assignment, "silent", self.now):
             return outcome
         if self._shortage(AVAILABILITY).missing <= self._world.waking_up(source, self.now):
-            return wake.not_foreseen(policy, "silent")
+            return wake.not_foreseen(record, assignment, "silent")
         machine.wake(self._seconds)
         self._ledger.packets += 1
         self._world.note_packet(source, self.now)
@@ -178,10 +185,9 @@ class VirtualWorker:
         run = self._ledger.machines[number - 1].run(self._seconds, first=first, done=done)
         self._begin(record, self._start + timedelta(seconds=run.ends), run)
 
-    def _copied(self, record: ClaimedRecord, run: SimulatedRun | bool) -> Outcome:
+    def _copied(self, record: ClaimedRecord, run: SimulatedRun | bool, assignment: Assignment) -> Outcome:
         """The outcome of a copy, as `backups.copying.handler` ends it."""
         self._busy -= 1
-        assignment = self._world.assignment(self._number[record.subject])
         if not isinstance(run, SimulatedRun):
             return losses.asked_again(assignment, "it answered too long ago: ask it again")
         self._ledger.runs.append(run)

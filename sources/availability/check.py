@@ -21,7 +21,7 @@ from jobs.outcomes import Cancelled, ClaimedRecord, Handoff, Outcome, Postponed,
 from jobs.states import WaitingFor
 from jobs.worker.database_threads import ask_database
 from sources import planning
-from sources.availability import address_tracking, probes, repository_breaker, wake
+from sources.availability import address_tracking, giving_way, probes, repository_breaker, wake
 from sources.models import Assignment, Source
 
 ARRIVAL_SECONDS = 5.0
@@ -89,12 +89,18 @@ async def _ask(record: ClaimedRecord) -> Outcome:
             f"it is at {new_address} now, and its address is being edited; asked again at",
         )
     if answer.present:
-        return handed_on(assignment, answer.text)
+        return await _answered(record, assignment, answer.text)
     if patience < policy.connect_timeout and loop.time() - asked_at >= patience:
         return asked_longer(assignment, answer.text)
     if not source.mac_address:
         return Unavailable(answer.text, policy.recheck_after)
     return await wake.wake_or_wait(record, assignment, answer.text)
+
+
+async def _answered(record: ClaimedRecord, assignment: Assignment, found: str) -> Handoff | Postponed:
+    gives_way = giving_way.may_give_way(record)
+    outcome = await ask_database(record.queue, giving_way.outcome, record, assignment) if gives_way else None
+    return outcome or handed_on(assignment, found)
 
 
 def handed_on(assignment: Assignment, found: str) -> Handoff:

@@ -23,7 +23,7 @@ from jobs.worker.claimer import shortage
 from jobs.worker.database_threads import ask_database
 from sources.availability import wake_networks
 from sources.domain import wake_hours
-from sources.models import Assignment, Policy, Source
+from sources.models import Assignment, Policy, Source, order_parts
 from sources.planning.names import BACKUPS, KIND
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def _after_silence(record: ClaimedRecord, assignment: Assignment, reason: str, b
         execute(ONE_AT_A_TIME, {})
         now = database_clock()  # behind the lock: a packet that was sent in the meantime is in the past
         if shortage(BACKUPS, now=now).missing <= waking_up(source, now):
-            return not_foreseen(policy, reason)
+            return not_foreseen(record, assignment, reason)
         if error := wake(source, broadcast, now):
             return Unavailable(f"{reason}; {error}", policy.recheck_after)
     text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
@@ -104,10 +104,14 @@ def without_a_packet(record: ClaimedRecord, assignment: Assignment, reason: str,
     return None
 
 
-def not_foreseen(policy: Policy, reason: str) -> Unavailable:
-    """The outcome of a silence while no unit is foreseen for a source that wakes."""
+def not_foreseen(record: ClaimedRecord, assignment: Assignment, reason: str) -> Unavailable:
+    """The outcome of a silence while no unit is foreseen for a source that wakes. The first backup of one that was
+    never sent a packet keeps its place, and what is longer gives way to it (`sources/availability/giving_way.py`).
+    """
+    source, policy = assignment.source, assignment.policy
     reason = f"{reason}; no magic packet was sent: no execution unit is foreseen for it"
-    return Unavailable(reason, min(policy.recheck_after, policy.wake_wait))
+    keeps_place = record.due_day is None and source.last_woken_at is None and order_parts.in_force().waking
+    return Unavailable(reason, min(policy.recheck_after, policy.wake_wait), keeps_place=keeps_place)
 
 
 def after_a_packet(policy: Policy, reason: str) -> Unavailable:

@@ -17,12 +17,13 @@ class OrderParts:
 
     resume: a first backup that is cut continues where it was, and does not come first again. sizes: of first backups
     with a known size the smallest comes first. hours: outside the hours in which a source was ever there, one magic
-    packet each 12 hours.
+    packet each 12 hours. waking: a long first backup lets much shorter ones that wake up come first.
     """
 
     resume: bool = True
     sizes: bool = True
     hours: bool = True
+    waking: bool = True
 
 
 _simulated: ContextVar[OrderParts | None] = ContextVar("_simulated", default=None)

@@ -40,6 +40,15 @@ def test_hours_sends_fewer_packets_outside_the_hours_of_a_source():
     assert with_hours < plain / 2
 
 
+def test_waking_lets_short_ones_that_sleep_come_before_what_takes_a_unit_for_hours():
+    sleeping = [source(f"asleep {n}", (0, DAY, "asleep"), wake_on_lan=True) for n in range(4)]
+    given = fleet(*sleeping, source("always there", (0, DAY, "awake"), first_seconds=5 * HOUR))
+    assert min(runs(ran(given, "lookahead-waking")), key=lambda run: run[1])[:2] == (5, 0.15)
+    begun = {run.number: run.begins for run in ran(given, "lookahead").runs}
+    assert max(begun, key=lambda number: begun[number]) == 5
+    assert begun[5] < HOUR
+
+
 def test_share_keeps_half_of_the_units_for_later_backups():
     firsts = [source(f"first {n}", (0, DAY, "awake"), first_seconds=HOUR) for n in range(4)]
     laters = [source(f"later {n}", (0, DAY, "awake"), backed_up=True) for n in range(20)]
