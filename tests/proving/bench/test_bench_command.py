@@ -60,8 +60,12 @@ def test_one_that_is_ended_as_by_timeout_ends_its_child_and_its_server(directory
 
     eventually(children, LONGEST_SECONDS)
     left = children()
-    for _ in range(2):
+
+    def has_ended_by_another() -> bool:
         bench.send_signal(signal.SIGTERM)
+        return bench.poll() is not None
+
+    eventually(has_ended_by_another, LONGEST_SECONDS)
     assert bench.communicate(timeout=LONGEST_SECONDS)[1].endswith(b"stopped\n")
     assert bench.returncode == 130
     eventually(lambda: not any(each.is_running() for each in left))
