@@ -12,6 +12,7 @@ PIECE = r"\\.|\[[^\]]*\]"
 ALTERNATIVES = re.compile(rf"((?:{PIECE}|[^\\\[{{])*)\{{((?:{PIECE}|[^\\\[}}])*)\}}")
 ALTERNATIVE = re.compile(rf"(?:^|,)((?:{PIECE}|[^\\\[,])*)")
 ESCAPED = re.compile(PIECE)
+RANGE_OR_ONE = re.compile("(.)-(.)|.", re.DOTALL)
 SPECIAL = re.compile(r"([\\*?\[\]])")
 RATE = re.compile(r"(\d+(?:\.\d+)?)([BKMG])", re.IGNORECASE)
 UNITS = {"B": 1 / 1024, "K": 1, "M": 1024, "G": 1024**2}
@@ -29,7 +30,25 @@ def exclude_arguments(patterns: list[str], folder: str) -> tuple[str, ...]:
     above = SPECIAL.sub(r"\\\1", folder.rstrip("/"))
     # `dir/**` is everything in a folder, for which restic takes the folder
     plain = (each.removesuffix("/**").rstrip("/") for each in found)
-    return tuple(f"--exclude={above}/{below}" for each in plain for below in _below(each))
+    return tuple(f"--exclude={above}/{_with_hyphens(below)}" for each in plain for below in _below(each))
+
+
+def _with_hyphens(pattern: str) -> str:
+    """The pattern with a backslash before each hyphen that stands for itself in a choice of characters: restic refuses
+    it otherwise, and with it the backup.
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        first, last = (each.replace("-", r"\-") for each in (found[1] or found[0], found[2] or ""))
+        return f"{first}-{last}" if last else first
+
+    def with_hyphens(piece: re.Match[str]) -> str:
+        if piece[0].startswith("\\"):
+            return piece[0]
+        begin = "[^" if piece[0].startswith("[^") else "["
+        return f"{begin}{RANGE_OR_ONE.sub(escaped, piece[0][len(begin) : -1])}]"
+
+    return ESCAPED.sub(with_hyphens, pattern)
 
 
 def _below(pattern: str) -> Iterator[str]:

@@ -30,7 +30,8 @@ PATTERNS = (
     "q\\?", "é", "**/deep",
     "**/top", "/**/file", "sub/**/file", "{{[a-z]{5}}}", "img[0-9]*.{iso,img}", "sub/{a,b}.*", "a\\{b\\}*",
     "{sub/cache,q?}", "**/*", "a/**/b/**/c", "{sub/cache,top}/file", "sub{/older,x}",
-    "img[^x]*", "x[+-9]*", "img[!-~].iso", "{{img[^x]a}}",
+    "img[^x]*", "x[+-9]*", "img[!-~].iso", "{{img[^x]a}}", "x[-_]",
+    "x[!-]", "[^a-x-]/*", "{x[+-],img[0-9-]2}*",
 )  # fmt: skip
 
 
