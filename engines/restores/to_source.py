@@ -104,7 +104,8 @@ class _Back(RunningRestore):
         same = self._same(there)
         wanted = [each for each in self.entries("file") if each.path not in same]
         if blocked := self._behind_folders(wanted, folders or set()):
-            for path in blocked:  # rclone would delete one, with all it holds, after it has failed to write over it
+            # rclone would delete one, with all it holds, after it has failed to write over it
+            for path in sorted(blocked):
                 self.fail(path, FOLDER_THERE)
             wanted = [each for each in wanted if each.path not in blocked]
         collisions = [each.path for each in wanted if each.path in there]
