@@ -82,14 +82,14 @@ def test_an_emission_of_backups() -> None:
 
 
 def test_a_check_of_availability(assignment: Assignment) -> None:
-    for modules in (FIRST, 11):
+    for modules in (FIRST, 12):
         run = Run(claimed_for(assignment))
         with at_most(modules, "check of availability"):
             assert isinstance(async_to_sync(ask_source)(run), Handoff)
 
 
 def test_a_copy_and_its_settle(assignment: Assignment) -> None:
-    for in_copy, in_settle in ((FIRST, FIRST), (40, 37)):
+    for in_copy, in_settle in ((FIRST, FIRST), (40, 39)):
         new = make_assignment(make_policy(repository=assignment.policy.repository), assignment.source)
         planning.emit_due(None, [new.pk])
         run = Run(handed_on(new, database_clock()))

@@ -156,7 +156,7 @@ class VirtualWorker:
         machine = self._ledger.machines[self._number[record.subject] - 1]
         source, policy = assignment.source, assignment.policy
         if answered:
-            if giving_way.may_give_way(record) and self._world.gives_way(record, self.now):
+            if giving_way.may_give_way(record, source) and self._world.gives_way(record, self.now):
                 return giving_way.put_off(assignment, self.now)
             return check.handed_on(assignment, "it answered")
         if record.queue == ARRIVALS and policy.connect_timeout > check.ARRIVAL_SECONDS:

@@ -98,7 +98,7 @@ async def _ask(record: ClaimedRecord) -> Outcome:
 
 
 async def _answered(record: ClaimedRecord, assignment: Assignment, found: str) -> Handoff | Postponed:
-    gives_way = giving_way.may_give_way(record)
+    gives_way = giving_way.may_give_way(record, assignment.source)
     outcome = await ask_database(record.queue, giving_way.outcome, record, assignment) if gives_way else None
     return outcome or handed_on(assignment, found)
 

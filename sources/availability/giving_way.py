@@ -19,7 +19,7 @@ from jobs.prepared_statements import execute
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.worker.claimer import PATIENCE_SECONDS
 from sources.availability import wake
-from sources.models import Assignment, order_parts
+from sources.models import Assignment, Source, order_parts
 from sources.planning.names import AVAILABILITY, BACKUPS, KIND, assignment_in
 
 LONG_SECONDS = 7_200.0
@@ -55,14 +55,13 @@ class RankedFirst(RankedRecord, Protocol):
     def started_at(self) -> datetime | None: ...
 
 
-def may_give_way(record: ClaimedRecord) -> bool:
-    """True if the first backup of a source that has just answered is one that gives way. Pure. What was woken falls
-    asleep again, and does not.
+def may_give_way(record: ClaimedRecord, source: Source) -> bool:
+    """True if the first backup of a source that has just answered is one that gives way. Pure. A computer that sleeps,
+    which has a MAC address, does not: it may not be there when its turn comes.
     """
-    if not order_parts.in_force().waking:
+    if source.mac_address or not order_parts.in_force().waking:
         return False
-    is_long = (record.expected_seconds or 0.0) >= LONG_SECONDS
-    return is_long and record.due_day is None and not priorities.is_woken(record.priority)
+    return (record.expected_seconds or 0.0) >= LONG_SECONDS and record.due_day is None
 
 
 def is_new(inserted_at: datetime, now: datetime) -> bool:

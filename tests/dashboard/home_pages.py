@@ -24,8 +24,9 @@ def _forget() -> None:
 
 @pytest.fixture
 def policy() -> Policy:
+    """Daily, half a day from now: whatever the time is, a backup of an hour ago is up to date."""
     make_worker()
-    return make_policy()
+    return make_policy(cron=f"0 {(NOW.hour + 12) % 24} * * *")
 
 
 def text_of(client: Client, path: str = "/") -> str:

@@ -84,8 +84,10 @@ MUTANTS = [
         (SETTLING, INSERTED + '"""', INSERTED + IGNORED + '"""'),
         (SETTLING, INSERTED + "RETURNING", INSERTED + IGNORED + "RETURNING"),
     )),
-    _one("a settle's hooks run for lost results", SETTLING, "        for record, outcome in written:\n            if hook",
-         "        for record, outcome in results:\n            if hook"),
+    Mutant("a settle's hooks run for lost results", (
+        (SETTLING, "dict.fromkeys(record.kind for record, _ in written)", "dict.fromkeys(record.kind for record, _ in results)"),
+        (SETTLING, "hook([result for result in written if", "hook([result for result in results if"),
+    )),
     _one("a settle is not a transaction", SETTLING, SETTLE_OTHERS + "    with transaction.atomic():\n",
          SETTLE_OTHERS + NO_TRANSACTION),
     Mutant("a settle reads the clock before its locks", (

@@ -9,7 +9,6 @@ from asgiref.sync import async_to_sync
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import ClaimedRecord, Handoff, Postponed, Unavailable
-from jobs.priorities import woken
 from jobs.states import Status
 from sources import planning
 from sources.availability import check, giving_way, wake
@@ -57,7 +56,7 @@ class TestOfALongOne:
     ) -> None:
         _, long = asked(**fields)
         BacklogRecord.objects.update(inserted_at=NINE)
-        assert giving_way.may_give_way(long)
+        assert giving_way.may_give_way(long, Source())
         assert giving_way.gives_way(long, NINE + after) is expected
 
     def test_a_unit_is_left_to_a_short_one_that_was_woken_until_that_was_in_vain(self) -> None:
@@ -94,11 +93,13 @@ class TestOfALongOne:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"expected_seconds": 7_199.0}, {"due_day": NINE.date()}, {"priority": woken(0)}, {}]
+    ("fields", "mac_address"),
+    [({"expected_seconds": 7_199.0}, ""), ({"due_day": NINE.date()}, ""), ({}, "02:00:00:aa:bb:cc"), ({}, "")],
 )
-def test_nothing_else_gives_way(fields: dict[str, Any], settings: Any) -> None:
-    settings.ORDER_WITHOUT = [] if fields else ["waking"]
-    assert not giving_way.may_give_way(make_claimed(**({"expected_seconds": 7_200.0} | fields)))
+def test_nothing_else_gives_way(fields: dict[str, Any], mac_address: str, settings: Any) -> None:
+    settings.ORDER_WITHOUT = [] if fields or mac_address else ["waking"]
+    record = make_claimed(**({"expected_seconds": 7_200.0} | fields))
+    assert not giving_way.may_give_way(record, Source(mac_address=mac_address))
 
 
 def test_a_first_backup_that_no_unit_was_foreseen_for_keeps_its_place_until_its_first_packet(settings: Any) -> None:
