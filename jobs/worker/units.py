@@ -113,8 +113,7 @@ class QueueUnits:
         return min(room, MAX_CLAIM)
 
     def _room_to_ask(self) -> int:
-        """The number of further questions to claim: for its places, and for more while there are sockets, since a
-        hanging question keeps no place busy."""
+        """The number of further questions to claim; sockets limit it, since one that hangs keeps no place busy."""
         in_hand = self.in_hand()
         room = max(self.rule.concurrency - in_hand, sockets.limit - max(sockets.open, in_hand))
         self._wants_more = room <= 0
@@ -276,8 +275,7 @@ class Units:
             self.stop(run)
 
     def forget(self, records: Iterable[ClaimedRecord]) -> None:
-        """They are settled. A later claim of the same record stays, also with the same number, such as after a
-        failover."""
+        """They are settled. A later claim of the same record stays; after a failover it may have the same number."""
         with self._lock:
             for record in records:
                 if (run := self._runs.get(record.id)) and run.record.lease_token == record.lease_token:

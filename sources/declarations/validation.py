@@ -216,8 +216,7 @@ def check_restore_target(to: str, target: str) -> None:
 
 
 def check_restore_account(to: str, user: str, secret: str) -> None:
-    """Check the account of a restore. Raises: ValueError for another account if none is used, and for one without a
-    secret, or the reverse."""
+    """Check the account of a restore. Raises: ValueError if it is not used, or lacks a secret, or the reverse."""
     if (user or secret) and to != "database":
         raise ValueError("is for a new database: a folder, or the source, is written with the source's own account")
     if bool(user) is not bool(secret):
