@@ -24,7 +24,7 @@ class BoundUnknown(ValueError):
     """The reason why the bound cannot be worked out."""
 
 
-class _Rows:
+class _Constraints:
     """Rows of a sparse matrix with their limits."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class _Program:
         self._ledger = ledger
         self.upper: list[float] = []
         self.gain: list[float] = []
-        self.at_most, self.equal = _Rows(), _Rows()
+        self.at_most, self.equal = _Constraints(), _Constraints()
         self._by_hour: dict[int, list[int]] = defaultdict(list)
         for machine in ledger.machines:
             self._add(machine)
@@ -147,7 +147,7 @@ def bound(ledger: Ledger) -> float:
     if not program.upper:
         return 0.0
 
-    def matrix(rows: _Rows) -> object:
+    def matrix(rows: _Constraints) -> object:
         return csr_array((rows.values, (rows.rows, rows.columns)), shape=(len(rows.limits), len(program.upper)))
 
     found = linprog(

@@ -47,7 +47,7 @@ def test_docstrings_open_with_a_noun_or_a_verb() -> None:
 def test_a_class_has_its_name_alone() -> None:
     places = defaultdict(list)
     for path, name in classes():
-        if not path.startswith("demo/") and not name.startswith("_") and name not in OF_DJANGO:
+        if not path.startswith("demo/") and name not in OF_DJANGO:
             places[name].append(path)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 

@@ -64,7 +64,7 @@ class DumpContents:
 
 def read(dump: IO[bytes], on_piece: Callable[[], object] = lambda: None) -> DumpContents:
     """Count the contents of a dump. `on_piece` is called for each MiB, and may raise."""
-    found, rows, is_new = DumpContents(), _Rows(), True
+    found, rows, is_new = DumpContents(), _RowCounter(), True
     table: str | None = None
     size, in_body, created_table, head = 0, False, "", b""
     while line := dump.readline(PIECE):
@@ -124,7 +124,7 @@ def _name(quoted: bytes) -> str:
     return f"`{quoted.decode(errors='surrogateescape')}`"
 
 
-class _Rows:
+class _RowCounter:
     """A counter of rows in pieces of an INSERT, which may break a string."""
 
     def __init__(self) -> None:

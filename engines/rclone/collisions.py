@@ -46,7 +46,7 @@ def name_for(path: str) -> str:
 
 
 @dataclass
-class _Folder:
+class _RunFolder:
     """A folder of a run, as far as it is filled. `spelled`: key of a folder → that of its spelling."""
 
     files: set[Key] = field(default_factory=set)
@@ -86,7 +86,7 @@ class Folders:
 
     def __init__(self, run: str) -> None:
         self._run = run
-        self._folders: list[_Folder] = []
+        self._folders: list[_RunFolder] = []
 
     def folder_for(self, path: str) -> str:
         """The folder for a path, such as `20261121T065755Z`, or with `.2` if something else has that place."""
@@ -94,6 +94,6 @@ class Folders:
         for number, each in enumerate(self._folders, start=1):
             if each.take(path):
                 return layout.folder_of(self._run, number)
-        self._folders.append(new := _Folder())
+        self._folders.append(new := _RunFolder())
         new.take(path)
         return layout.folder_of(self._run, number + 1)

@@ -197,7 +197,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     """Restore the dump that is in `files`, with a server in `folder`. Raises: StorageFailed, StorageStopped, OSError,
     ProgramMissing.
     """
-    server = _Scratch(folder / "data", scratch, space, store)
+    server = _ScratchMariaDb(folder / "data", scratch, space, store)
     with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
         contents = read(content, store.go_on)
     server.versioned = contents.versioned
@@ -205,7 +205,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
         return server.count(server.load(files), contents.rows)
 
 
-class _Scratch(ScratchServer):
+class _ScratchMariaDb(ScratchServer):
     count_rows = "SELECT {}, COUNT(*) FROM {};"
     versioned: Collection[str] = ()
     """Tables that also hold earlier rows, which a plain SELECT passes over."""

@@ -72,7 +72,7 @@ def copy(
     """
     check_inside(target.location, folder)
     with tempfile.TemporaryDirectory() as scratch:
-        work = _Copying(source, target, folder, options, on_progress, Path(scratch))
+        work = _PointCopying(source, target, folder, options, on_progress, Path(scratch))
         work.bring(newest)
         for point, places in damaged.items():
             work.mend(point, set(places))
@@ -80,7 +80,7 @@ def copy(
 
 
 @dataclass
-class _Copying:
+class _PointCopying:
     source: Store
     target: Store
     folder: str

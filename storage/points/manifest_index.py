@@ -55,7 +55,7 @@ def index(manifest: Path, file: Path, store: Store) -> None:
         implied: list[tuple[object, ...]] = []
         ended: list[tuple[object, ...]] = []
         implied_columns = _values(Entry("", "folder"))
-        above = [_Folder(TOP, -1, "", "")]
+        above = [_IndexedFolder(TOP, -1, "", "")]
         numbers = count(TOP + 1)
 
         def flush() -> None:
@@ -80,7 +80,7 @@ def index(manifest: Path, file: Path, store: Store) -> None:
             for each in folders:
                 upper = above[-1]
                 implied.append((upper.number, each, *implied_columns))
-                above.append(_Folder(next(numbers), upper.number, each, f"{upper.path}/{each}".lstrip("/")))
+                above.append(_IndexedFolder(next(numbers), upper.number, each, f"{upper.path}/{each}".lstrip("/")))
             named.append((above[-1].number, name, *_values(entry)))
             if entry.kind != "folder" and entry.is_kept:
                 above[-1].files, above[-1].size = above[-1].files + 1, above[-1].size + entry.size
@@ -93,7 +93,7 @@ def index(manifest: Path, file: Path, store: Store) -> None:
 
 
 @dataclass
-class _Folder:
+class _IndexedFolder:
     """A folder that holds entries, with its files so far."""
 
     number: int

@@ -51,7 +51,7 @@ def copy(
     check_is_there(newest, names, folder)
     with _naming("the second repository"):
         before = [each.point for each in snapshots(target, folder)]
-    work = _Copying(target, folder, options, CopyResult(before, unit="pack"), _Packs(on_progress))
+    work = _SnapshotCopying(target, folder, options, CopyResult(before, unit="pack"), _Packs(on_progress))
     wanted = {*later_than(before, names)}
     work.bring_new([each for each in found if each.point in wanted])
     if not wanted or names[-1] in work.done.points:
@@ -62,7 +62,7 @@ def copy(
 
 
 @dataclass
-class _Copying:
+class _SnapshotCopying:
     target: Restic
     folder: str
     options: tuple[str, ...]

@@ -54,7 +54,7 @@ UNDEFINED = frozenset({"42704", "42883", "42P01", "3F000"})
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:
     """Restore the dump that is in `files`, with a server in `folder`. Raises: TargetFailed, StorageStopped, OSError."""
-    server = _Scratch(folder / "data", scratch, space, store)
+    server = _ScratchPostgres(folder / "data", scratch, space, store)
     lines = own_lines(loading.lines_of(files, GLOBALS))
     names = [found[1] for line in lines if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
     with loading.opened(files, DATABASE) as dump:
@@ -72,7 +72,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
             return server.judged(load(server.loader(), dump, contents), contents)
 
 
-class _Scratch(ScratchServer):
+class _ScratchPostgres(ScratchServer):
     def environment(self) -> dict[str, str]:
         return {"PGHOST": self.socket_folder(), "PGPORT": "5432"}
 
