@@ -20,7 +20,7 @@ APART = timedelta(minutes=5)
 """The time between two messages of a route, so that the alerts after a dead switch's first few come as one message."""
 
 SETTLED_AFTER = timedelta(seconds=45)
-"""Age of an alert that comes and goes when it is announced: two rounds have found it."""
+"""The age at which an alert that may come and go is announced: two rounds have found it by then."""
 
 # Served by `alert_to_announce`. An alert without a policy goes to all routes: if all routes were for some policies
 # only, it would be lost.
@@ -62,7 +62,7 @@ SELECT kind, over, count, names,
 
 
 def announce(now: datetime) -> int:
-    """Write a message down for each route that has to hear something. Returns how many."""
+    """Store a message for each route that has to be informed. Returns the number of messages."""
     routes = AlertRoute.objects.filter(enabled=True).order_by("pk").values_list("pk", flat=True)
     return sum(_announce_to(pk, now) for pk in routes)
 

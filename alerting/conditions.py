@@ -35,7 +35,7 @@ def alert_routes(look: Look) -> Finding:
 @condition(
     "messages about alerts arrive",
     "{}",
-    f"correct the route; `{PROGRAM} alerts test NAME` tries it. What failed is tried again for a day",
+    f"correct the route; `{PROGRAM} alerts test NAME` tries it. Failed messages are tried again for a day",
 )
 def undelivered(look: Look) -> Iterator[Case]:
     """Messages that are tried again, or were given up in the last week."""

@@ -137,8 +137,8 @@ class AlertMessage(models.Model):
 class Watch(models.Model):
     """The one row of the watch over the scheduler: when a process last looked, and when it resumed after a gap.
 
-    `looked_at`: the last round. `resumed_at`: the first round after a while without one: what has stood still is
-    counted from then on.
+    `looked_at`: the last round. `resumed_at`: the first round after a while without one: delays are counted from then
+    on.
     """
 
     looked_at = models.DateTimeField()

@@ -105,7 +105,7 @@ UPDATE alerting_alert al
 
 
 class FoundAlert(NamedTuple):
-    """An alert as the conditions found it. `since`: None if since now."""
+    """An alert as the conditions found it. `since`: None if it begins now."""
 
     kind: AlertKind
     subject: str
@@ -179,6 +179,6 @@ def _sentence(kind: AlertKind, count: int, alerts: QuerySet[Alert]) -> str:
 
 
 def prune(before: datetime) -> int:
-    """Forget alerts that were over before then, and messages as old."""
+    """Delete alerts that were over before then, and messages of that age."""
     sent = AlertMessage.objects.filter(made_at__lt=before, next_at=None).delete()[0]
     return sent + Alert.objects.filter(ended_at__lt=before).delete()[0]

@@ -59,7 +59,7 @@ def put(
     now: datetime,
     raises: Sequence[int] = (),
 ) -> AlertMessage:
-    """Write a message down; the round sends it. `raises`: the ids of the alerts that it announces first."""
+    """Store a message; the round sends it. `raises`: the ids of the alerts that it announces first."""
     facts: dict[str, object] = {"title": title[:300], "body": body, "type": type, "raises": raises}
     return AlertMessage.objects.create(route=route, made_at=now, next_at=now, **facts)
 

@@ -49,7 +49,7 @@ KINDS = {
 costs time, or a status shows the problem."""
 
 ONLY = {"periodic_tasks": ("gone:", "stands:"), "self_backup": ("self_backup",), "space": ("repository:",)}
-"""Condition → how the subjects begin of which there are alerts."""
+"""Condition → the beginnings of the subjects that become alerts."""
 
 LATE_ALONE = ("workers", "unserved_queues", "unpromoted")
 """Conditions that a machine which slept causes as well: no alerts before the grace is over."""

@@ -30,7 +30,7 @@ ROTATIONS = Limit("rotate", 10, 3600)
 """The limit per source, since each is a row that stays."""
 
 ASKED_FOR = Limit("now", 10, 3600)
-"""Backups asked for, per source: each goes ahead of the whole fleet."""
+"""The limit of requested backups per source: each goes ahead of the whole fleet."""
 
 NEW_ADDRESSES = Limit("address", 60, 3600)
 """The limit per source of addresses that its last check-in did not name. Workers contact those that a source may have

@@ -11,8 +11,9 @@ from audit.models import AuditEntry
 
 
 class AuditAnswer(RowAnswer, of=AuditEntry, names="id at who via about row_id name text"):
-    """A change. `about`: the table, as `sources.policy`; `row_id`: the id in it; `changes`: field → [before, after]. A
-    secret is only marked as changed. `did`: an action that no row shows, described in `text`."""
+    """A change. `about`: the table, such as `sources.policy`; `row_id`: the id in it; `changes`: field → [before,
+    after]. A secret is only marked as changed. `did`: an action that no row shows, described in `text`.
+    """
 
     verb: Literal["created", "changed", "deleted", "did"]
     changes: Annotated[

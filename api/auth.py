@@ -25,7 +25,7 @@ from operations.limits import Limit, network_of
 FAILED_TOKENS = Limit("staff-token", 20, 60)
 """The limit per network of the sender. A valid token is accepted all the same: behind a proxy all have one address."""
 
-MISSING_PERMISSION = "this account has not the permission; ask an administrator"
+MISSING_PERMISSION = "this account lacks the permission; ask an administrator"
 
 Allowed = Callable[[HttpRequest], bool]
 
@@ -66,7 +66,7 @@ class Staff(AuthBase):
         request.user = cast(Any, token.user)
         request.api_token = token  # type: ignore[attr-defined]
         if self.scope is not None and self.scope not in token.scopes:
-            raise ApiError(403, f"this token has not the scope `{self.scope}`", "issue one that has it")
+            raise ApiError(403, f"this token lacks the scope `{self.scope}`", "issue one that has it")
         return token.user
 
     def _user_of_session(self, request: HttpRequest) -> Any:

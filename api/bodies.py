@@ -16,7 +16,7 @@ LARGEST_BODY = 64 * 1024
 
 
 class ObjectParser(Parser):
-    """Reads objects only: a schema whose fields may all be left out would be content with a list, too."""
+    """Reads objects only: a schema whose fields may all be left out would accept a list, too."""
 
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
         return object_of(request.body)
@@ -33,7 +33,7 @@ def object_of(body: bytes) -> dict[str, Any]:
 
 
 def _refuse(text: str) -> float:
-    raise ValueError("not a number of JSON")
+    raise ValueError("not a number in JSON")
 
 
 def _finite(text: str) -> float:

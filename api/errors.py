@@ -57,17 +57,17 @@ USUAL = {
 """Status → the problem, which also describes it in the document, and the advice."""
 
 WRONG_HOST = (
-    "this server has not that host name",
+    "this server does not have that host name",
     "ask it by one that it has, or have this one added to its setting ALLOWED_HOSTS",
 )
 
 LOCKED = "55P03"
-"""PostgreSQL's code for a lock that was not had in time."""
+"""PostgreSQL's code for a lock that was not obtained in time."""
 
 LONGEST_NAME = 100
 
 MOST_ERRORS = 100
-"""Told at once: a body may hold thousands of wrong fields."""
+"""The most problems of one answer: a body may hold thousands of wrong fields."""
 
 FieldErrors = Sequence[tuple[str, str]]
 """(field, its problem). A field `""` is the whole."""
@@ -205,7 +205,7 @@ def _clash(request: HttpRequest, error: Exception) -> ApiError:
 
 
 def _not_storable(request: HttpRequest, error: Exception) -> ApiError:
-    log.error("the database refused a value that nothing here did: %s", error)
+    log.error("the database refused a value that was not refused here: %s", error)
     return ApiError(422, "the database cannot hold one of the values", "send smaller numbers and plain text")
 
 

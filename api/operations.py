@@ -59,7 +59,7 @@ def page_schema(answer: type[BaseModel]) -> type[Schema]:
     """A page of a list of those."""
     fields: dict[str, Any] = {"items": (list[answer], ...), "next": (int | None, ...)}  # type: ignore[valid-type]
     made: type[Schema] = create_model(f"{answer.__name__.removesuffix('Answer')}Page", __base__=Schema, **fields)
-    made.__doc__ = "One page. `next`: the `after` of the next one; null: that is all."
+    made.__doc__ = "One page. `next`: the `after` of the next one; null on the last page."
     return made
 
 

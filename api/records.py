@@ -149,4 +149,4 @@ def _check_known(kind: str | None, queue: str | None) -> None:
         try:
             check_names(*asked)
         except ValueError as error:
-            raise not_valid([(name, "is none that is known")], "GET /api/records names those of each record") from error
+            raise not_valid([(name, "is not known")], "GET /api/records names those of each record") from error

@@ -98,7 +98,7 @@ class Resource(Generic[Row]):
         self.operation(
             "get", self.list_rows, f"list {self.plural}", self.plural[:1].upper() + self.plural[1:],
             self.permits("view"), page_schema(self.answer), of_one=False, takes={"query": query},
-            description="`next` is the `after` of the next page; null: that is all.",
+            description="`next` is the `after` of the next page; null on the last page.",
         )  # fmt: skip
         one, answer = f"One {self.name}", self.detail or self.answer
         self.operation("get", self.read, f"get {self.name}", one, self.permits("view"), answer, has=["etag"])

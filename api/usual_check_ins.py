@@ -1,8 +1,8 @@
 """Check-ins as a fleet sends them every few minutes, answered before Django begins with a request.
 
-Django, its middlewares and django-ninja took most of a check-in's time, and 100,000 agents make 333 a second.
-Everything unusual takes their way, as if nothing had been tried before: a wrong token, an invalid body, a limit that is
-reached, news of the source, a dead connection to the database. So only they answer errors.
+Django, its middlewares and django-ninja took most of a check-in's time, and 100,000 agents make 333 a second. They
+handle everything unusual, as if nothing had been tried here: a wrong token, an invalid body, a limit that is reached,
+news of the source, a dead connection to the database. So they alone report errors.
 """
 
 import json
@@ -30,7 +30,7 @@ HEADERS = [
 
 
 def usual_check_ins(application: Application) -> Application:
-    """`application`, but for check-ins that are as usual."""
+    """Answer check-ins that are as usual, and leave all other requests to `application`."""
 
     def answered(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ["PATH_INFO"] != f"{ROOT}check-in" or not _is_readable(environ):
@@ -38,7 +38,7 @@ def usual_check_ins(application: Application) -> Application:
         body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
         try:
             answer = _answer(environ, body)
-        except Exception:  # met again on the long way, where it has its answer and its line in the log
+        except Exception:  # Django meets it again, answers it and logs it
             answer = None
         if answer is None:
             return application({**environ, "wsgi.input": BytesIO(body)}, start_response)

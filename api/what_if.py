@@ -19,8 +19,9 @@ NAMES = "GET /api/policies and /api/sources have the names"
 
 
 class WhatIfQuery(Schema):
-    """`policy`: the one whose `window` (`mon-fri 22:00-06:00; sat 00:00-00:00`, or `always`) or `cron` is another;
-    `add`: so many more sources `like` the one of that name."""
+    """`policy`: the one whose `window` (`mon-fri 22:00-06:00; sat 00:00-00:00`, or `always`) or `cron` would be
+    another; `add`: so many more sources `like` the one of that name.
+    """
 
     days: int = Field(28, ge=1, le=LONGEST_DAYS, description="The last so many days of the fleet")
     units: int | None = Field(None, ge=1, le=10_000, description="Execution units")

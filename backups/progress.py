@@ -18,7 +18,7 @@ def of_records(ids: list[int]) -> dict[int, dict[str, int]]:
 
 
 class ProgressWriter:
-    """Saves how far a run is, at most twice a second."""
+    """Saves the progress of a run, at most twice a second."""
 
     def __init__(self, record: ClaimedRecord) -> None:
         self._record = record

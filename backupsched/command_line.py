@@ -32,7 +32,7 @@ def _start() -> int:
         sys.stdout.write(f"{own_version()}\n")
         return 0
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
-    gc.disable()  # modules are loaded, nothing is garbage, and a seventh of a start went by on looking for it
+    gc.disable()  # while modules are loaded nothing is garbage, and looking for it took a seventh of a start
     from declarations.surfaces.printable import PrintableStream
 
     out, errors = (cast(TextIO, PrintableStream(stream)) for stream in (sys.stdout, sys.stderr))

@@ -19,7 +19,7 @@ OPTIONS = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
-    # a progress that a cut line holds up would hold up the stop of its engine: it gives up before a guard does
+    # a cut line must not hold up a progress report, and with it the stop of an engine: it gives up before a guard does
     "tcp_user_timeout": 20_000,
     "application_name": "backupsched",
 }

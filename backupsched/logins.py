@@ -1,8 +1,8 @@
-"""Failed logins: django-axes notices and refuses them; they are counted as everything else is that may be
-guessed (`operations/limits.py`).
+"""Failed logins: django-axes notices and refuses them; they are counted like everything else that may be guessed
+(`operations/limits.py`).
 
-Counted are the pair of account and address, and the address. Never the account alone: with that a stranger could lock
-an administrator out.
+The pair of account and address is counted, and the address; never the account alone: a stranger could lock an
+administrator out by that.
 """
 
 import logging
@@ -53,7 +53,7 @@ class LoginLimits(AbstractAxesHandler, AxesBaseHandler):  # type: ignore[misc]
         """Nothing is counted."""
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """Not asked: `is_locked` answers."""
+        """0: django-axes asks `is_locked` instead."""
         return 0
 
 

@@ -39,7 +39,7 @@ READY_SECONDS = 3.0
 STEADY_SECONDS = 15.0
 """A web process that was ready stays so for this long after the last answer of its database: one slow answer, or a
 failover, takes no process out of a load balancer's list, least of all every one of them at once. Where it is asked less
-often than that, the first answer that fails does.
+often than that, the first answer that fails takes it out.
 """
 
 MAY_READ = Staff(Scope.READ, "sources.view_source")
@@ -65,7 +65,7 @@ class LatestResult:
         return result.result(self._patience)
 
     def forget(self) -> None:
-        """Let the next one who asks have a new result."""
+        """Discard the result, so that the next one who asks gets a new one."""
         with self._lock:
             self._began = float("-inf")
 

@@ -67,10 +67,10 @@ def _with_password(url: str, password: str) -> str:
     except ValueError:  # its text may contain the part before the host
         raise ImproperlyConfigured(
             "DATABASE_URL is malformed: its host cannot be read. It looks like postgresql://user@host:5432/name, with "
-            "an IPv6 address in brackets, as [::1]"
+            "an IPv6 address in brackets, such as [::1]"
         ) from None
     if not at or not account or ":" in account:
         raise ImproperlyConfigured(
-            f"{PASSWORD} is set: then DATABASE_URL has a user and no password, as postgresql://user@host:5432/name"
+            f"{PASSWORD} is set: then DATABASE_URL has a user and no password, such as postgresql://user@host:5432/name"
         )
     return url.replace(f"://{account}@", f"://{account}:{quote(password, safe='')}@", 1)

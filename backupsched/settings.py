@@ -195,7 +195,7 @@ ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2
 UMASK = umask("BACKUPSCHED_UMASK", 0o077)
 # programs of the host that policies may run before and after backups, owned by root
 HOOKS_FILE = Path(os.environ.get("BACKUPSCHED_HOOKS") or "/etc/backupsched/hooks.toml")
-# whether a source or repository at loopback takes no permission
+# whether a source or repository at loopback needs no permission
 LOOPBACK = one_of("BACKUPSCHED_LOOPBACK", "open", "permission") == "open"
 WAKE_NETWORKS = networks("BACKUPSCHED_WAKE_NETWORKS")
 CALLBACKS_ALLOWED = listed("BACKUPSCHED_CALLBACKS_ALLOWED")

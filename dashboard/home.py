@@ -88,7 +88,7 @@ OF_SOURCES = ("back_up_now", "resume")
 @admin.site.admin_view
 @require_POST
 def act(request: HttpRequest) -> HttpResponse:
-    """POST of `do`, as `back_up_now:7` or `resume_queue:backups`. Refused as the admin refuses it."""
+    """POST of `do`, such as `back_up_now:7` or `resume_queue:backups`. Refused as the admin refuses it."""
     action, _, about = request.POST.get("do", "").partition(":")
     if action == "resume_queue":
         _resume_queue(request, about)

@@ -32,7 +32,7 @@ def _whole(least: int, most: int, text: str, label: str | None = None) -> forms.
 
 
 class WhatIfForm(forms.Form):
-    """The change to try. An empty field: as it is."""
+    """The change to try. A field that is empty changes nothing."""
 
     days = _whole(1, LONGEST_DAYS, f"The last so many days of the fleet ({USUAL_DAYS}).")
     units = _whole(1, 10_000, "Execution units.")
@@ -42,7 +42,7 @@ class WhatIfForm(forms.Form):
     )  # fmt: skip
     window = forms.CharField(
         required=False, max_length=500, widget=UnfoldAdminTextInputWidget,
-        help_text="As mon-fri 22:00-06:00; sat 00:00-00:00, or always.",
+        help_text="Such as mon-fri 22:00-06:00; sat 00:00-00:00, or always.",
     )  # fmt: skip
     cron = forms.CharField(
         required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="When a period begins."

@@ -55,7 +55,7 @@ def message_of(error: Mapping[str, Any]) -> str:
 
 
 def field_of(location: Sequence[Any]) -> str:
-    """The field at a location, as `cron.hour`: without the branches of choices."""
+    """The field at a location, such as `cron.hour`: without the branches of choices."""
     parts = [str(part) for part in location]
     return ".".join(part for place, part in enumerate(parts) if not (place and _is_branch(part)))
 

@@ -164,7 +164,7 @@ class Service(Generic[Row]):
         return str(attrgetter(self.named_by.replace(LOOKUP_SEP, "."))(row))
 
     def named(self, name: str) -> Row:
-        """The row of that name. Raises: ValueError naming those there are."""
+        """The row of that name. Raises: ValueError naming existing ones."""
         found: Row = named(self.rows(), name, self.named_by)
         return found
 
@@ -245,7 +245,7 @@ class Service(Generic[Row]):
         return rows.values_list(self.named_by, flat=True)  # type: ignore[no-any-return]
 
     def _put(self, row: Row, values: dict[str, Any]) -> dict[str, str]:
-        """Set fields; names become the rows that they refer to. Returns which names are none's, by field."""
+        """Set fields; names become the rows that they refer to. Returns messages about unknown names, by field."""
         missing = {}
         for name, value in values.items():
             holder = self.holder(row, name)

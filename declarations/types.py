@@ -76,7 +76,7 @@ def _without_spaces_around(text: str) -> str:
 
 
 class Duration:
-    """The last annotation of a number of seconds: a text as `15m` will do as well."""
+    """The last annotation of a number of seconds: a text such as `15m` is accepted as well."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         number = handler(source)

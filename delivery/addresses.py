@@ -52,7 +52,7 @@ class Place:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port, as `https://example.com:443`: the key of its breaker, and what errors name.
+        """Scheme, host and port, such as `https://example.com:443`: the key of its breaker, and what errors name.
 
         Paths are never shown, since for many services they are the secret.
         """
@@ -176,7 +176,7 @@ def _allowed(entries: tuple[str, ...]) -> AllowedAddresses:
         except ValueError:
             if "/" in entry or not (name := _as_name(entry)):
                 raise ImproperlyConfigured(
-                    f"CALLBACKS_ALLOWED has {entry!r}, which is neither a network, as 10.1.0.0/16, nor a host"
+                    f"CALLBACKS_ALLOWED has {entry!r}, which is neither a network, such as 10.1.0.0/16, nor a host"
                 ) from None
             names.add(name)
     return AllowedAddresses(tuple(networks), frozenset(names))

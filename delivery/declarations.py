@@ -132,7 +132,9 @@ class EndpointDeclaration(BaseModel):
 
 
 class EndpointWithAuthorization(EndpointDeclaration):
-    """An endpoint as it is typed in. `authorization` is sealed and never shown: left out it stays; null: none."""
+    """An endpoint as it is typed in. `authorization` is sealed and never shown. It stays if it is left out; null
+    removes it.
+    """
 
     authorization: Annotated[str, AfterValidator(one_line)] | None = Field(
         None, description="The header that callbacks send, as `Bearer …`"

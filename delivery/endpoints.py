@@ -29,7 +29,7 @@ class Endpoints(Service[Endpoint]):
         may edit an endpoint could have a secret sent to any host.
         """
         if row.pk and sent.get("kind", row.kind) != row.kind:
-            kept = "of one that exists stays: its schedules are of that kind; make another endpoint"
+            kept = "cannot be changed: its schedules are of that kind; make another endpoint"
             raise ValidationError({"kind": kept})
         problems: dict[str, Any] = {}
         changed: set[str] | None = None if row.pk is None else set()
@@ -70,13 +70,13 @@ class Endpoints(Service[Endpoint]):
         return [*super().uses(row), *([waiting] if left else [])]
 
     def write(self, row: Endpoint, changed: set[str] | None) -> list[str]:
-        """A new one signs nothing until it has a secret, which is shown once: who makes it has to rotate it."""
+        """A new one signs nothing until it has a secret, which is shown once: whoever makes it has to rotate it."""
         super().write(row, changed)
         return [NOT_SIGNED] if changed is None and row.kind == EndpointKind.HTTP_CALLBACK else []
 
 
 class SignedEndpoints(Endpoints):
-    """A new one that is called back gets its first signing secret at once, for who makes it: `signing_secret`."""
+    """A new one that is called back gets its first signing secret at once, for whoever makes it: `signing_secret`."""
 
     def write(self, row: Endpoint, changed: set[str] | None) -> list[str]:
         warnings = super().write(row, changed)

@@ -209,7 +209,8 @@ def has_loopback_network() -> bool:
 
 def address_of(number: int) -> tuple[str, int]:
     """Address and port for host `number` (from 1): free at this moment. Demos of two directories, which may be started
-    at the same moment, have addresses of their own."""
+    at the same moment, have different addresses.
+    """
     if has_loopback_network():
         block = crc32(str(settings.VAR_DIR).encode()) % 256
         address = f"127.{77 + number // 250}.{block}.{number % 250 + 1}"

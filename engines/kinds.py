@@ -50,7 +50,7 @@ RULES = {
     "sftp": KindRule(
         title="an SFTP host",
         address="a host name or IP address",
-        path="a directory, as /home",
+        path="a directory, such as /home",
         options=(KindOption("user", "The account on the host that reads the files", needed=True), MARKER),
         has_port=True,
         has_host_key=True,
@@ -58,8 +58,8 @@ RULES = {
     ),
     "s3": KindRule(
         title="an S3 bucket",
-        address="the URL of its endpoint, as https://s3.eu-central-1.amazonaws.com",
-        path="a bucket, as photos or photos/2026",
+        address="the URL of its endpoint, such as https://s3.eu-central-1.amazonaws.com",
+        path="a bucket, such as photos or photos/2026",
         options=(
             KindOption("access_key_id", "The key's public half; the secret is the other", needed=True),
             KindOption("region", "As eu-central-1"),
@@ -73,7 +73,7 @@ RULES = {
     ),
     "webdav": KindRule(
         title="a WebDAV share",
-        address="a URL, as https://cloud.example.org/dav",
+        address="a URL, such as https://cloud.example.org/dav",
         path="a directory below the URL",
         path_needed=False,
         options=(

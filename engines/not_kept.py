@@ -19,7 +19,7 @@ NOT_KEPT = {
     ),
     "mariadb": (
         "other databases of the server",
-        "the server's configuration, as my.cnf",
+        "the server's configuration, such as my.cnf",
         "users, roles and grants, unless the user of the source may read the database mysql",
         "routines, triggers and events that the user of the source may not see",
         "changes between two backups: no binary log is kept",
@@ -35,7 +35,7 @@ NOT_KEPT = {
     ),
     "postgresql": (
         "other databases of the server",
-        "the server's configuration, as postgresql.conf and pg_hba.conf",
+        "the server's configuration, such as postgresql.conf and pg_hba.conf",
         "passwords of its roles, unless the user of the source may read them",
         "rows of foreign tables, and subscriptions unless the user of the source is a superuser",
         "changes between two backups: no write-ahead log is kept",

@@ -73,7 +73,7 @@ SELECT v.kind, a.id, a.policy_id, s.name AS source, o.name AS policy, v.since, v
        ('drills', {NOT_PROVED} AND {ACTIVE}, true, NULL, a.drill_error),
        ('copies', ({COPY_LATE} OR {COPY_FAILED}) AND {ACTIVE}, {COPY_LATE} OR a.to_copy_since IS NULL,
         COALESCE(a.to_copy_since, k.copied_at),
-        CASE WHEN {COPY_LATE} THEN 'a point of it has not been in its copy since ' || {_utc("a.to_copy_since")}
+        CASE WHEN {COPY_LATE} THEN 'one of its points has not been in its copy since ' || {_utc("a.to_copy_since")}
                                    || CASE WHEN {COPY_FAILED} THEN ' (' || k.error || ')' ELSE '' END
              ELSE 'its copy: ' || k.error END),
        ('damage', {DAMAGED}, true, c.checked_at, jsonb_array_length(c.damage) || ' damaged files')

@@ -85,7 +85,7 @@ class Policies(Service[Policy]):
                 "a second policy with that repository"
             }
         if row.copy_to.format == Format.RESTIC and "," in row.copy_bandwidth:
-            return {"copy_bandwidth": "is a timetable, and restic has one rate for a whole run: give one, as 10M"}
+            return {"copy_bandwidth": "is a timetable, and restic has one rate for a whole run: give one, such as 10M"}
         return self._goes(row.copy_to, "copy_to")
 
     def write(self, row: Policy, changed: set[str] | None) -> list[str]:

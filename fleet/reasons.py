@@ -156,7 +156,7 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
         where, points = _places(assignment.policy, gone), some_of([each.point for each in gone], 3)
         yield f"not to be restored from {where}, though nothing here has removed it: {points}"
     if damage := [each for each in all_of if each.why != GONE]:
-        # of anything: the repository that this is of may have been away
+        # of all its data: the damaged repository may have been away then
         last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
         if assignment.policy.check_within is None:
             clears = f"`{PROGRAM} sources check {assignment.source}` clears it"

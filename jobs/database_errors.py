@@ -43,7 +43,7 @@ AWAY_CODES = {
 }
 
 LOCK_NOT_HAD = "55P03"
-"""A lock was not had within `lock_timeout`."""
+"""A lock was not obtained within `lock_timeout`."""
 
 BUSY_CODES = {
     "40001",  # serialization failure

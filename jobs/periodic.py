@@ -1,4 +1,5 @@
-"""Tasks of a clock outside of the workers, and of the workers' every minute. Short tasks only: no record runs here."""
+"""Tasks of a clock outside of the workers, and those that workers do every minute. Short tasks only: no record runs
+here."""
 
 import logging
 from collections.abc import Callable, Sequence

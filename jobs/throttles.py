@@ -118,7 +118,7 @@ def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     wanted = set(keys) - {()}
     lanes = {(): 0, **_found(wanted)}
     if missing := wanted - set(lanes):
-        # throttles before lanes, as who removes them
+        # throttles before lanes, as where they are removed
         throttle_ids = sorted({throttle_id for key in missing for throttle_id in key})
         execute(HOLD.format(table="jobs_throttle"), {"ids": throttle_ids})
         Lane.objects.bulk_create([Lane(throttle_ids=list(key)) for key in sorted(missing)], ignore_conflicts=True)

@@ -7,8 +7,9 @@ import psutil
 
 
 def listener_on(port: int) -> str:
-    """The name and process id of the program that listens on a TCP port, as `nginx (process 812)`; `another program`
-    where the system does not show it to this account."""
+    """The name and process id of the program that listens on a TCP port, such as `nginx (process 812)`; `another
+    program` where the system does not show it to this account.
+    """
     with suppress(psutil.Error, OSError):
         for each in psutil.net_connections("tcp"):
             if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port and each.pid:

@@ -38,7 +38,7 @@ FINISH = """
 UPDATE schedules_trigger SET finished_at = %(now)s::timestamptz WHERE id = ANY(%(ids)s::bigint[])
 """
 
-# Whatever is known of the trigger: it may be finished in this moment.
+# Triggers in any state: one may be finished at this moment.
 HOLD = """
 SELECT t.id
   FROM schedules_trigger t

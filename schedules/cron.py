@@ -69,7 +69,7 @@ def check_zone(zone: str) -> None:
     """Raises: ValueError when `zone` is not the name of an IANA time zone."""
     if zone not in _zones():
         alike = _alike(zone)
-        meant = f"did you mean {alike}?" if alike else "use an IANA name, as Europe/Berlin or UTC"
+        meant = f"did you mean {alike}?" if alike else "use an IANA name, such as Europe/Berlin or UTC"
         raise ValueError(f"unknown time zone {zone!r}; {meant}")
 
 

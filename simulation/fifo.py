@@ -14,7 +14,7 @@ ANSWER = 0.05
 
 
 def simulate(ledger: Ledger) -> None:
-    """Let the fleet's time pass and write down the scheduler's work."""
+    """Let the fleet's time pass and record the scheduler's work."""
     machines = ledger.machines
     due = [(0.0, machine.number) for machine in machines]
     heapq.heapify(due)

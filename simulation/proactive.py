@@ -115,5 +115,5 @@ class ProactiveModel:
 
 
 def simulate(ledger: Ledger) -> None:
-    """Let the fleet's time pass and write down the scheduler's work."""
+    """Let the fleet's time pass and record the scheduler's work."""
     ProactiveModel(ledger).run()

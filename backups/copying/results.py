@@ -48,8 +48,8 @@ def write_down(results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) 
 
 
 def _write_questions(asked: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> set[int]:
-    """Write down which sources answered and which were silent. Returns the ids of the records that are left: their
-    outcome is another one, or their source has checked in in the meantime.
+    """Record which sources answered and which were silent. Returns the ids of the records that are left: their outcome
+    is another one, or their source has checked in in the meantime.
     """
     silent = [(record, _silent_since(record, end, now)) for record, end in asked if isinstance(end, Unavailable)]
     arrived = planning.checked_in_among(silent)
@@ -72,7 +72,7 @@ def _write_questions(asked: Sequence[tuple[ClaimedRecord, Outcome]], now: dateti
 
 
 def _were_there(assignments: Sequence[int], now: datetime) -> None:
-    """Note an answer of each. They are locked by id, as by all who lock several."""
+    """Note an answer of each. They are locked by id, as everywhere that several are locked."""
     rows = Assignment.objects.filter(pk__in=assignments).order_by("pk").select_for_update(no_key=True)
     found = list(rows.values_list("pk", flat=True))
     Assignment.objects.filter(pk__in=found).update(last_contacted_at=now, seen_hours=_with(now, now))

@@ -29,7 +29,7 @@ DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database
 KEPT = ("files", "size", "present", "not_set", "failed", "old", "missing")
 """The fields of a report that are kept with its restore."""
 REFUSED = "nothing was written: "
-"""Begins why a record was ended that no further attempt would help."""
+"""The beginning of the error of a record that was ended since no further attempt would help."""
 
 
 def run_restore(run: Run) -> Outcome:

@@ -41,7 +41,7 @@ ACCOUNT = ("user", "secret")
 ALLOWED = ("overwrite", "foreign", "dry_run", "trusted", "roles_with_rights")
 """The terms of one restore that a user may agree to."""
 LOOK = "(only a look) "
-"""Begins the title of one in which nothing is written."""
+"""The beginning of the title of a restore in which nothing is written."""
 MAY_RESTORE = "sources.restore_source"
 
 

@@ -115,7 +115,7 @@ class AtCopy(records.Work):
     def is_set(self) -> bool:
         if not self._yields and (now := time.monotonic()) >= self._look_at:
             self._look_at = now + LOOK_EVERY_SECONDS
-            with suppress(Error):  # whether the database is away is not for a question to find out
+            with suppress(Error):  # a database that is away is found out elsewhere
                 self._yields = self._behind.exists() or any(map(restic_turns.is_wanted_alone, self._places))
         return self._yields or super().is_set()
 

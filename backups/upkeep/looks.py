@@ -141,7 +141,7 @@ def look_for(
 
 
 def look(run: Run) -> Outcome:
-    """Go on with the round of a repository. Blocks for some minutes at the most."""
+    """Continue the round of a repository. Blocks for some minutes at the most."""
     repository = Repository.objects.filter(pk=run.record.payload["repository"]).first()
     if repository is None:
         return Cancelled("it is deleted")

@@ -50,9 +50,8 @@ def decide(assignment: Assignment, now: datetime | None = None) -> list[KeptPoin
 def decide_of_copy(
     assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None, came: int = 0
 ) -> list[KeptPoint]:
-    """The points that a copy in a repository keeps, regardless of the points that it was made from.
-    No more go than came since some went last, so many of them just now (`came`), unless a user has changed the rules
-    since.
+    """The points that a copy in a repository keeps, regardless of the points that it was made from. No more points go
+    than have come since some last went, `came` of them in this run, unless a user has changed the rules since.
     """
     rows = assignment.backups.order_by().values_list("snapshot", "warnings", "files", "rows")
     incomplete = {layout.point_of(place) for place, *facts in rows if not _is_full(*facts)}

@@ -183,7 +183,7 @@ def make(row: Repository, stop: StopSignal | None = None) -> tuple[str, str]:
 
 
 def needs_a_server(row: Repository) -> bool:
-    """True if to try it, and to make it, contacts a server."""
+    """True if trying it, and making it, contacts a server."""
     first = _first_beside(row) if row.format == Format.RESTIC else None
     return bool(row.remote or (first and first.remote))
 

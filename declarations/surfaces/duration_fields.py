@@ -16,7 +16,7 @@ class DurationField(forms.Field):
     def __init__(self, *, widget: Any = None, min_value: Any = None, help_text: str = "", **kwargs: Any) -> None:
         if getattr(widget, "input_type", "") != "text":  # a field for numbers, which holds no `15m`
             widget = UnfoldAdminTextInputWidget()
-        super().__init__(widget=widget, help_text=f"{help_text} As 90s, 15m, 2h, 7d.", **kwargs)
+        super().__init__(widget=widget, help_text=f"{help_text} Such as 90s, 15m, 2h or 7d.", **kwargs)
 
     def prepare_value(self, value: Any) -> Any:
         """A stored value as users type it; a typed text unchanged."""

@@ -15,7 +15,7 @@ from jobs.clock import database_clock
 UNTIL_MEANS = (
     "until when, such as 7d or 2026-12-24T08:00 (UTC), when it resumes automatically; left out: until it is resumed"
 )
-REASON_MEANS = "why, for those who look next"
+REASON_MEANS = "the reason, for whoever looks next"
 
 
 class PauseArguments(TypedDict):

@@ -43,5 +43,5 @@ class PrintableFormatter(logging.Formatter):
 
 
 def facts_in_words(facts: dict[str, Any] | None) -> str:
-    """Facts of an attempt on one line, as `status 200, seconds 0.12`."""
+    """Facts of an attempt on one line, such as `status 200, seconds 0.12`."""
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in (facts or {}).items())

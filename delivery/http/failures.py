@@ -72,7 +72,7 @@ def failure_of(
 
 
 def named(status: int) -> str:
-    """A status with its name, as `404 Not Found`."""
+    """A status with its name, such as `404 Not Found`."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:

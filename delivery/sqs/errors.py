@@ -34,7 +34,7 @@ WHAT_TO_DO = {
     "KmsDisabled": "the key that encrypts the queue is disabled: enable it",
     "KmsNotFound": "the key that encrypts the queue is gone: give the queue another one",
     "InvalidMessageContents": "the message holds a character that the queue refuses: change the payload template",
-    "UnsupportedOperation": "the queue does not take this: does its URL name a FIFO queue, and it is not one?",
+    "UnsupportedOperation": "the queue does not take this: does its URL name a FIFO queue, although it is not one?",
     "RequestExpired": "the clock of this host is wrong: set it",
     "RequestTimeTooSkewed": "the clock of this host is wrong: set it",
 }
@@ -111,6 +111,6 @@ def _fields_of(answer: str) -> dict[str, Any]:
 
 def too_large(size: int) -> str:
     return (
-        f"the message is larger than the queue takes ({size:,} bytes): shorten the payload template, as to the address "
-        "from which the receiver fetches the rest, or raise the queue's maximum message size"
+        f"the message is larger than the queue takes ({size:,} bytes): shorten the payload template, such as to the "
+        "address from which the receiver fetches the rest, or raise the queue's maximum message size"
     )

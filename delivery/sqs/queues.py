@@ -51,7 +51,7 @@ def queue_at(url: str, region: str = "") -> Queue:
     path = place.url.path.rstrip("/")
     if not path:
         raise AddressRefused(
-            f"the URL names a server and no queue; that of a queue looks as https://{place.host}/123456789012/events"
+            f"the URL names a server and no queue; that of a queue looks like https://{place.host}/123456789012/events"
         )
     return Queue(url, place.origin, path, region or region_of(place.host))
 

@@ -45,7 +45,7 @@ def not_writable(location: dict[str, Any], reserve: float, made: bool = False) -
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool, reserve: float = 0) -> dict[str, Any]:
     """Try a repository (`probing.probe`). Nothing stays there. `reserve`: as in `not_writable`; too little room is a
-    notice, since room can still be made. Raises: StorageStopped, which is no verdict on it.
+    notice, since room can still be made. Raises: StorageStopped, which is not a verdict on it.
     """
     where = Location.of_json(location)
     if where.directory and (problem := not_usable(str(where.directory))):

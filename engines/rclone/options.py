@@ -35,7 +35,9 @@ def _rate(name: str, value: Any) -> tuple[str, ...]:
 
 def _patterns(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(p, str) and p and p.isprintable() for p in value):
-        raise ValueError(f'option {name!r} must be a list of file patterns, as ["*.tmp", "/cache/**"], not {value!r}')
+        raise ValueError(
+            f'option {name!r} must be a list of file patterns, such as ["*.tmp", "/cache/**"], not {value!r}'
+        )
     exclude.matcher(value)
     return exclude.rclone_arguments(value)
 

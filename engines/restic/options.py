@@ -77,7 +77,7 @@ def rate_arguments(limit: str | None, *ways: str) -> tuple[str, ...]:
         return ()
     if not (found := RATE.fullmatch(limit)):
         raise ValueError(
-            f"option 'bwlimit' is a timetable ({limit}), and restic has one rate for a whole run: give one, as 10M"
+            f"option 'bwlimit' is a timetable ({limit}), and restic has one rate for a whole run: give one, such as 10M"
         )
     rate = max(1, round(float(found[1]) * UNITS[found[2].upper()]))
     return tuple(f"--limit-{way}={rate}" for way in ways)

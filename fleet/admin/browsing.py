@@ -113,7 +113,7 @@ class BrowsesBackups(ModelAdmin):
                     form.add_error(field if field in form.fields else None, texts)
             else:
                 self.log_change(request, source, f"Asked to restore {restore}.")
-                self.message_user(request, "It is on the backlog; this page shows how it goes.", messages.SUCCESS)
+                self.message_user(request, "It is on the backlog; this page shows its progress.", messages.SUCCESS)
                 return redirect("admin:sources_restore_change", restore.pk)
         return self._page(request, source, place, form, _folder(place, request))
 

@@ -53,7 +53,7 @@ class RestoreForm(forms.Form):
         self.fields["to"].choices = [each for each in To.choices if each[0] in (To.FOLDER, back)]  # type: ignore[attr-defined]
         if is_database:
             self.fields["target"].label = "Folder, or name of the new database"
-            text = "On the worker's host an absolute path. A new database is never one there is."
+            text = "On the worker's host an absolute path. A new database must not exist yet."
             text += " The name of one that was dropped is free."
             if user := source.options.get("user"):
                 text += f" What the dump holds runs there with the rights of {user} only if you trust it."

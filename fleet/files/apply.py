@@ -39,10 +39,10 @@ def apply_fleet(
     on_progress: OnProgress = lambda section, done, total: None,
 ) -> FleetReport:
     """Make a fleet (the parsed content of a fleet file) true. `origin` names it in messages. Relative repository
-    locations count from `folder` (none: the current directory). Missing directories of repositories are made. With
-    `prune` the rows are deleted that a section of the file does not name. With `dry_run` everything is done, and
-    nothing is kept. `force`: for repositories, as in `Repositories`. `on_progress` gets the number of finished rows of
-    a long section, and their total.
+    locations count from `folder`, or without one from the current directory. Missing directories of repositories are
+    made. With `prune` the rows are deleted that a section of the file does not name. With `dry_run` everything is done,
+    and nothing is kept. `force`: for repositories, as in `Repositories`. `on_progress` gets the number of finished rows
+    of a long section, and their total.
 
     Raises: FleetError with every error found; nothing is kept then.
     """

@@ -174,7 +174,7 @@ def problems(algorithm: Any, parameters: Any, max_failures: int | None = None) -
     if known is None:
         found["algorithm"] = [f"unknown algorithm {_describe(algorithm)}; one of {', '.join(sorted(ALGORITHMS))}"]
     if not isinstance(parameters, dict):
-        found["parameters"] = ['must be an object, as {"unit": 60}']
+        found["parameters"] = ['must be an object, such as {"unit": 60}']
     elif known is not None:
         bad = [_problem_with(algorithm, known, key, value) for key, value in parameters.items()]
         if any(bad):

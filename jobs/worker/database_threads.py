@@ -36,7 +36,7 @@ class _Threads(ThreadPoolExecutor):
     def _begin(self) -> None:
         limit_lock_waits_in_this_thread(LOCK_SECONDS)
         held = connections[DEFAULT_DB_ALIAS]
-        held.inc_thread_sharing()  # closed by who ends the threads
+        held.inc_thread_sharing()  # closed by whoever ends the threads
         self._connections.append(held)
 
     def end(self) -> None:

@@ -25,7 +25,9 @@ CLOSE_MEANS = (
     "Everything that waits for it becomes ready at the next tick, in claim order. If it still fails, it opens again "
     "after as many failures as before."
 )
-PROBE_MEANS = "The first record that waits for it is let through as a trial at the next tick. The others wait on."
+PROBE_MEANS = (
+    "The first record that waits for it is let through as a trial at the next tick. The others continue to wait."
+)
 
 Verb = Callable[..., int]
 

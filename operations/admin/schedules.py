@@ -37,7 +37,7 @@ PAUSE_MEANS = (
     "It triggers nothing until it is resumed: automatically at the given instant, otherwise by a user. Records that it "
     "has already emitted continue."
 )
-RESUME_MEANS = "It triggers again from now on. What it would have triggered while it was paused is not caught up."
+RESUME_MEANS = "It triggers again from now on. Triggers during its pause are not caught up."
 
 Verb = Callable[..., str]
 

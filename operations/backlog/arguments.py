@@ -46,7 +46,7 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
     shows = _verb(
         verbs, "show", "show one record with its attempts", "", "backlog show 4711", "backlog show 7-20260302T120000Z-3"
     )
-    of_one = "of a record, or of an event as its receiver knows it; several are taken"
+    of_one = "of a record, or of an event as its receiver knows it; several may be given"
     shows.add_argument("ids", nargs="+", metavar="ID", help=of_one)
     errors = _verb(
         verbs, "errors", "list failed records by their error",

@@ -2,7 +2,7 @@
 
 emission     `sources/planning/emission.py`, EMIT
 tick         `jobs/tick.py`: promotion; `jobs/window_ends.py`: windows
-shortage     `jobs/worker/claimer.py`, SHORTAGE; `sources/availability/wake.py`, WAKING_UP; `giving_way.py` beside it
+shortage     `jobs/worker/claimer.py`, SHORTAGE; `sources/availability/wake.py`, WAKING_UP; `giving_way.py` next to it
 settling     `jobs/transitions.py`, and for the assignment `backups/copying/results.py`
 """
 
@@ -195,7 +195,7 @@ class MemoryWorld:
             self._emit([assignment], now)
 
     def _next_backup_at(self, policy: Policy, started_at: datetime, now: datetime) -> datetime:
-        """The same for all that start in one period: found anew for each, it took a fourth of the time."""
+        """The same for all that start in one period: looked up for each, it took a quarter of the time."""
         known = self._periods.get(policy.pk)
         if known is None or not known[0] <= started_at < known[1]:
             known = started_at, next_backup_at(policy.schedule.period, started_at, now)

@@ -37,7 +37,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 USUAL_TIMEOUT = 900
 LONGEST_TIMEOUT = 86_400
 LARGEST_FILE = 1_000_000
-WORDS = 'a list of words, of which the first is the absolute path of a program, as ["/usr/bin/true"]'
+WORDS = 'a list of words, of which the first is the absolute path of a program, such as ["/usr/bin/true"]'
 
 
 class HookUnusable(Exception):

@@ -86,7 +86,7 @@ def _are_together(source: Source, repository: Repository) -> bool:
 
 
 def _s3(endpoint: str) -> str:
-    """The server of an endpoint, which may be a URL; all of AWS is one, and the one that is meant without any."""
+    """The server of an endpoint, which may be a URL; all of AWS is one, and is meant if there is no endpoint."""
     server = endpoint.lower().partition("://")[2] or endpoint.lower()
     return "" if ".amazonaws.com" in server else server.rstrip("/").removesuffix(":443").removesuffix(":80")
 

@@ -251,7 +251,7 @@ def not_a_folder(location: str) -> str:
     it may be a path.
     """
     if location.startswith("file:"):
-        return "write the path alone, as /srv/backups"
+        return "write the path alone, such as /srv/backups"
     if found := ELSEWHERE.match(location):
         kind, path = (found["kind"] or "sftp").lower(), location[found.end() :].lstrip("/") or "bucket/backups"
         if len(kind) == 1 or not kind.isalnum():

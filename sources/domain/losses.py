@@ -47,7 +47,7 @@ class Loss(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """A sentence without its subject. Empty if there is nothing worth one."""
+        """A sentence without its subject. Empty if there is nothing to say."""
         if self.demoted_since is None:
             return ""
         if self.in_a_row == 1:

@@ -69,5 +69,5 @@ def _near(text: str) -> str:
     found = [text.upper()] if text.upper() in by_code else []
     found += [names[name] for name in difflib.get_close_matches(text.lower(), names, n=3)]
     if not found:
-        return f"write its letters by ISO 3166, as {EXAMPLE}"
+        return f"write its letters by ISO 3166, such as {EXAMPLE}"
     return f"did you mean {' or '.join(f'{code} ({by_code[code].title()})' for code in found)}?"

@@ -67,7 +67,9 @@ class Window:
         """
         check_zone(zone)
         if not isinstance(rows, list):
-            raise ValueError("a window is a list of ranges, as [{'days': 'mon-fri', 'start': '22:00', 'end': '06:00'}]")
+            raise ValueError(
+                "a window is a list of ranges, such as [{'days': 'mon-fri', 'start': '22:00', 'end': '06:00'}]"
+            )
         ranges = tuple(_parse_range(row, number) for number, row in enumerate(rows, 1))
         return cls(ranges, zone, ExcludedDates.parse(excluded))
 

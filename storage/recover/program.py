@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
         "--source",
         type=showing.given("one"),
         metavar="NAME",
-        help="one source, or one assignment as nas-7/nightly (all)",
+        help="one source, or one assignment such as nas-7/nightly (all)",
     )
     made.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
     showing.add_options(made, "this host")

@@ -7,7 +7,9 @@ from external import durations
 from storage import layout
 from storage.points.trees import NotThere
 
-EXAMPLES = "write 24h, yesterday, 2026-03-02, 2026-03-02T12:00, 2026-03-02T12:00+01:00, or a point as 20260302T110000Z"
+EXAMPLES = (
+    "write 24h, yesterday, 2026-03-02, 2026-03-02T12:00, 2026-03-02T12:00+01:00, or a point such as 20260302T110000Z"
+)
 
 
 def choose(points: Sequence[str], at: str | None, now: datetime, zone: tzinfo) -> str:

@@ -217,7 +217,7 @@ def test_people_see_a_copy_that_is_overdue_or_fails_and_copy_now(waiting: Assign
     assert assignment_findings.copies_late(now) == {"offsite": 1}
     raising.look(now)
     assert AlertKind.COPY in Alert.objects.values_list("kind", flat=True)
-    assert "anna, a point of it has not been in its copy since" in finding("copies", now).what
+    assert "anna, one of its points has not been in its copy since" in finding("copies", now).what
     assert 'backupsched_copies_overdue{repository="offsite"} 1.0' in metrics.exposition().decode()
     assert "the disk is full" in admin_client.get(f"/admin/sources/source/{waiting.source_id}/change/").content.decode()
     run, refused = command("sources copy")

@@ -105,7 +105,9 @@ def test_what_contradicts_itself_is_refused(secret: Path) -> None:
     with pytest.raises(ImproperlyConfigured, match="cannot be read: Is a directory"):
         read_secret_files({"SECRET_KEY_FILE": str(secret.parent)})
     for url in ("", "nonsense", "postgresql://host/name", "postgresql://a:b@host/name"):
-        with pytest.raises(ImproperlyConfigured, match="a user and no password, as postgresql://user@host") as caught:
+        with pytest.raises(
+            ImproperlyConfigured, match="a user and no password, such as postgresql://user@host"
+        ) as caught:
             read_secret_files({"DATABASE_URL": url, "DATABASE_PASSWORD_FILE": str(secret)})
         assert "hunter2" not in str(caught.value)
     for url in ("postgresql://u@[::1/n", "postgresql://u@::1]/n", "postgresql://u:hunter2@a\u2100b/n"):

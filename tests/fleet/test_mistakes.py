@@ -26,7 +26,7 @@ def no_presets() -> None:
         ("s3://bucket/backups", '`remote`, as {"type": "s3", …}, and as location the path there, as bucket/backups'),
         ("sftp:nas/backups", '`remote`, as {"type": "sftp", …}, and as location the path there, as nas/backups'),
         ("me@nas.example.org:/srv/backups", '`remote`, as {"type": "sftp", …}, and as location the path there, as srv'),
-        ("file:///srv/backups", "write the path alone, as /srv/backups"),
+        ("file:///srv/backups", "write the path alone, such as /srv/backups"),
         ("~/backups", "only a shell reads ~ and variables: write the whole path"),
         ("$HOME/backups", "only a shell reads ~ and variables: write the whole path"),
         ("C:\\backups", "it is not a path of this host"),

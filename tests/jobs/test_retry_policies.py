@@ -50,7 +50,7 @@ class TestValidation:
                 for wrong in ("half", 1, None, [], True, 10**5000)
             ),
             *(
-                (Rule("fibonacci", wrong), "parameters", 'must be an object, as {"unit": 60}')
+                (Rule("fibonacci", wrong), "parameters", 'must be an object, such as {"unit": 60}')
                 for wrong in (None, [], "unit", 60)
             ),
         ],

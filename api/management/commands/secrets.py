@@ -73,7 +73,7 @@ class Command(NounCommand):
             raise InUse(". ".join(uses))
         names = [row.name for row in rows]
         shown = one_line(", ".join(names))
-        if self.is_agreed(options, f"Delete the secret {shown}? It cannot be had back."):
+        if self.is_agreed(options, f"Delete the secret {shown}? It cannot be recovered."):
             service.remove(rows)
             self.answer({"removed": names}, f"{shown}: deleted")
 

@@ -27,7 +27,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--scope", "--scopes", metavar="SCOPES", help="some of read, write, operate, such as read,write", **needed
     )
     parser.add_argument(
-        "--expires", type=duration(1), metavar="AFTER", help="as 12h, 90d, 4w or 1y; without: it does not expire"
+        "--expires",
+        type=duration(1),
+        metavar="AFTER",
+        help="such as 12h, 90d, 4w or 1y; without it the token does not expire",
     )
 
 

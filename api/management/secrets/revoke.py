@@ -20,7 +20,9 @@ HELP = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     an_id = number("id of a token", LARGEST_ID)
-    parser.add_argument("ids", type=an_id, nargs="+", metavar="ID", help="as `tokens` shows; several are taken")
+    parser.add_argument(
+        "ids", type=an_id, nargs="+", metavar="ID", help="as `secrets tokens` lists it; several may be given"
+    )
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:

@@ -118,7 +118,7 @@ class Command(TerminalCommand):
         if found and not is_another:
             return
         if url or (settings.VAR_DIR / first_run.SETTINGS).exists():  # else another one there would be used from now on
-            # a password that another file has belongs to the database before
+            # a password in another file is that of the earlier database
             no_password = {PASSWORD: ""} if PASSWORD in os.environ else {}
             first_run.write_settings(settings.VAR_DIR, {"DATABASE_URL": url} | no_password)
 

@@ -117,8 +117,8 @@ def cannot_listen(listen: str, error: OSError | ValueError) -> str:
 def limit_lock_waits() -> None:
     """Let no statement wait for a lock for more than LOCK_SECONDS, on connections that are opened from now on.
 
-    An agent asks again while its first request waits, and eight that wait are all threads there are. Does nothing in an
-    installation that polls: a pooler would hand the setting to other programs.
+    An agent asks again while its first request waits, and eight of them that wait occupy all threads. Does nothing in
+    an installation that polls: a pooler would hand the setting to other programs.
     """
     if conf.listens():
         connection_created.connect(_limit_lock_waits, dispatch_uid=__name__)

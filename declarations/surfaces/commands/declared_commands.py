@@ -33,7 +33,7 @@ class DeclaredCommand(NounCommand):
 
     empty: ClassVar[str]
     each: frozenset[str] = frozenset()
-    """Verbs of several rows that are done to one after the other."""
+    """Verbs that are carried out for several rows, one after the other."""
 
     shown_once: ClassVar[dict[str, str]] = {}
     """Attribute of a new row → its name as text: printed when the row is made, and never again."""
@@ -90,7 +90,7 @@ class DeclaredCommand(NounCommand):
         """Add a verb of one row, or of `several`, by name."""
         made = self.add_verb(verbs, name, what, later=later)
         if several:
-            made.add_argument("names", nargs="+", metavar="NAME", help=f"of a {self.title}; several are taken")
+            made.add_argument("names", nargs="+", metavar="NAME", help=f"of a {self.title}; several may be given")
         else:
             made.add_argument("which", metavar="NAME", help=f"of the {self.title}")
         return made
@@ -104,7 +104,7 @@ class DeclaredCommand(NounCommand):
         if verb not in self.each:
             super().do(verb, options)
             return
-        names = list(map(self.service().name_of, self.all_found(options)))  # one of none, and nothing is done
+        names = list(map(self.service().name_of, self.all_found(options)))  # with an unknown one nothing is done
         one = super().do
         self.one_by_one(names, lambda name: one(verb, options | {"which": name}))
 
@@ -137,7 +137,7 @@ class DeclaredCommand(NounCommand):
         return "\n".join(["nothing was saved:", *lines])
 
     def found(self, options: dict[str, Any]) -> Any:
-        """The row that was named. Raises: ValueError naming those there are."""
+        """The row that was named. Raises: ValueError naming existing ones."""
         return self.service().named(options["which"])
 
     def all_found(self, options: dict[str, Any]) -> list[Any]:

@@ -50,7 +50,11 @@ class Command(BaseCommand):
         parser.add_argument("--concurrency", type=int, default=16, help="execution units of each worker (16)")
         parser.add_argument("--port", type=int, help="of the web pages (8000 if that is free, else any)")
         parser.add_argument(
-            "--timeout", type=duration(), default=300, metavar="DURATION", help="with --once: give up then, as 5m"
+            "--timeout",
+            type=duration(),
+            default=300,
+            metavar="DURATION",
+            help="with --once: give up then, such as after 5m",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -27,7 +27,7 @@ HELP = (
 def add_arguments(parser: ArgumentParser) -> None:
     program.add_repository(parser)
     parser.add_argument("--list", action="store_true", help="only list the backups that are there")
-    parser.add_argument("--at", metavar="NAME", help="that one, as --list names it; default: the newest")
+    parser.add_argument("--at", metavar="NAME", help="the backup of that name, as --list shows it; default: the newest")
     parser.add_argument("--passphrase-file", type=Path, metavar="FILE", help="default: ask, or standard input")
 
 

@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--compare", metavar="ALGORITHM|POLICY", help="another one, side by side")
     add("--jobs", type=int, default=JOBS, metavar="N", help=f"that fail together ({JOBS})")
     add("--retries", type=int, default=RETRIES, metavar="N", help=f"of each job at most ({RETRIES})")
-    add("--seed", type=int, default=0, metavar="N", help="of chance: the same one, the same picture")
+    add("--seed", type=int, default=0, metavar="N", help="of the random numbers: the same seed draws the same picture")
     add(
         "--set",
         action="append",

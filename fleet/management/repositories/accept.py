@@ -22,7 +22,7 @@ HELP = (
 def add_arguments(parser: ArgumentParser) -> None:
     foreign.add_arguments(parser)
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--at", action="append", default=[], metavar="POINT", help="its name; several: once more")
+    which.add_argument("--at", action="append", default=[], metavar="POINT", help="its name; may be given again")
     which.add_argument("--all", action="store_true", help="accept all foreign points")
     parser.add_argument("--yes", action="store_true", help="accept without asking")
 

@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--check", action="store_true", dest="dry_run",
-        help="as --dry-run; a database's server is asked, and what would be left out is named (exit code 1)",
+        help="the same as --dry-run: a database's server is asked, and what would be left out is named (exit code 1)",
     )  # fmt: skip
     parser.add_argument("--user", metavar="NAME", default="", help=_described("user"))
     parser.add_argument("--secret", metavar="REFERENCE", default="", help=_described("secret"))

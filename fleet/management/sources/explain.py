@@ -18,9 +18,9 @@ HELP = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of a source; several are taken")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of a source; several may be given")
     parser.add_argument("--policy", metavar="NAME", help="under this policy alone")
-    parser.add_argument("--at", metavar="TIME", help="as it was then: 3h (ago), or as 2026-03-02T12:00 (UTC)")
+    parser.add_argument("--at", metavar="TIME", help="as it was then: 3h (ago), or 2026-03-02T12:00 (UTC)")
     parser.add_argument("--all", action="store_true", help="all sources, by the first reason of each")
 
 

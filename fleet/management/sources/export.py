@@ -27,7 +27,9 @@ AT_ONCE = 65_536
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?", help="as fleet.yaml or fleet.json; else printed as YAML")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="such as fleet.yaml or fleet.json; else printed as YAML"
+    )
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of fleet files, for editors")
 
 

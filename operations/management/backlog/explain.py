@@ -20,7 +20,7 @@ HELP = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID", help="of a record; several are taken")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="of a record; several may be given")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:

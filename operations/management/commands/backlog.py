@@ -214,7 +214,7 @@ def _asked(options: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, 
     asked = {name: value for name in FILTERS if (value := options.get(name)) is not None}
     for name, value in asked.items():
         if isinstance(value, str) and (not value or value != storable(value)):
-            raise ValueError(f"--{name} is empty, or no text in UTF-8; leave it out, or type it again")
+            raise ValueError(f"--{name} is empty, or is not text in UTF-8; leave it out, or type it again")
     check_names(asked.get("kind"), asked.get("queue"))
     if "endpoint" in asked:
         asked["endpoint"] = find_endpoint(asked["endpoint"])

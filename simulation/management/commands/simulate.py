@@ -49,7 +49,10 @@ class Command(VerbCommand):
         parser.add_argument("--from-history", type=int, metavar="DAYS", help="the fleet as it was in the last so many")
         parser.add_argument("--days", type=int, metavar="N", help="of its time (14; all of a history)")
         parser.add_argument(
-            "--seed", type=int, metavar="N", help="of chance (the file's): the same one, the same result"
+            "--seed",
+            type=int,
+            metavar="N",
+            help="of the random numbers (the file's): the same seed gives the same result",
         )
         parser.add_argument(
             "--scheduler", default=",".join(schedulers.SCHEDULERS), metavar="NAMES",

@@ -58,7 +58,7 @@ WRONG = [
     ("[it]", "it must be a table with before, after, on_failure"),
     ("[it]\nbefore = 'rm -rf /'", "before is a list of words"),
     ("[it]\nbefore = []", "before is a list of words"),
-    ("[it]\nafter = ['lvremove']", "absolute path of a program, as [\"/usr/bin/true\"], not 'lvremove'"),
+    ("[it]\nafter = ['lvremove']", "absolute path of a program, such as [\"/usr/bin/true\"], not 'lvremove'"),
     ("[it]\nbefore = ['/bin/true']\nshell = true", "shell is unknown; it may have before, after"),
     ("[it]\nbefore = ['/bin/true']\ntimeout = 'soon'", "timeout: 'soon' is not a duration"),
     ("[it]\nbefore = ['/bin/true']\nenvironment = ['A=B']", "environment must be a list of names"),

@@ -60,7 +60,7 @@ class TestBadEntries:
         [
             ({"holidays": "de"}, "'de' is not the code of a country; did you mean DE (Germany)?"),
             ({"holidays": "Germnay"}, "'Germnay' is not the code of a country; did you mean DE (Germany) or GG"),
-            ({"holidays": "XXXXXX"}, "write its letters by ISO 3166, as"),
+            ({"holidays": "XXXXXX"}, "write its letters by ISO 3166, such as"),
             ({"holidays": "HolidayBase"}, "is not the code of a country"),
             ({"holidays": "DE", "subdivision": "Bayren"}, "DE has no subdivision 'Bayren'; it has Bayern"),
             ({"holidays": "DE", "subdivision": "XX"}, "it has BB, BE, BW, BY"),
