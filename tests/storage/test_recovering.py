@@ -157,7 +157,9 @@ def test_a_signal_ends_it_where_it_goes_on_and_its_caller_keeps_its_own_handlers
 
     def has_ended() -> bool:
         with suppress(OSError), os.fdopen(os.open(key, os.O_WRONLY | os.O_NONBLOCK), "w") as pipe:
-            process.send_signal(number)  # it waits for its key, which it reads several times
+            os.mkfifo(next_one := tmp_path / "next")  # it reads its key several times, each time from another pipe
+            next_one.rename(key)
+            process.send_signal(number)  # it waits for its key
             pipe.write("correct horse")
         return process.poll() is not None
 
