@@ -161,7 +161,7 @@ def _wanted(look: Look) -> dict[str, Any]:
 @condition(
     "the periodic tasks are installed, and run in time",
     "{}; backups and sweeps continue while a worker is alive, since workers tick and sweep by themselves; only "
-    "pruning and digests wait",
+    "pruning, digests and the list of backups at risk wait",
     alert_where=lambda look: (GONE_OR_STANDING, _wanted(look)),
 )
 def periodic_tasks(look: Look) -> Iterator[Finding]:

@@ -38,13 +38,14 @@ LOGGED_EVERY_SECONDS = 60.0
 
 class Command(ClusterCommand):  # type: ignore[misc]
     help = (
-        "Run the periodic tasks (tick, pruning, sweeps, digests) by the clock. One on one host is enough; without it "
-        "workers do most of that. It waits for a database that is away. Exit codes: 0 when it was asked to end; 1 when "
-        "its processes do not start; 2 where it cannot work with the tables or the database refuses it, and when it "
-        "ends by itself, as this host was upgraded or the tables became too new for it. "
-        "install: make its table hold these tasks: the tick, every minute; pruning, every hour; the six "
-        "sweeps of the progressive schedule, on their grid; digests of alerts, hourly. It lists what it installs, "
-        "changes (field: before → after) and leaves. Run it again after each upgrade: what is right stays as it is. "
+        "Run the periodic tasks (tick, pruning, sweeps, backups at risk, digests) by the clock. One on one host is "
+        "enough; without it workers do most of that. It waits for a database that is away. Exit codes: 0 when it was "
+        "asked to end; 1 when its processes do not start; 2 where it cannot work with the tables or the database "
+        "refuses it, and when it ends by itself, as this host was upgraded or the tables became too new for it. "
+        "install: make its table hold these tasks: the tick, every minute; pruning, every hour; the six sweeps of the "
+        "progressive schedule, on their grid; the list of backups at risk, every quarter of an hour; digests of "
+        "alerts, hourly. It lists what it installs, changes (field: before → after) and leaves. Run it again after "
+        "each upgrade: what is right stays as it is. "
         "An operator's changes of these rows are put back, so do not tune them there; rows that an operator added are "
         "left alone. Exit codes of that: 0, 2 when the database does not answer."
     )

@@ -146,7 +146,7 @@ class TestThePeriodicTasks:
         if severity is WARNING:
             assert {"late:backlog tick", "late:backlog prune"} <= {each.subject for each in found.found}
             assert "qcluster" in found.do
-            assert "only pruning and digests wait" in found.what
+            assert "only pruning, digests and the list of backups at risk wait" in found.what
 
     def test_a_sweep_that_does_not_run_is_late_ten_minutes_after_its_time_however_rare_it_is(self):
         name = "backlog sweep: up to 360 days old, every 192 hours"
