@@ -85,7 +85,7 @@ def _announce_to(pk: int, now: datetime) -> int:
         return 0
     AlertRoute.objects.filter(pk=pk).update(sent_at=now)
     found = message(groups)
-    # a round raises at most so many, those of one kind before the next
+    # a round raises at most this many, those of one kind before the next
     rest = "\n\nMore may follow in five minutes." if sum(each.count for each in groups) >= AT_ONCE else ""
     raises = [pk for *_, raised in rows for pk in raised]
     sending.put(route, found.title, found.body + rest, found.type, now=now, raises=raises)

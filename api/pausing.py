@@ -9,7 +9,7 @@ from jobs.clock import database_clock
 
 
 class PauseRequest(Body):
-    """`reason`: why nothing starts. `until`: when it resumes by itself; null if only a user resumes it."""
+    """`reason`: why nothing starts. `until`: when it resumes automatically; null if only a user resumes it."""
 
     reason: Line = ""
     until: Instant | None = None

@@ -188,8 +188,8 @@ def get_at_risk(request: HttpRequest) -> dict[str, Any]:
 
 @resource.verb("pause", OPERATING, "No more backups")
 def pause(request: HttpRequest, source: Source, query: Query[SourcePauseQuery]) -> None:
-    """The source is paused until it is resumed, by itself at `until`. Running backups continue, unless
-    `stop` is given.
+    """The source is paused until it is resumed, or automatically at `until`. Running backups continue, unless `stop` is
+    given.
     """
     planning.pause([source], stop=query.stop, by=name_of(request), **query.checked())
 

@@ -20,10 +20,10 @@ NAMES = "GET /api/policies and /api/sources have the names"
 
 class WhatIfQuery(Schema):
     """`policy`: the one whose `window` (`mon-fri 22:00-06:00; sat 00:00-00:00`, or `always`) or `cron` would be
-    another; `add`: so many more sources `like` the one of that name.
+    another; `add`: the number of added sources, `like` the one of that name.
     """
 
-    days: int = Field(28, ge=1, le=LONGEST_DAYS, description="The last so many days of the fleet")
+    days: int = Field(28, ge=1, le=LONGEST_DAYS, description="How many of the fleet's last days are simulated")
     units: int | None = Field(None, ge=1, le=10_000, description="Execution units")
     policy: Name | None = None
     window: str | None = Field(None, max_length=500)

@@ -65,7 +65,7 @@ def steps(request: HttpRequest) -> list[ChecklistStep]:
             "Add a route", _add(request, AlertRoute),
         ),
         ChecklistStep(
-            "The first backup", "it begins by itself while the window of the policy is open", done["backup"],
+            "The first backup", "it begins automatically while the window of the policy is open", done["backup"],
             *(("Back up now", to_sources) if has_sources else ()),
         ),
         ChecklistStep(

@@ -34,7 +34,7 @@ def _whole(least: int, most: int, text: str, label: str | None = None) -> forms.
 class WhatIfForm(forms.Form):
     """The change to try. A field that is empty changes nothing."""
 
-    days = _whole(1, LONGEST_DAYS, f"The last so many days of the fleet ({USUAL_DAYS}).")
+    days = _whole(1, LONGEST_DAYS, f"How many of the fleet's last days are simulated ({USUAL_DAYS}).")
     units = _whole(1, 10_000, "Execution units.")
     policy = forms.ModelChoiceField(
         Policy.objects.none(), required=False, empty_label="none", widget=UnfoldAdminSelectWidget,
@@ -47,7 +47,7 @@ class WhatIfForm(forms.Form):
     cron = forms.CharField(
         required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="When a period begins."
     )
-    add = _whole(1, MOST_ADDED, "So many more sources …", "More")
+    add = _whole(1, MOST_ADDED, "The number of added sources …", "More")
     like = forms.CharField(
         required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="… like the source of this name."
     )

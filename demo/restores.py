@@ -20,7 +20,7 @@ CHANGED = b"a change by mistake\n"
 
 @dataclass(frozen=True)
 class DemoRestore:
-    """One restore. `path`: the restored file, of so many `bytes`; `identical`: it equals the original."""
+    """One restore. `path`: the restored file, with its size in `bytes`; `identical`: it equals the original."""
 
     source: str
     engine: str

@@ -45,7 +45,7 @@ class EngineRun:
         self.least_rate = LeastRate(task.least_rate)
 
     def check(self, written: int, growing: str) -> None:
-        """Check the limits; called often while a program is at work that has written so many bytes. `growing`: the
+        """Check the limits; called often while a program is at work, with the bytes that it has written. `growing`: the
         thing that it fetches, empty if it fetches nothing now. Raises: RunEnded when there is too little room, or the
         bytes come too slowly.
         """

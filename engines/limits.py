@@ -74,7 +74,7 @@ def room_of(directory: Path | None) -> tuple[int, int] | None:
 
 
 class Later:
-    """A stop signal that gives so many seconds more, from the moment it is first seen to be set."""
+    """A stop signal that gives some seconds more, from the moment it is first seen to be set."""
 
     def __init__(self, stop: StopSignal, seconds: float) -> None:
         self._stop, self._seconds, self._until = stop, seconds, float("inf")
@@ -86,7 +86,7 @@ class Later:
 
 
 class InTime:
-    """A stop signal that is also set once so many seconds are over."""
+    """A stop signal that is also set once its time is over."""
 
     def __init__(self, stop: StopSignal, seconds: float) -> None:
         self._stop, self._until = stop, time.monotonic() + seconds

@@ -21,7 +21,7 @@ MEANS = (
 def pause_policy(
     policy: Policy, *, reason: str = "", until: datetime | None = None, by: str, account: object = None
 ) -> bool:
-    """Let no backups of it begin until it is enabled again, by itself at `until`. Its records are taken off the
+    """Let no backups of it begin until it is enabled again, or automatically at `until`. Its records are taken off the
     backlog.
 
     Pausing again replaces reason and end, if new ones are given. Returns True if that changed anything. Raises:

@@ -160,7 +160,7 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
         last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
         if assignment.policy.check_within is None:
             clears = f"`{PROGRAM} sources check {assignment.source}` clears it"
-            last += f"; no check comes by itself: once that is corrected, {clears}"
+            last += f"; no check comes automatically: once that is corrected, {clears}"
         yield f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}"
 
 

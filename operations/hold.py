@@ -15,13 +15,13 @@ def sentence(hold: Hold) -> str:
     return (
         f"Everything has been on hold since {hold.since:%Y-%m-%d %H:%M} UTC, by {hold.by}: {hold.reason}. No backup, "
         "retention, check, drill, restore or delivery starts before it is released"
-        f"{f', by itself at {hold.until:%Y-%m-%d %H:%M} UTC' if hold.until else ''}."
+        f"{f', automatically at {hold.until:%Y-%m-%d %H:%M} UTC' if hold.until else ''}."
     )
 
 
 def clause(hold: Hold) -> str:
     """The same as one reason among others, without a full stop."""
-    until = f", by itself at {hold.until:%Y-%m-%d %H:%M} UTC" if hold.until else ""
+    until = f", automatically at {hold.until:%Y-%m-%d %H:%M} UTC" if hold.until else ""
     return (
         f"everything has been on hold since {hold.since:%Y-%m-%d %H:%M} UTC, by {hold.by} ({hold.reason}): nothing "
         f"starts before it is released{until}"

@@ -48,8 +48,9 @@ class AttemptEntry(models.Model):
 
 
 class AttemptTotal(models.Model):
-    """Attempts of one sort that have ended in one way within so many seconds, since the installation began
-    (`operations/totals.py`). Only ever grows."""
+    """Attempts of one sort that have ended in one way within a number of seconds, since the installation began
+    (`operations/totals.py`). Only ever grows.
+    """
 
     kind = models.CharField(max_length=50)
     queue = models.CharField(max_length=50)

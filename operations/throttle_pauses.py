@@ -16,7 +16,7 @@ UNKNOWN = "how many of its records ran at once before its pause is not known"
 
 @transaction.atomic
 def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = "") -> Edit:
-    """Let none of its records begin until it is resumed, by itself at `until`; running records continue.
+    """Let none of its records begin until it is resumed, or automatically at `until`; running records continue.
 
     Pausing again replaces reason and end, if new ones are given. Raises: ValueError for a reason of more than 200
     characters, an `until` that is over, or one for a throttle whose number before its pause is not known.
@@ -24,7 +24,7 @@ def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = ""
     given = {"paused_until": checked_end(until, database_clock()), "paused_why": checked_reason(reason)}
     edit = Throttles().edit(throttle, {"max_in_flight": 0})
     if until and Throttle.objects.filter(pk=throttle.pk, in_flight_before=None).exists():
-        raise ValueError(f"{throttle.name}: it was paused before, and {UNKNOWN}, so it cannot resume by itself")
+        raise ValueError(f"{throttle.name}: it was paused before, and {UNKNOWN}, so it cannot resume automatically")
     if given := {name: value for name, value in given.items() if value}:
         Throttle.objects.filter(pk=throttle.pk).update(**given)
     return edit

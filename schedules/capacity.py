@@ -45,7 +45,7 @@ batch, and the least seconds for which they may run in a period. The second argu
 
 SAMPLE, LEAST_SAMPLE = 200, 10
 """Records of each of the latest five triggers that are read for a median, also of a batch of a million: of all
-schedules together, but at least so many of each."""
+schedules together, but at least this many of each."""
 
 # `one_trigger_per_launch_time` has the latest triggers.
 SECONDS = f"""
@@ -125,7 +125,7 @@ class Capacity(NamedTuple):
     busy: float
 
     def columns(self, number: int) -> list[float]:
-        """The load in so many columns, each as high as its busiest minute."""
+        """The load in that many columns, each as high as its busiest minute."""
         width = MINUTES // number
         return [max(self.load[first : first + width]) for first in range(0, MINUTES, width)]
 
@@ -134,7 +134,7 @@ def check(schedule: Schedule, now: datetime | None = None, seconds: float = LONG
     """The capacity of a schedule, saved or as it is edited, as if it were enabled, from `now` on (aware, by the
     database's clock).
 
-    Raises: ValueError for a cron or zone that cannot be read, or when it takes more than so many `seconds`.
+    Raises: ValueError for a cron or zone that cannot be read, or when it takes more than `seconds`.
     """
     now = now or database_clock()
     go_on = within(seconds, f"the load of so many schedules under one throttle: `{conf.PROGRAM} schedules plan` does")

@@ -92,7 +92,7 @@ class BatchPart(NamedTuple):
 def part_of(
     trigger: UnemittedTrigger, schedule: Schedule, now: datetime, room: int, characters: int
 ) -> BatchPart | str:
-    """The next events of a trigger of `schedule`: up to `room` of them, of so many `characters`, but one at least.
+    """The next events of a trigger of `schedule`: up to `room` of them, of at most `characters`, but one at least.
 
     A text is the reason why it emits nothing more.
     """

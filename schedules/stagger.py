@@ -32,9 +32,10 @@ MARGIN = 1 / 20
 
 
 class StaggerWindow(NamedTuple):
-    """A window of so many `minutes`, in the last of which events start for `last_width` seconds only, and in that
-    `share` of the turns, counted from `start`. `stride` minutes are between one event and the next; event 1 starts in
-    minute `first`, and the last minute has its place at step `last` of a turn."""
+    """A window of `minutes`, in the last of which events start for `last_width` seconds only, and in that `share` of
+    the turns, counted from `start`. `stride` minutes are between one event and the next; event 1 starts in minute
+    `first`, and the last minute has its place at step `last` of a turn.
+    """
 
     minutes: int
     last_width: float

@@ -20,7 +20,7 @@ def for_ever() -> None:
 
 
 def within(seconds: float, what: str) -> GoOn:
-    """A limit of so many seconds from now on. `what` ends the error: the purpose of the work, and advice."""
+    """A limit of that many seconds from now on. `what` ends the error: the purpose of the work, and advice."""
     until = time.monotonic() + seconds
 
     def go_on() -> None:

@@ -74,9 +74,7 @@ def _changed(policy: SimulatedPolicy, name: str, values: dict[str, Any]) -> Simu
 
 
 def _copies(sources: Iterable[SimulatedSource], number: int, like: str) -> list[SimulatedSource]:
-    """Make so many more sources like one of them: there when it was, each with its own durations, and not backed up
-    yet.
-    """
+    """Make a number of sources like one of them: there when it was, with their own durations, and not backed up yet."""
     by_name = {each.name: each for each in sources}
     if like not in by_name:
         raise ImpossibleChange("like", no_such("source", like, list(by_name)))

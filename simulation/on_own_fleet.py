@@ -32,7 +32,7 @@ BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7
 FOR_READING = 0.4
 """The share of the time after which no further source is read: those that were are a sample."""
 MOST_SOURCES, MOST_BEFORE_SAVING = 2_000, 150
-"""A larger fleet is simulated as a sample of so many."""
+"""A larger fleet is simulated as a sample of this size."""
 KEPT_OF_POLICY = 10
 """Sources of a policy that is changed, which are in any sample."""
 SHOWN = 10

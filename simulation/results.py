@@ -70,8 +70,9 @@ def chances_of(machine: SimulatedMachine, calendar: Calendar, end: float) -> lis
 
 @dataclass
 class Ledger:
-    """The record of a scheduler's work, as it writes it down. `days`: how long it ran. `rest`: after a run each unit
-    rests so many times as long as it took, as in a sample with a fraction of a unit (`simulation/samples.py`)."""
+    """The record of a scheduler's work, as it writes it down. `days`: how long it ran. `rest`: the factor of a run's
+    duration for which its unit rests after it, as in a sample with a fraction of a unit (`simulation/samples.py`).
+    """
 
     fleet: SimulatedFleet
     machines: list[SimulatedMachine]

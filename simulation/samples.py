@@ -97,7 +97,7 @@ def in_words(found: OutlookComparison, read: int, of: int) -> str:
 
 
 def of_whole_fleet(found: OutlookComparison, share: Fraction, units: int, changes: Changes) -> OutlookComparison:
-    """The difference in a sample of a fleet of so many units, with the units of the whole fleet, and those at work."""
+    """The difference that a sample shows, with the `units` of the whole fleet, and those at work."""
     if share == WHOLE:
         return found
     return replace(found, now=_of_all(found.now, share, units), then=_of_all(found.then, share, changes.units or units))
@@ -108,5 +108,5 @@ def _of_all(found: Outlook, share: Fraction, units: int) -> Outlook:
 
 
 def in_turn(sources: Sequence[int], at_once: int) -> list[Sequence[int]]:
-    """The same sources in pieces of so many."""
+    """The same sources in pieces of that size."""
     return [sources[start : start + at_once] for start in range(0, len(sources), at_once)]

@@ -1,4 +1,4 @@
-"""Pauses on every surface: when one ends by itself, and its reason."""
+"""Pauses on every surface: when one ends automatically, and its reason."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping

@@ -32,8 +32,8 @@ from storage.restoring import into_folder
 from storage.restoring.base import RestoreProgress, RestoreRefused, TargetFailed, Wish
 
 ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
-"""Up to so many files and bytes everything is restored; of a larger point, a sample of so many files, with at most so
-many bytes.
+"""Up to this number of files and bytes, everything is restored; of a larger point, a sample of that many files, with at
+most that many bytes.
 """
 SHOWN = 3
 

@@ -56,7 +56,7 @@ class Habit:
 
     @classmethod
     def of(cls, stays: Sequence[Stay], days: int, midnight: float, first_weekday: int, skipped: int = 0) -> "Habit":
-        """The habit by its stays in a history of so many days, in seconds since its beginning. `midnight`: the first
+        """The habit by its stays in a history of that many days, in seconds since its beginning. `midnight`: the first
         local one; `first_weekday`: that of the date that begins there; `skipped`: days from there on for which nothing
         is known.
         """

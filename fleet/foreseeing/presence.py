@@ -13,7 +13,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 HARDLY_EVER = 0.1
-"""Share of the days with known presence: silences on so many, or fewer, are not a habit."""
+"""Share of the days with known presence: silences on this share, or less, are not a habit."""
 
 
 DAY = 86_400.0
@@ -42,7 +42,7 @@ class _Day:
 
 
 def presence_of(seen: Sequence[Sighting], days: int, midnight: float, *, wakes: bool) -> list[Stay]:
-    """Its presence in so many days. `midnight`: the first local one, in seconds from 0 to a day. `wakes`: True if a
+    """Its presence in that many days. `midnight`: the first local one, in seconds from 0 to a day. `wakes`: True if a
     source that was silent between two answers of a day was asleep, and not away.
     """
     there = [each for each in seen if each.there]

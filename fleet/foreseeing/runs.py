@@ -47,7 +47,7 @@ class Foreseen:
 
 @dataclass(frozen=True)
 class Runs:
-    """The outcome of so many runs, by the ids of contenders."""
+    """The outcome of a number of runs, by the ids of contenders."""
 
     number: int
     found: Mapping[int, Foreseen]

@@ -108,7 +108,7 @@ def held_by(breaker: Breaker) -> int:
 
 
 def probe_after(trials: int) -> timedelta:
-    """The wait of an open breaker after so many failed trials."""
+    """The wait of an open breaker after that many failed trials."""
     rule = Rule("fibonacci", {"unit": conf.breaker_probe_seconds()}, conf.breaker_longest_seconds())
     return timedelta(seconds=delay(rule, trials + 1))
 

@@ -13,7 +13,7 @@ MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
 class Tier(NamedTuple):
-    """Records up to `max_age_days` old are tried `every` so many seconds."""
+    """Records up to `max_age_days` old are tried every `every` seconds."""
 
     max_age_days: int
     every: int

@@ -78,7 +78,7 @@ class Hints:
         self._worth.add(queue)
 
     def again(self, queue: str, seconds: float) -> None:
-        """Make `queue` worth a claim in so many seconds, unless it is worth one sooner."""
+        """Make `queue` worth a claim in that many seconds, unless it is worth one sooner."""
         at = boot_seconds() + seconds
         self._again_at[queue] = min(at, self._again_at.get(queue, at))
 

@@ -260,7 +260,7 @@ class WorkerProcess:
         return [run for run in self.units.runs() if run not in stuck]
 
     def _drain(self, seconds: float, runs: Callable[[], list[Run]], until_signals: int) -> None:
-        """Wait until no `runs()` are left, or for so many seconds, or for another signal."""
+        """Wait until no `runs()` are left, or for that many seconds, or for another signal."""
         deadline = boot_seconds() + seconds
         while runs() and (left := deadline - boot_seconds()) > 0 and self.signals < until_signals:
             self.bell.wait(min(self.poll_seconds, left))

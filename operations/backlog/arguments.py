@@ -42,7 +42,7 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
         "backlog list --schedule nightly --answer 5xx", "backlog list --events --status succeeded --since 2h",
     )  # fmt: skip
     lists.add_argument("--order", choices=("latest", "claim"), default="latest", help="claim: the ready ones only")
-    lists.add_argument("--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
+    lists.add_argument("--limit", type=number("number", 10_000), default=20, metavar="N", help="at most this many (20)")
     shows = _verb(
         verbs, "show", "show one record with its attempts", "", "backlog show 4711", "backlog show 7-20260302T120000Z-3"
     )
@@ -57,7 +57,9 @@ def add_verbs(verbs: "_SubParsersAction[Any]") -> None:
     which = errors.add_argument_group("which records")
     for name in ("kind", "queue"):
         which.add_argument(f"--{name}", **WHICH[name])
-    errors.add_argument("--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
+    errors.add_argument(
+        "--limit", type=number("number", 10_000), default=20, metavar="N", help="at most this many (20)"
+    )
     cancels = _verb(
         verbs, "cancel", "take records off the backlog",
         "Waiting and ready records end at once. Running ones are asked to stop, and end as cancelled unless they "

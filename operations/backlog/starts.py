@@ -111,7 +111,7 @@ class _ReadyLine:
             self._busy[throttle] += count
 
     def claim(self, free: int, now: float) -> list[Waiter]:
-        """The records that so many free units claim at once, in order; their places are then taken."""
+        """The records that this number of free units claims at once, in order; their places are then taken."""
         if free <= 0 or not self.records:
             return []
         first = {lane: found for lane in self._lanes if (found := self._first(lane, free, now))}

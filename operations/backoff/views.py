@@ -226,7 +226,9 @@ def _plain(text: str, status: int, **headers: str) -> HttpResponse:
 
 
 def _for_staff(view: Callable[..., HttpResponse], **fixed: str) -> Callable[..., Any]:
-    """Allow staff only, so many times a minute; wrong parameters are answered with a 400, except on the page."""
+    """Allow staff only, a limited number of times a minute; wrong parameters are answered with a 400, except on the
+    page.
+    """
 
     def limited(request: HttpRequest) -> HttpResponse:
         try:

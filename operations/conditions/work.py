@@ -167,7 +167,7 @@ def _wanted(look: Look) -> dict[str, Any]:
 def periodic_tasks(look: Look) -> Iterator[Finding]:
     """Periodic tasks that are not scheduled, not on their grid, or that the qcluster does not run."""
     if not apps.is_installed("django_q"):
-        yield ok("django-q2 is not installed here; nothing is pruned by itself")
+        yield ok("django-q2 is not installed here; nothing is pruned automatically")
         return
     from django_q.models import OrmQ, Schedule
 

@@ -31,7 +31,7 @@ def preview(
     """The first `count` periods that begin at or after `start` (aware; left out: `now`).
 
     The policy need not have been saved, so a form can show its effects. Raises: ValueError for a count that is not 1 to
-    1000, when cron, zone or window cannot be read, or when it takes more than so many `seconds`.
+    1000, when cron, zone or window cannot be read, or when it takes more than `seconds`.
     """
     if not 1 <= count <= LARGEST_COUNT:
         raise ValueError(f"{count} periods cannot be shown; ask for 1 to {LARGEST_COUNT}")

@@ -115,7 +115,7 @@ def test_what_a_check_or_drill_found_is_a_need_with_the_buttons_that_mend_it(adm
     assert page.count("laptop-anna</a>") == 1  # and no second time as an alert
     for place in (page, text_of(admin_client, f"/admin/sources/source/{doubtful.source_id}/change/")):
         assert "a check found damage in" in place.lower()
-        assert ("no check comes by itself" in place) == (check_within is None)
+        assert ("no check comes automatically" in place) == (check_within is None)
         for verb in ("check", "drill"):
             assert f'href="/admin/sources/assignment/{doubtful.pk}/{verb}/"' in place
         assert "/accept/" not in place

@@ -169,7 +169,7 @@ class TestOfEvents:
         assert (throttle.max_in_flight, throttle.paused_until, throttle.paused_why) == (7, None, "")
         other = Throttle.objects.create(name="from the beginning", max_in_flight=0)
         assert "give the number of its records" in refused("resume", other.name)
-        assert "cannot resume by itself" in refused("pause", other.name, "--until", "2h")
+        assert "cannot resume automatically" in refused("pause", other.name, "--until", "2h")
         assert Throttle.objects.get(pk=other.pk).paused_until is None
         assert "is not paused" in refused("resume", throttle.name)
         run("resume", other.name, "--max-in-flight", "3")
@@ -181,7 +181,7 @@ class TestOfEvents:
         now = timezone.now()
         backlog.hold("ransom", by="a test", until=now + DAY)
         assert not backlog.hold("ransom", by="a test")
-        assert f"by itself at {now + DAY:%Y-%m-%d %H:%M} UTC" in hold_sentence()
+        assert f"automatically at {now + DAY:%Y-%m-%d %H:%M} UTC" in hold_sentence()
         assert (release_if_over(now + DAY / 2), release_if_over(now + DAY), release_if_over(now + DAY)) == (0, 1, 0)
         with pytest.raises(ValueError, match="is over"):
             backlog.hold("ransom", by="a test", until=now - DAY)

@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--since", default="24h", metavar="WHEN", help="90m, 7d or as 2026-03-02T12:00 (UTC; %(default)s)"
     )
-    parser.add_argument("--until", metavar="WHEN", help="likewise (now)")
+    parser.add_argument("--until", metavar="WHEN", help="in the same form (now)")
     parser.add_argument(
         "--considering", action="store_true", help="also the claims that looked at it: its rank, and what decided"
     )
@@ -151,7 +151,7 @@ def _about(source_name: str | None, policy_name: str | None) -> tuple[frozenset[
 
 
 def _newest_first(wanted: LogQuery, at_most: int = MAX_LIMIT) -> Iterator[Decision]:
-    """The lines of each wanted level, newest first; at least `at_most` of each, if there are so many."""
+    """The lines of each wanted level, newest first; at least `at_most` of each, if there are that many."""
     levels = (_lines(wanted, level, at_most) for level in wanted.levels)
     return merge(*levels, key=lambda line: (line.at, line.pk), reverse=True)
 

@@ -51,7 +51,7 @@ class Command(NounCommand):
 
 def _limited(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--limit", type=number("number", 10_000), default=SHOWN, metavar="N", help=f"at most so many ({SHOWN})"
+        "--limit", type=number("number", 10_000), default=SHOWN, metavar="N", help=f"at most this many ({SHOWN})"
     )
 
 

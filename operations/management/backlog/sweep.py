@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("days", type=number("number of days", OLDEST), metavar="DAYS", help="age of the oldest")
     parser.add_argument(
         "--max-records", type=number("number of records", LARGEST), metavar="N",
-        help=f"make at most so many ready, up to {LARGEST:,}; left out: JOBS['SWEEP_MAX_RECORDS']",
+        help=f"make at most this many ready, up to {LARGEST:,}; left out: JOBS['SWEEP_MAX_RECORDS']",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="count them, and change nothing")
 

@@ -27,7 +27,7 @@ class Command(VerbCommand):
         parser.add_argument(
             "--since", default="7d", metavar="WHEN", help="90m, 7d or as 2026-03-02T12:00 (UTC; %(default)s)"
         )
-        parser.add_argument("--until", metavar="WHEN", help="likewise (now)")
+        parser.add_argument("--until", metavar="WHEN", help="in the same form (now)")
         parser.add_argument("--name", metavar="NAME", help="only of rows that had this name")
         parser.add_argument("--who", metavar="WHO", help="only by this account, or system user with its host")
         parser.add_argument("--limit", type=int, default=200, metavar="N", help="the latest N entries (%(default)s)")

@@ -71,7 +71,7 @@ class Command(DeclaredCommand):
         cancels.add_argument("--yes", action="store_true", help="do it without asking")
         triggers = self.add_named(verbs, "triggers", "list its triggers, the latest first")
         triggers.add_argument(
-            "--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)"
+            "--limit", type=number("number", 10_000), default=20, metavar="N", help="at most this many (20)"
         )
         self.add_each(verbs, "plan", "show the load of its next seven days, and whether each batch completes in time")
 

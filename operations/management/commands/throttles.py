@@ -71,7 +71,7 @@ def _resuming(parser: ArgumentParser) -> None:
     from declarations.surfaces.commands.options import reader_of
 
     read = reader_of(shapes_of(Throttles.declaration)["max_in_flight"])
-    parser.add_argument("--max-in-flight", type=read, metavar="N", help="so many (as before its pause)")
+    parser.add_argument("--max-in-flight", type=read, metavar="N", help="this many (as many as before its pause)")
 
 
 def _facts(one: Live) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the arguments that the periods of a policy share."""
-    parser.add_argument("--count", type=int, default=10, metavar="N", help=f"so many, 1 to {LARGEST_COUNT} (10)")
+    parser.add_argument("--count", type=int, default=10, metavar="N", help=f"how many, 1 to {LARGEST_COUNT} (10)")
     parser.add_argument(
         "--from", dest="start", metavar="INSTANT",
         help="those that begin then or later, such as 2026-03-28T22:00 in its zone, or with an offset (now)",

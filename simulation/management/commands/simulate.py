@@ -46,7 +46,12 @@ class Command(VerbCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", nargs="?", type=Path, metavar="FLEET.json", help="the fleet")
-        parser.add_argument("--from-history", type=int, metavar="DAYS", help="the fleet as it was in the last so many")
+        parser.add_argument(
+            "--from-history",
+            type=int,
+            metavar="DAYS",
+            help="the fleet of this installation, as it was in this many last days",
+        )
         parser.add_argument("--days", type=int, metavar="N", help="of its time (14; all of a history)")
         parser.add_argument(
             "--seed",
@@ -67,7 +72,7 @@ class Command(VerbCommand):
         )
         parser.add_argument("--no-bound", action="store_true", help="do not compute the bound of what was possible")
         tried = parser.add_argument_group("what if")
-        tried.add_argument("--units", type=int, metavar="N", help="with so many execution units")
+        tried.add_argument("--units", type=int, metavar="N", help="with this many execution units")
         tried.add_argument(
             "--policy", action="append", default=[], metavar="NAME.SETTING=VALUE",
             help="as daily.window='mon-fri 18:00-06:00; sat 00:00-00:00', daily.cron='0 7 * * *', daily.wake_every=2h",
