@@ -77,6 +77,9 @@ class MemoryWorld:
             self._place(record)
         self._close_windows(now)
 
+    def has_ready(self, queue: str) -> bool:
+        return self._ready[queue].count > 0
+
     def shortage(self, feeder: str, now: datetime) -> Shortage:
         missing = self._units - self._running[BACKUPS] + (self._units + 1) // 2 - self._ready[BACKUPS].count
         return Shortage(missing, 1, self._ready[feeder].woken)

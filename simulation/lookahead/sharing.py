@@ -22,6 +22,9 @@ class SharingWorld(MemoryWorld):
 
     _firsts_at_work = 0
 
+    def has_ready(self, queue: str) -> bool:
+        return super().has_ready(queue) or self._ready[queue + OF_FIRSTS].count > 0
+
     def shortage(self, feeder: str, now: datetime) -> Shortage:
         missing, feeders, woken = super().shortage(feeder, now)
         ready = self._ready[BACKUPS + OF_FIRSTS].count

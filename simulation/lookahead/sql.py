@@ -1,7 +1,9 @@
 """The backlog of a fleet in a database: the product's own statements, with a virtual clock.
 
 Slow, some milliseconds a decision; it is there to prove that `memory` decides in the same way. It makes its own rows
-and needs tables without others of these kinds: run it in a database that is thrown away, or in a transaction.
+and needs tables without others of these kinds: run it in a database that is thrown away, and in a thread that has
+called `prepare_in_this_thread`, as a worker does. It must not run in one transaction: nothing that such a transaction
+has outdated is ever removed from the indexes, and each look reads through all of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +12,7 @@ from math import inf
 
 from jobs import claiming, settling, tick
 from jobs.models import Worker
-from jobs.outcomes import ClaimedRecord, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome, Succeeded
 from jobs.prepared_statements import execute
 from jobs.states import Status
 from jobs.worker.claimer import Shortage, shortage
@@ -20,6 +22,7 @@ from sources.models import Assignment, Repository, Source
 from sources.planning import emission
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 
+QUEUES = (ARRIVALS, AVAILABILITY, BACKUPS)
 LONGEST = timedelta(days=1_000)
 
 # An instant of another kind, such as of retention, moves no backup.
@@ -50,26 +53,41 @@ class SqlWorld:
             name="virtual", hostname="virtual", pid=1, queues=queues, heartbeat_at=now + LONGEST
         )
         self._known = 0
+        self._ready: frozenset[str] = frozenset()
+        self._short: dict[tuple[str, datetime], Shortage] = {}
+        """Feeder and instant → the shortage, until something is written: a batch of silences asks for it each time."""
 
     def begin(self, now: datetime) -> None:
         emission.emit_due(now, list(Assignment.objects.values_list("pk", flat=True)))
         self._date(now)
+        self._ready = tick.look(QUEUES, now).ready
 
     def next_at(self) -> datetime | None:
         found: datetime | None = execute(NEXT, {}).fetchall()[0][0]
         return found
 
     def tick(self, now: datetime) -> None:
-        tick.act_on(tick.look(now=now), now=now, rescue=False, emit_for=inf)
-        self._date(now)
+        self._short.clear()
+        due = tick.look(QUEUES, now)
+        moved = tick.act_on(due, now=now, rescue=False, emit_for=inf)
+        if moved.emitted:
+            self._date(now)
+        self._ready = (tick.look(QUEUES, now) if any(moved) else due).ready
+
+    def has_ready(self, queue: str) -> bool:
+        return queue in self._ready
 
     def shortage(self, feeder: str, now: datetime) -> Shortage:
-        return shortage(BACKUPS, feeder, now)
+        if (feeder, now) not in self._short:
+            self._short[feeder, now] = shortage(BACKUPS, feeder, now)
+        return self._short[feeder, now]
 
     def claim(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]:
+        self._short.clear()
         return claiming.claim(queue, worker_id=self._worker.pk, limit=limit, now=now)
 
     def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]:
+        self._short.clear()
         return claiming.claim_woken(queue, worker_id=self._worker.pk, limit=limit, now=now)
 
     def assignment(self, number: int) -> Assignment:
@@ -88,8 +106,10 @@ class SqlWorld:
         Source.objects.filter(pk=source.pk).update(last_woken_at=now)
 
     def settle(self, results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> None:
+        self._short.clear()
         settling.settle(results, now=now).raise_if_lost()
-        self._date(now)
+        if any(isinstance(outcome, Succeeded) for _, outcome in results):
+            self._date(now)
 
     def _date(self, now: datetime) -> None:
         ids = execute(INSERTED, {"now": now, "known": self._known}).fetchall()

@@ -106,13 +106,14 @@ class VirtualWorker:
         for queue in (ARRIVALS, AVAILABILITY):
             for record in self._worth_asking(queue):
                 self._ask(record)
-        if free := self._ledger.fleet.units - self._busy:
+        free = self._ledger.fleet.units - self._busy
+        if free and self._world.has_ready(BACKUPS):
             for record in self._world.claim(BACKUPS, free, self.now):
                 self._copy(record)
 
     def _worth_asking(self, queue: str) -> list[ClaimedRecord]:
         room = PLACES - self._asked[queue]
-        if room <= 0:
+        if room <= 0 or not self._world.has_ready(queue):
             return []
         short = self._shortage(queue)
         limit = min(room, to_ask(short, self._asked_lately(queue))) if short.missing > 0 else 0

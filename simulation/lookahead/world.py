@@ -30,6 +30,9 @@ class BacklogWorld(Protocol):
     def tick(self, now: datetime) -> None:
         """Emit the assignments that a trigger has made due, promote waiting records, close windows."""
 
+    def has_ready(self, queue: str) -> bool:
+        """True if a queue is worth a claim, as a worker learns from its look."""
+
     def shortage(self, feeder: str, now: datetime) -> Shortage: ...
     def claim(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]: ...
     def claim_woken(self, queue: str, limit: int, now: datetime) -> Sequence[ClaimedRecord]: ...

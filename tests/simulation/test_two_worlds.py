@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jobs.prepared_statements import prepare_in_this_thread
 from simulation import fleet_file, fleets
 from simulation.fleet_file import SimulatedFleet
 from simulation.lookahead.memory import MemoryWorld
@@ -16,8 +17,9 @@ from simulation.lookahead.world import BacklogWorld, rows_of
 from simulation.machines import machines_of
 from simulation.results import Ledger
 from tests.simulation.small_fleets import DAY, HOUR
+from tests.threads import beside
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 
 SEEDS = int(os.environ.get("BACKUPSCHED_SIMULATED_FLEETS", "2"))
 """Larger fleets that are compared."""
@@ -37,11 +39,16 @@ def played(fleet: SimulatedFleet, world: BacklogWorld, ledger: Ledger) -> tuple[
     return worker.trace, standings, ledger.result()
 
 
+def played_in_sql(fleet: SimulatedFleet, ledger: Ledger) -> tuple[list[Any], list[Any], Any]:
+    prepare_in_this_thread()
+    return played(fleet, SqlWorld(rows_of(fleet, ledger.machines), fleet.units, fleet.start), ledger)
+
+
 def compare(fleet: SimulatedFleet, days: int) -> int:
     """Returns how many claims were the same."""
     ledgers = [Ledger(fleet, machines_of(fleet, days), days) for _ in range(2)]
     remembered = played(fleet, MemoryWorld(rows_of(fleet, ledgers[0].machines), fleet.units), ledgers[0])
-    written = played(fleet, SqlWorld(rows_of(fleet, ledgers[1].machines), fleet.units, fleet.start), ledgers[1])
+    written = beside(lambda: played_in_sql(fleet, ledgers[1])).result()
     for one, other in zip(*(each[0] for each in (remembered, written)), strict=False):
         assert one == other
     assert remembered == written
@@ -85,7 +92,7 @@ def test_both_worlds_make_the_same_claims(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 100 + SEEDS))
 def test_both_worlds_make_the_same_claims_on_larger_fleets(seed):
-    compare(random_fleet(seed, most=20, days=2, recheck_after=3_600), 2)
+    compare(random_fleet(seed, most=50, days=2, recheck_after=3_600), 2)
 
 
 @pytest.mark.slow
