@@ -145,7 +145,7 @@ class TestChanging:
             (["cancel", "--all", "--dry-run"], 1, "no record matches"),
             (["cancel"], 2, "name the records to cancel: ids, filters as --status, or --all"),
             (["cancel", "--queue", "bakcups"], 2, "no queue 'bakcups'; there are arrivals, availability, backups"),
-            (["list", "--error", "\0"], 2, "--error is empty, or no text"),
+            (["list", "--error", "\0"], 2, "--error is empty, or is not text in UTF-8"),
             (["--watch", 1, "list"], 2, "leave out 'list'"),
             (["cancel", "seven"], 1, "'seven' is not an id of a record"),
             (["list", "--status", "done"], 1, "--status: 'done' is not a value that it takes"),
