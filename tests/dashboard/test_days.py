@@ -9,7 +9,6 @@ from django.test.utils import CaptureQueriesContext
 
 from dashboard import days
 from dashboard.models import DayTotal
-from jobs.clock import database_clock
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome, Status
 from sources.models import Assignment, Repository
@@ -20,6 +19,14 @@ from tests.sources.factories import make_assignment, make_policy
 pytestmark = pytest.mark.django_db
 
 TODAY = date(2026, 3, 20)
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> datetime:
+    """Noon of today for the round, too: no midnight comes between two looks."""
+    noon = at(TODAY, 12)
+    monkeypatch.setattr(days, "database_clock", lambda: noon)
+    return noon
 
 
 def at(day: date, hour: int) -> datetime:
@@ -51,18 +58,17 @@ def test_a_day_counts_each_assignment_once():
     assert totals(TODAY + timedelta(days=1)) == (0, 0, 0)
 
 
-def test_a_day_that_is_over_is_kept_and_one_that_is_old_forgotten():
-    today = database_clock().astimezone(UTC).date()
-    old = DayTotal.objects.create(date=today - timedelta(days=days.DAYS))
-    attempt(make_assignment(), AttemptOutcome.SUCCEEDED, at(today - timedelta(days=1), 9))
+def test_a_day_that_is_over_is_kept_and_one_that_is_old_forgotten(now: datetime):
+    old = DayTotal.objects.create(date=TODAY - timedelta(days=days.DAYS))
+    attempt(make_assignment(), AttemptOutcome.SUCCEEDED, at(TODAY - timedelta(days=1), 9))
     for _ in range(days.DAYS + 1):
         days.keep()
-    shown = days.last_days(database_clock())
+    shown = days.last_days(now)
     assert len(shown) == days.DAYS
-    assert (shown[-2].succeeded, shown[-1].date) == (1, today)
+    assert (shown[-2].succeeded, shown[-1].date) == (1, TODAY)
     assert not DayTotal.objects.filter(pk=old.pk).exists()
     Attempt.objects.all().delete()
-    assert days.last_days(database_clock())[-2].succeeded == 1
+    assert days.last_days(now)[-2].succeeded == 1
 
 
 def test_a_repository_is_full_on_a_day_only_after_a_week_of_history():
@@ -83,27 +89,27 @@ def test_a_repository_is_full_on_a_day_only_after_a_week_of_history():
     assert [each["pace"] for each in rooms(days.LEAST_DAYS - 1)] == [None, None]
 
 
-def test_today_is_counted_by_the_round_where_it_is_much_and_shown_as_old_as_it_is(monkeypatch: pytest.MonkeyPatch):
-    now = database_clock()
-    today = now.astimezone(UTC).date()
+def test_today_is_counted_by_the_round_where_it_is_much_and_shown_as_old_as_it_is(
+    now: datetime, monkeypatch: pytest.MonkeyPatch
+):
     for _ in range(days.DAYS):
         days.keep()
     attempt(make_assignment(), AttemptOutcome.SUCCEEDED, now)
     days.keep()
-    assert not DayTotal.objects.filter(date=today).exists()  # little is counted at each look
+    assert not DayTotal.objects.filter(date=TODAY).exists()  # little is counted at each look
     monkeypatch.setattr(days, "MUCH", 0)
     days.keep()
     attempt(make_assignment(), AttemptOutcome.SUCCEEDED, now)
     with CaptureQueriesContext(connection) as asked:
         shown = days.last_days(now)[-1]
         days.keep()  # another worker's round
-    assert (shown.date, shown.succeeded) == (today, 1)
+    assert (shown.date, shown.succeeded) == (TODAY, 1)
     assert shown.counted_at is not None
     assert not [each for each in asked if "jobs_attempt" in each["sql"]]
-    DayTotal.objects.filter(date=today).update(counted_at=now - 2 * days.OLD)
+    DayTotal.objects.filter(date=TODAY).update(counted_at=now - 2 * days.OLD)
     assert (days.last_days(now)[-1].succeeded, days.last_days(now)[-1].counted_at) == (2, None)  # no round keeps it
     assert days.keep() == 0  # no more is left for the next minute
     assert days.last_days(now)[-1].succeeded == 2
-    DayTotal.objects.filter(date=today - timedelta(days=1)).update(counted_at=now)
+    DayTotal.objects.filter(date=TODAY - timedelta(days=1)).update(counted_at=now)
     days.keep()  # a day that is over is counted to its end
-    assert DayTotal.objects.get(date=today - timedelta(days=1)).counted_at is None
+    assert DayTotal.objects.get(date=TODAY - timedelta(days=1)).counted_at is None
