@@ -17,7 +17,7 @@ from jobs import tick
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
+from jobs.outcomes import Cancelled, Failed, Handoff, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.availability.check import ask_source
@@ -25,6 +25,7 @@ from sources.models import Assignment, Backup, Policy, Repository, Source
 from sources.planning import ARRIVALS
 from storage.places.location import of_directory
 from storage.places.locks import locked
+from tests.backups.handled import ask, copy
 from tests.engines.peers import free_port, loopback_address
 from tests.factories import make_worker
 from tests.sources.factories import (
@@ -69,14 +70,6 @@ def network_card() -> Iterator[socket.socket]:
         card.bind((loopback_address(), 0))
         card.setblocking(False)
         yield card
-
-
-def ask(assignment: Assignment) -> Outcome:
-    return async_to_sync(ask_source)(Run(claimed_for(assignment)))
-
-
-def copy(assignment: Assignment) -> Outcome:
-    return copy_source(Run(claimed_for(assignment, queue="backups")))
 
 
 class TestAsking:

@@ -4,28 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 
 from backups.connection_check import try_source
-from backups.copying.handler import copy_source
-from jobs.handlers import Run
-from jobs.outcomes import Handoff, Outcome, Succeeded, Unavailable
-from sources.availability.check import ask_source
+from jobs.outcomes import Handoff, Succeeded, Unavailable
 from sources.models import Assignment, Repository
+from tests.backups.handled import ask, copy
 from tests.engines import mailboxes
 from tests.engines.peers import PASSWORD, USER, serving, write_files
-from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-
-
-def ask(assignment: Assignment) -> Outcome:
-    return async_to_sync(ask_source)(Run(claimed_for(assignment)))
-
-
-def copy(assignment: Assignment) -> Outcome:
-    return copy_source(Run(claimed_for(assignment, queue="backups")))
 
 
 def test_they_are_asked_tried_copied_and_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:

@@ -21,6 +21,7 @@ from sources import planning
 from sources.availability import repository_breaker
 from sources.availability.check import ask_source
 from sources.models import Assignment, Policy, Repository
+from tests.backups.handled import copy
 from tests.engines.peers import small_disk
 from tests.engines.webdav_shares import hostile_share
 from tests.sources.factories import (
@@ -48,10 +49,6 @@ NOT_WRITABLE = "/proc"
 def policy_into(directory: Path | str, **fields: object) -> Policy:
     name = f"vault {Repository.objects.count()}"
     return make_policy(repository=Repository.objects.create(name=name, location=str(directory)), **fields)
-
-
-def copy(assignment: Assignment) -> Outcome:
-    return copy_source(Run(claimed_for(assignment, queue="backups")))
 
 
 def break_it(repository: Repository, now: object = NINE) -> Breaker:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -23,8 +22,11 @@ from schedules.models import Schedule
 from sources import planning
 from sources.availability import check
 from sources.models import Assignment, Backup, Policy, Progress, Repository, Source
+from tests import statements
 from tests.factories import claim_ready
 from tests.sources.factories import MONDAY, backed_up, claim, handed_on, make_assignment, make_policy, record_of, settle
+
+sent = statements.sent
 
 pytestmark = pytest.mark.django_db
 
@@ -174,15 +176,7 @@ def test_a_database_that_restarts_in_mid_backup_leaves_a_line_and_a_fault_its_tr
 
 
 @pytest.mark.parametrize(("answers", "most"), [(False, 8), (True, 12)])
-def test_a_batch_of_questions_is_written_down_in_a_few_statements(
-    answers: bool, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent, execute = list[str](), psycopg.Cursor.execute
-
-    def counted(cursor: Any, query: Any, *args: Any, **options: Any) -> Any:
-        sent.append(query if isinstance(query, str) else repr(query))
-        return execute(cursor, query, *args, **options)
-
+def test_a_batch_of_questions_is_written_down_in_a_few_statements(answers: bool, most: int, sent: list[str]) -> None:
     policy = make_policy()
     asked = [make_assignment(policy) for _ in range(24)]
     planning.emit_due(NINE)
@@ -190,10 +184,9 @@ def test_a_batch_of_questions_is_written_down_in_a_few_statements(
         (record, check.handed_on(each, "it answered") if answers else Unavailable("silent", 900.0))
         for record, each in zip(claim_ready(24, planning.AVAILABILITY, NINE), asked, strict=True)
     ]
-    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+    sent.clear()
     settling.settle(results, now=NINE)
     assert len(sent) <= most, sent
-    monkeypatch.undo()
     found = Decision.objects.filter(what="answered" if answers else "silent")
     assert set(found.values_list("record_id", flat=True)) == {record.id for record, _ in results}
     assert Assignment.objects.filter(last_contacted_at=NINE).count() == 24 * answers

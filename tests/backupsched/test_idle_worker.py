@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-import psycopg
 import pytest
 
 from alerting import rounds
@@ -19,6 +18,7 @@ from jobs.worker.claimer import Claimer
 from jobs.worker.heartbeat import Heartbeat
 from operations.task_installation import install
 from sources.models import Assignment, CheckRound, Repository
+from tests import statements
 from tests.alerting.making import make_route
 from tests.factories import make_record, make_worker
 from tests.sources.factories import backed_up, make_policy
@@ -28,18 +28,7 @@ pytestmark = pytest.mark.django_db
 WINDOW = [{"days": "mon-sun", "start": "08:00", "end": "20:00"}]
 SECONDS = 300
 
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Each statement that is sent, as text: a savepoint and its release stand for BEGIN and COMMIT here."""
-    statements, execute = list[str](), psycopg.Cursor.execute
-
-    def counted(cursor: Any, query: Any, *args: Any, **options: Any) -> Any:
-        statements.append(query if isinstance(query, str) else repr(query))
-        return execute(cursor, query, *args, **options)
-
-    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
-    return statements
+sent = statements.sent
 
 
 @pytest.fixture

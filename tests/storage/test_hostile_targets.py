@@ -14,10 +14,11 @@ import pytest
 
 from storage.points.store import StorageFailed
 from storage.restoring import into_folder
-from storage.restoring.base import Report, RestoreRefused, Wish
+from storage.restoring.base import RestoreRefused, Wish
 from tests.storage import other_accounts
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
 from tests.storage.other_accounts import OWNER, WORKER
+from tests.storage.restored_points import restore
 
 home = other_accounts.home
 
@@ -59,10 +60,6 @@ def built(home: Path) -> Built:
         built.write(f"a/b/c{number % 4}/{number}", "x" * number)
     (built.source / "a/link").symlink_to("b")
     return built
-
-
-def restore(built: Built, point: str, target: Path, **wish: object) -> Report:
-    return into_folder.restore(Wish(ASSIGNMENT, point, target, **wish), built.store, built.folder / "cache")  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -17,11 +17,12 @@ from storage.points.manifests import Entry, Header
 from storage.points.store import Store
 from storage.restoring import into_folder, placing
 from storage.restoring.attributes import ACL, CAPABILITY, Owners
-from storage.restoring.base import Report, Wish
+from storage.restoring.base import Wish
 from tests.engines.peers import local_folder, points, run, task_for, write_files
 from tests.storage import other_accounts
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
 from tests.storage.other_accounts import WORKER
+from tests.storage.restored_points import restore
 
 home = other_accounts.home
 
@@ -49,10 +50,6 @@ def built(home: Path) -> Built:
         os.link(built.source / "srv/shared/a", built.source / "srv/shared" / name)
     (built.source / "srv/link").symlink_to("shared")
     return built
-
-
-def restore(built: Built, point: str, target: Path, *paths: str) -> Report:
-    return into_folder.restore(Wish(ASSIGNMENT, point, target, paths), built.store, built.folder / "cache")
 
 
 def set_attribute(file: Path, name: str, value: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from threading import Event
 
 import pytest
@@ -27,21 +27,13 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
-from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE, announce
 from tests.threads import a_lock_is_waited_for, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 
 SILENT = Unavailable("silent", 900.0)
-
-
-@transaction.atomic
-def announce(source: Source, now: datetime, **facts: object) -> int:
-    """Check in: the facts are written, then the records are moved."""
-    Source.objects.filter(pk=source.pk).update(checked_in_at=now, **facts)
-    source.refresh_from_db()
-    return planning.check_in(source, now)
 
 
 def silent_since_nine(assignment: Assignment) -> BacklogRecord:

@@ -19,9 +19,9 @@ from jobs.states import Status
 from operations.finding import Look
 from sources import planning
 from sources.availability import check
-from sources.models import Assignment, Policy, Source
+from sources.models import Assignment, Policy
 from tests.sources.factories import MONDAY, backed_up, claim, make_assignment, make_policy, record_of, settle
-from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE, SECOND
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE, SECOND, announce
 from tests.sources.virtual_fleet import Conduct, VirtualFleet, virtual_source
 
 pytestmark = pytest.mark.django_db
@@ -57,12 +57,6 @@ def lose(
     settle(copied, lost, now)
     assignment.refresh_from_db()
     return record_of(assignment)
-
-
-def announce(source: Source, now: datetime) -> int:
-    Source.objects.filter(pk=source.pk).update(checked_in_at=now)
-    source.refresh_from_db()
-    return planning.check_in(source, now)
 
 
 def lost_twice(policy: Policy | None = None) -> Assignment:
