@@ -273,18 +273,20 @@ class _PointCopying:
         return file
 
     def _write_last(self, manifest: Path, point: str, found: IO[bytes]) -> None:
-        """Make the point. Files that the disk did not take are whole in memory alone, where the next copy would
-        consider them copied: they are deleted again.
+        """Make the point. Files that a disk of this host did not take are whole in memory alone, where the next copy
+        would consider them copied: they are deleted again. An error here says nothing of a server, where the point may
+        be there: its answer was lost, or another machine has made it.
         """
         self.done.digests[point] = digest = known.digest_of(manifest)
         known.keep(self.target.known, point, digest)
         try:
             self.target.put_last(manifest, layout.manifest_path(self.folder, point))
         except OSError:
-            with suppress(OSError, StorageFailed):
-                self.target.remove(layout.manifest_path(self.folder, point))
-                for batch in batches(_read(found), OF_A_LIST):
-                    self.target.delete(self.files, [each.place for each, _ in batch])
+            if self.target.location.directory:
+                with suppress(OSError, StorageFailed):
+                    self.target.remove(layout.manifest_path(self.folder, point))
+                    for batch in batches(_read(found), OF_A_LIST):
+                        self.target.delete(self.files, [each.place for each, _ in batch])
             raise
 
 

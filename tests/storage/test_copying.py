@@ -167,6 +167,26 @@ def test_files_that_the_disk_did_not_take_are_copied_again(
     pair.check()
 
 
+@pytest.mark.parametrize("error", [OSError(errno.ENOMEM, "no memory for rclone"), StorageFailed("no answer")], ids=str)
+def test_a_point_that_is_there_stays_when_a_copy_on_a_server_fails_to_make_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Its answer was lost, or another machine has taken over from one that was frozen."""
+    pair = Pair.below(tmp_path, "remote")
+    pair.first.back_up(BEFORE)
+
+    def put_last(*_: object) -> None:
+        monkeypatch.undo()
+        pair.copy()
+        raise error
+
+    monkeypatch.setattr(SteppedStore, "put_last", put_last)
+    with pytest.raises(type(error), match=r"no (memory|answer)"):
+        pair.copy()
+    assert pair.second.points() == pair.first.points()
+    pair.check()
+
+
 def test_only_what_a_point_of_ours_names_comes_and_the_copy_outlives_what_the_first_one_loses(tmp_path: Path) -> None:
     pair = Pair.below(tmp_path)
     for text in "123":
