@@ -3,11 +3,53 @@
 import http.client
 import json
 import socket
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
+LOOK_EVERY_SECONDS = 0.02
+"""Seconds between two looks for rclone's socket."""
 ANSWER_SECONDS = 86_400.0
 """Seconds for an answer: a file may be large. A run that is ended ends rclone, and so the wait."""
+
+
+def obeyed(
+    serve: Callable[[tuple[str, ...]], object],
+    orders: Iterable[tuple[str, str, dict[str, Any]]],
+    on_answer: Callable[[str, dict[str, Any]], None],
+) -> bool:
+    """Give an rclone orders, one after another, and the one to quit: each with the path that it is about, its name and
+    its parameters. `serve` runs it, with these arguments, until it ends. `on_answer` gets the path and the answer of
+    each order, with an "error" if it failed, before the next order is asked for. Returns False if rclone ended before
+    it had all of them. Raises: what `serve` does.
+    """
+    ended, done = Event(), Event()
+
+    def tell() -> None:
+        while not accepts(socket_file) and not ended.wait(LOOK_EVERY_SECONDS):
+            pass
+        try:
+            for path, what, order in orders:
+                on_answer(path, ask(socket_file, what, order))
+            done.set()
+        except OSError:  # rclone was ended
+            pass
+        finally:
+            while not _has_quit(socket_file) and not ended.wait(LOOK_EVERY_SECONDS):
+                pass
+
+    with tempfile.TemporaryDirectory() as scratch:
+        socket_file = Path(scratch) / "rclone"
+        teller = Thread(target=tell, daemon=True)
+        teller.start()
+        try:
+            serve(("rcd", f"--rc-addr=unix://{socket_file}", "--rc-no-auth"))
+        finally:
+            ended.set()
+            teller.join()
+    return done.is_set()
 
 
 def accepts(socket_file: Path) -> bool:
@@ -33,6 +75,15 @@ def ask(socket_file: Path, what: str, order: dict[str, Any]) -> dict[str, Any]:
     finally:
         connection.close()
     return answer if isinstance(answer, dict) else {}
+
+
+def _has_quit(socket_file: Path) -> bool:
+    """Tell rclone to quit. Returns False if the order did not get through."""
+    try:
+        ask(socket_file, "core/quit", {})
+    except OSError:
+        return False
+    return True
 
 
 class _Connection(http.client.HTTPConnection):

@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Event, Thread
+from typing import Any
 
-from engines.base import BackupTask, Verdict
+from engines.base import Verdict
 from engines.rclone.bringing import Problems, check
 from engines.rclone.options import links_arguments
 from engines.rclone.remotes import remote_path
@@ -26,8 +26,6 @@ from storage.points.batches import batches
 from storage.points.files import relative
 from storage.points.store import PARTIAL_SUFFIX
 
-LOOK_EVERY_SECONDS = 0.02
-"""Seconds between two looks for rclone's socket."""
 OPEN_AT_A_TIME = 200
 NO_FILE = "no file any more"
 
@@ -38,16 +36,21 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
     """
     if run.task.source.kind == "local" and BY_DESCRIPTOR.exists():
         return _bring_opened(run, pairs)
-    problems, ended = Problems(), Event()
-    with tempfile.TemporaryDirectory() as scratch:
-        socket_file = Path(scratch) / "rclone"
-        teller = Thread(target=_tell, args=(run.task, socket_file, pairs, problems, ended), daemon=True)
-        teller.start()
-        try:
-            run.serve(("rcd", f"--rc-addr=unix://{socket_file}", "--rc-no-auth", f"--partial-suffix={PARTIAL_SUFFIX}"))
-        finally:
-            ended.set()
-            teller.join()
+    from engines.rclone.remote_control import obeyed  # with http.client, a tenth of a child's start
+
+    problems = Problems()
+    source, target = remote_path(run.task.source), run.task.location.at(layout.files_path(run.task.folder))
+    orders = (
+        (path, "operations/copyfile", {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place})
+        for path, place in pairs
+    )
+
+    def take(path: str, answer: dict[str, Any]) -> None:
+        if error := answer.get("error"):
+            problems.by_path[path] = str(error)
+
+    if not obeyed(lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders, take):
+        problems.unnamed += 1
     return problems
 
 
@@ -78,34 +81,3 @@ def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
                 problems.by_path |= {names.get(each.path, each.path): each.message for each in judgement.problems}
                 problems.unnamed += judgement.unnamed
     return problems
-
-
-def _tell(
-    task: BackupTask, socket_file: Path, pairs: Iterable[tuple[str, str]], problems: Problems, ended: Event
-) -> None:
-    from engines.rclone.remote_control import accepts, ask  # with http.client, a tenth of a child's start
-
-    source, target = remote_path(task.source), task.location.at(layout.files_path(task.folder))
-    while not accepts(socket_file) and not ended.wait(LOOK_EVERY_SECONDS):
-        pass
-    try:
-        for path, place in pairs:
-            order = {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place}
-            if error := ask(socket_file, "operations/copyfile", order).get("error"):
-                problems.by_path[path] = str(error)
-    except OSError:  # rclone was ended
-        problems.unnamed += 1
-    finally:
-        while not _has_quit(socket_file) and not ended.wait(LOOK_EVERY_SECONDS):
-            pass
-
-
-def _has_quit(socket_file: Path) -> bool:
-    """Tell rclone to quit. Returns False if the order did not get through."""
-    from engines.rclone.remote_control import ask
-
-    try:
-        ask(socket_file, "core/quit", {})
-    except OSError:
-        return False
-    return True

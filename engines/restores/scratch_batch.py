@@ -2,45 +2,36 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engines.rclone.bringing import FINAL, ONE_AT_A_TIME
+from engines.restores.at_source import FOLDER_THERE, OPTIONS, of_the_target
+from engines.restores.replacing import Replacement
 from storage.folders.beneath import Beneath
 from storage.points.files import FileMatch, differs, nanoseconds, path_in
 from storage.points.manifests import Entry
 from storage.points.moving import TransferProgress
-from storage.points.store import StorageFailed
-from storage.restoring.base import RunningRestore, TargetFailed
+from storage.restoring.base import RunningRestore
 
 PARTIAL = re.compile(r"\.[0-9a-f]{8}\.partial$")
 """The end of the name of a file that rclone has not renamed yet: of a file that it cannot replace it names that one."""
-OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
-"""Options of each rclone that talks to a source."""
-
-
-@contextmanager
-def of_the_target() -> Iterator[None]:
-    """Take a failure in the block for one of the target. Raises: TargetFailed."""
-    try:
-        yield
-    except StorageFailed as error:
-        raise TargetFailed(str(error)) from error
 
 
 @dataclass
 class ScratchBatch:
     """A batch of files on its way to `target`, an rclone argument, through a folder of this host. `differing`: the
-    paths that are replaced. `same`: finds out whose bytes are at the source.
+    paths that are replaced, by `replacing`. `same`: finds out whose bytes are at the source.
     """
 
     restore: RunningRestore
     target: str
     folder: Path
     differing: set[str]
+    replacing: Replacement
     same: Callable[[list[Entry]], set[str]]
     trees: int = 0
 
@@ -76,7 +67,7 @@ class ScratchBatch:
         tree, later, put = self.folder / f"tree-{self.trees}", list[Entry](), list[Entry]()
         self.trees += 1
         for entry in entries:
-            home, staged = path_in(tree, entry.path), path_in(self._staged, entry.place)
+            home, staged = path_in(tree, self._way_of(entry.path)), path_in(self._staged, entry.place)
             try:
                 os.makedirs(os.path.dirname(home), exist_ok=True)
                 os.link(staged, home)
@@ -87,18 +78,32 @@ class ScratchBatch:
                 at = nanoseconds(entry.modified)
                 os.utime(home, ns=(at, at))
             put.append(entry)
-        replacing = [each for each in put if each.path in self.differing]
         problems = self._copy(tree, [each.path for each in put if each.path not in self.differing], "--ignore-existing")
-        problems |= (found := self._copy(tree, [each.path for each in replacing], "--ignore-times"))
-        if strays := [why for name, why in found.items() if name not in self.differing]:  # it is not known which it is
-            unsure = [each for each in replacing if each.path not in found]
-            problems |= dict.fromkeys({each.path for each in unsure} - self.same(unsure), strays[0])
+        problems |= self._replace(tree, [each for each in put if each.path in self.differing])
         for entry in put:
             if entry.path in problems:
                 self.restore.fail(entry.path, problems[entry.path])
             else:
                 self.restore.count(entry)
         return later
+
+    def _way_of(self, path: str) -> str:
+        """The path to which a file goes first."""
+        return self.replacing.beside(path) if path in self.differing else path
+
+    def _replace(self, tree: Path, entries: list[Entry]) -> dict[str, str]:
+        """Replace files of the source. Returns the reasons why some were not, by path or name. Raises: TargetFailed."""
+        paths = {self._way_of(each.path): each.path for each in entries}
+        found = self._copy(tree, list(paths), "--ignore-times")
+        problems = {paths.get(name, name): why for name, why in found.items()}
+        came = [each for each in entries if each.path not in problems]
+        if strays := [why for name, why in found.items() if name not in paths]:  # it is not known which it is
+            problems |= dict.fromkeys({each.path for each in came} - self.same(came), strays[0])
+            came = [each for each in came if each.path not in problems]
+        not_moved = self.replacing.move([each.path for each in came])
+        doubtful = [each for each in came if not_moved.get(each.path, FOLDER_THERE) != FOLDER_THERE]
+        moved = self.same(doubtful) if doubtful else set()  # and the answer was lost
+        return problems | {path: why for path, why in not_moved.items() if path not in moved}
 
     def _copy(self, tree: Path, paths: list[str], option: str) -> dict[str, str]:
         """Copy files to the source, and those that it does not take once more, one at a time. Returns the reasons why

@@ -7,7 +7,6 @@ where the protocol can rename. At the end the sizes of all are checked.
 """
 
 import dataclasses
-import os
 import re
 import shutil
 import tempfile
@@ -19,18 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from engines.base import SourceSpec
-from engines.not_kept import not_kept
 from engines.rclone.bringing import ONE_AT_A_TIME
 from engines.rclone.remotes import is_bucket, remote_path, servers_of, times_arguments, way_to
-from engines.restores.scratch_batch import OPTIONS, ScratchBatch, of_the_target
-from external.formatting import several
+from engines.restores.at_source import FILE_THERE, FOLDER_THERE, OPTIONS, of_the_target
+from engines.restores.besides_files import make_empty_folders, note_what_is_not_set
+from engines.restores.replacing import OURS, Replacement, is_needed
+from engines.restores.scratch_batch import ScratchBatch
 from external.processes.rows import row_of
 from storage import layout
 from storage.places.location import Location
 from storage.places.rclone import expected, rows_to
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.batches import batches
-from storage.points.files import is_time_of, nanoseconds, path_in
+from storage.points.files import is_time_of, nanoseconds
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
@@ -44,8 +44,6 @@ SCRATCH_BYTES = 2**30
 """Bytes of files that are on their way at a time. A larger file goes straight from the repository."""
 DAMAGED = re.compile(rf"{re.escape(DAMAGED_OR_FOREIGN)}|decrypt|bad magic", re.IGNORECASE)
 """Messages about a file of an encrypted repository whose content is wrong, and not about the source."""
-WITH_EMPTY_FOLDERS = ("sftp", "webdav")
-FOLDER_THERE = "there is a folder of this name at the source: move it away, or restore into another folder"
 REPLACED_THERE = "its server gave another file of this point the same name, and holds that one: restore it by itself"
 
 Found = dict[str, tuple[int, str]]
@@ -89,6 +87,7 @@ class _Back(RunningRestore):
             self.target, environment=store.location.environment, servers=tuple(servers_of(source))
         )
         self.at_target = Store(location, store.stop, store.stall_timeout, store.grace)
+        self.replacing = Replacement(self.at_target, is_needed(source), self.report.not_set.append)
         self.failed = set[str]()  # the report has the first ones alone
 
     def fail(self, path: str, why: str) -> bool:
@@ -113,7 +112,7 @@ class _Back(RunningRestore):
         report.collisions, report.replaced = collisions[:KEPT_TEXTS], len(collisions)
         report.present = sum(1 for _ in self.entries("file")) - len(wanted) - len(blocked)
         self.files, self.size = len(wanted), sum(each.size for each in wanted)
-        self._note_what_is_not_set()
+        note_what_is_not_set(self, self.source.kind)
         if self.wish.dry_run:
             report.files, report.size = self.files, self.size
             return report
@@ -123,8 +122,9 @@ class _Back(RunningRestore):
                 f"{len(collisions):,} files at {self.source.name} differ from this point ({names}): restore into a "
                 "folder next to them, or choose to replace what differs"
             )
-        self._bring(wanted, set(collisions))
-        self._make_empty_folders()
+        with self.replacing.cleared([each for each in folders or () if OURS.fullmatch(each)]):
+            self._bring(wanted, set(collisions))
+        self._check(wanted, make_empty_folders(self, self.target, self.source.kind))
         return report
 
     def _behind_folders(self, wanted: list[Entry], folders: set[str]) -> set[str]:
@@ -199,7 +199,7 @@ class _Back(RunningRestore):
         return {path for path, digest in there.items() if wanted.get(path) == digest}
 
     def _bring(self, wanted: list[Entry], differing: set[str]) -> None:
-        """Copy files, and check their sizes at the source."""
+        """Copy files to the source."""
         scratch = Path(tempfile.gettempdir())
         most = min(SCRATCH_BYTES, shutil.disk_usage(scratch).free // 2)
         large = {each.path for each in wanted if each.size > most and self._goes_straight(each)}
@@ -208,11 +208,16 @@ class _Back(RunningRestore):
         targets.check_room(scratch, max(sizes, default=0), "name a larger one in the worker's TMPDIR")
         for batch in batches(small, BATCH_FILES, most, SIZE):
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                ScratchBatch(self, self.target.root, Path(folder), differing, self._same_bytes).bring(batch)
+                on_its_way = (Path(folder), differing, self.replacing, self._same_bytes)
+                ScratchBatch(self, self.target.root, *on_its_way).bring(batch)
         for entry in wanted:
             if entry.path in large:
                 self._copy_straight(entry, differing)
-        there = self._look("--no-modtime")
+
+    def _check(self, wanted: list[Entry], empty: dict[str, str]) -> None:
+        """Check the sizes of files at the source, and that it has these empty folders (path → why it may not)."""
+        folders = set[str]()
+        there = self._look("--no-modtime", folders=folders)
         for path in self._replaced(wanted, there):
             self.fail(path, REPLACED_THERE)
         self.report.files = self.report.size = 0
@@ -221,6 +226,10 @@ class _Back(RunningRestore):
                 self.fail(entry.path, "it does not arrive with the size in its manifest")
             elif entry.path not in self.failed:  # a file that was not replaced may have the same size
                 self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
+        for path in sorted(empty.keys() - folders):
+            row = self._row_of(self.target.at(path))  # its server may list it by another name
+            if not row.get("IsDir"):
+                self.fail(path, FILE_THERE if row else empty[path])
 
     def _replaced(self, wanted: list[Entry], there: Found) -> set[str]:
         """The paths that a server which changes names, or folds their case, gave another file of the point as well, and
@@ -243,8 +252,9 @@ class _Back(RunningRestore):
         return same_name and not self.store.location.is_restic
 
     def _copy_straight(self, entry: Entry, differing: set[str]) -> None:
-        (folder, _, name), home = entry.place.rpartition("/"), entry.path.rpartition("/")[0]
-        problems = dict[str, str]()
+        (folder, _, name), problems = entry.place.rpartition("/"), dict[str, str]()
+        there = self.replacing.beside(entry.path) if entry.path in differing else entry.path
+        home = there.rpartition("/")[0]
 
         def fetch(entries: list[Entry]) -> None:
             begun_files, begun_size = self.done_files, self.done_size
@@ -260,9 +270,11 @@ class _Back(RunningRestore):
                     break
 
         def take(entries: list[Entry]) -> list[Entry]:
-            size, why = self._row_of(self.target.at(entry.path)).get("Size"), next(iter(problems.values()), "")
+            size, why = self._row_of(self.target.at(there)).get("Size"), next(iter(problems.values()), "")
             if DAMAGED.search(why) or (size != entry.size and not why):
                 return entries
+            if there != entry.path and not why and (not_moved := self.replacing.move([entry.path])):
+                why = "" if self._same_bytes([entry]) else not_moved[entry.path]
             if why:
                 self.fail(entry.path, why)
             else:
@@ -270,27 +282,3 @@ class _Back(RunningRestore):
             return []
 
         self.bring([entry], fetch, take)
-
-    def _make_empty_folders(self) -> None:
-        empty = [each.path for each in self.entries("folder") if self.tree.total(each.path) == (0, 0)]
-        if not empty or self.source.kind not in WITH_EMPTY_FOLDERS:
-            return
-        with tempfile.TemporaryDirectory() as scratch:
-            for path in empty:
-                os.makedirs(path_in(Path(scratch), path), exist_ok=True)
-            try:
-                self.store.run("copy", "--create-empty-src-dirs", *OPTIONS, scratch, self.target.root)
-            except StorageFailed as error:
-                self.report.not_set.append(f"not all of {several(len(empty), 'empty folder')} were made: {error}")
-
-    def _note_what_is_not_set(self) -> None:
-        links = sum(1 for _ in self.entries("link"))
-        modes = sum(1 for each in self.entries("file") if each.mode is not None)
-        if links:
-            self.report.not_set.append(f"{several(links, 'symbolic link')} not made: {self.source.kind} takes none")
-        if modes:
-            self.report.not_set.append(
-                f"the modes of {several(modes, 'file')} were not set: {self.source.kind} takes none"
-            )
-        lost = "; ".join(not_kept(self.source.kind))
-        self.report.not_set.append(f"as the server makes them, since backups of {self.source.kind} lack them: {lost}")
