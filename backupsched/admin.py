@@ -5,12 +5,13 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.hashers import is_password_usable
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 from django_q.admin import FailAdmin, ScheduleAdmin, TaskAdmin
 from django_q.admin import QueueAdmin as DjangoQueueAdmin
 from django_q.models import Failure, OrmQ, Schedule, Success
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.forms import AdminPasswordChangeForm, UnfoldReadOnlyPasswordHashWidget, UserChangeForm, UserCreationForm
 
 from declarations.surfaces.admin.base import ReadOnlyAdmin
 from declarations.surfaces.admin.row_history import ModelAdmin
@@ -32,12 +33,32 @@ class _Rights:
         return fields if request.user.is_superuser else (*fields, *self.rights)
 
 
+class PasswordState(UnfoldReadOnlyPasswordHashWidget):
+    """Says whether a password is set. On Django 6.0 the theme has nothing for its box, and to those who may only look
+    at an account it shows the hash."""
+
+    read_only = True
+    """Django's mark, until 5.2, of a widget that is shown to them, too. The theme still looks for it."""
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        said = "A password is set." if value and is_password_usable(value) else "No password is set."
+        return {**super().get_context(name, value, attrs), "summary": [{"label": said}]}
+
+
+class AccountForm(UserChangeForm):
+    """The theme's form of an account, which shows nothing of the password."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password"].widget = PasswordState()
+
+
 @admin.register(User)
 class UserAdmin(_Rights, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     """The accounts that may log in."""
 
     rights = ("is_staff", "is_superuser", "groups", "user_permissions")
-    form = UserChangeForm
+    form = AccountForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
