@@ -75,7 +75,7 @@ def test_a_rotation_lets_each_secret_before_sign_for_a_while_more_and_no_longer_
     first, second = rotate(endpoint, now=NOON), rotate(endpoint, keep_for=60, now=NOON)
     third = rotate(endpoint, keep_for=3600, now=NOON + timedelta(seconds=30))
     keys = [key_of(secret) for secret in (third, second, first)]
-    assert {24 <= len(key) <= 64 for key in keys} == {True}, "the specification wants so many bytes"
+    assert {24 <= len(key) <= 64 for key in keys} == {True}, "the specification wants this many bytes"
     kept = endpoint.signing_secrets.all()
     assert keys_in_use(kept, NOON + timedelta(seconds=31)) == keys
     assert keys_in_use(kept, NOON + timedelta(seconds=61)) == keys[:2]

@@ -152,7 +152,7 @@ class TestAZoneThatIsMisspelt:
         "written", ["", "CEST", "Mars/Olympus", "../etc/passwd", "x" * 10_000, "localtime", "Factory", "posixrules"]
     )
     def test_gets_none_where_nothing_is_alike(self, written: str) -> None:
-        with pytest.raises(ValueError, match=r"unknown time zone .*use an IANA name, as Europe/Berlin or UTC"):
+        with pytest.raises(ValueError, match=r"unknown time zone .*use an IANA name, such as Europe/Berlin or UTC"):
             check_zone(written)
 
 

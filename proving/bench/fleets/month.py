@@ -19,7 +19,7 @@ from sources.planning import AVAILABILITY, BACKUPS, KIND
 ROUNDS, DAYS = 44, 30
 EVENT_ROUNDS = 30
 FLAWED = 20
-"""One backup of so many failed once before it succeeded; one event of so many was answered with 503 at first."""
+"""One backup in this many failed once before it succeeded; one event in this many was answered with 503 at first."""
 
 INDEXES = """
 SELECT indexname, indexdef
