@@ -194,7 +194,7 @@ def triggers(cron: str, zone: str, start: datetime, minutes: int) -> tuple[int, 
 
 
 def steps_of_batch(demand: Demand, batches: int, among: int = 1) -> tuple[list[tuple[int, float]], float]:
-    """The arrivals of each of so many batches, and the seconds from its trigger to its last event.
+    """The arrivals of each of `batches` batches, and the seconds from its trigger to its last event.
 
     Cron's triggers are on whole minutes and stagger puts each batch's events at the same places, so batches are alike.
     They are steps (minute after the trigger, change in events per minute): a spread batch is nearly level and has few.

@@ -68,8 +68,8 @@ CLOSED = "its window closed; it continues in the next opening"
 
 
 def first_from(seconds: float | str) -> Combinable:
-    """The first turn of an assignment in work that is repeated after so many seconds (or after those in a column): the
-    first turns of a fleet that was made in one day do not come together.
+    """The first turn of an assignment in work that is repeated after `seconds` (a number, or a column): the first turns
+    of a fleet that was made in one day do not come together.
     """
     period = Value(float(seconds)) if isinstance(seconds, float) else F(seconds)
     return ExpressionWrapper(F("inserted_at") + PHASE * period, DateTimeField())

@@ -44,12 +44,12 @@ UNREADABLE = "its manifest cannot be read, so the point cannot be restored, and 
 
 @dataclass
 class Removal:
-    """The result of a removal: `points`, of which so many are `kept`, and the bytes of files; and the bytes that restic
-    `pruned`.
+    """The result of a removal: the removed `points`, how many were `kept`, the bytes of files that were `freed`, and
+    those that restic `pruned`.
 
-    `failed`: the reasons why not elsewhere; `lost`: points that should stay, are not there, and were not known to be
-    missing. By repository: `unrecorded` points, which had no row, those that are `there`, and problems with the
-    `manifests` of points that stay.
+    `failed`: the repositories in which it failed, each with the reason; `lost`: points that should stay, are not there,
+    and were not known to be missing. By repository: `unrecorded` points, which had no row, those that are `there`, and
+    problems with the `manifests` of points that stay.
     """
 
     points: list[str] = field(default_factory=list)

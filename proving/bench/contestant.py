@@ -72,7 +72,7 @@ class Contestant:
         raise NotImplementedError
 
     def trickle(self, url: str, at: list[float]) -> list[int]:
-        """Enqueue single jobs, numbered from 0, each `at` so many seconds from now (`paced`).
+        """Enqueue single jobs, numbered from 0, each `at` its number of seconds from now (`paced`).
 
         Returns for each the instant (monotonic, ns) just before its COMMIT was sent.
         """
@@ -98,7 +98,7 @@ class Contestant:
 
 
 def paced(at: list[float]) -> Iterator[int]:
-    """Count from 0, each number `at` so many seconds from now, or at once when that has passed."""
+    """Count from 0, each number `at` its number of seconds from now, or at once when that has passed."""
     began = time.monotonic()
     for number, seconds in enumerate(at):
         time.sleep(max(0.0, began + seconds - time.monotonic()))

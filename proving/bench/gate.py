@@ -28,7 +28,7 @@ class Gate:
         _wait_until((self._directory / "go").exists, "the start of the measurement")
 
     def wait_for(self, workers: int, check: Callable[[], None]) -> None:
-        """Wait in the parent until so many workers are ready. `check()` raises if one has died."""
+        """Wait in the parent until this many workers are ready. `check()` raises if one has died."""
 
         def all_ready() -> bool:
             check()

@@ -65,7 +65,7 @@ class BenchOptions:
     kept: Path | None = None
     """The directory in which the server stays from one run to the next, with its fleets."""
     all_shapes: bool = False
-    """Copy also many small files, and few large ones."""
+    """Also copy many small files, and a few large ones."""
     hardest_only: bool = False
     """Measure only the most expensive case of a part on backups."""
     only: frozenset[str] = frozenset()

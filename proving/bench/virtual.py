@@ -44,7 +44,7 @@ INSERTED = "UPDATE jobs_backlogrecord SET inserted_at = %(now)s WHERE inserted_a
 
 
 def instant(seconds: float) -> datetime:
-    """The aware instant so many seconds after START."""
+    """The aware instant this many seconds after START."""
     return START + timedelta(seconds=seconds)
 
 

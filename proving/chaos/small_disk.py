@@ -8,7 +8,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class SmallDisk:
-    """`directory` as a disk of so many megabytes, from `mount` to `unmount`."""
+    """`directory` as a disk of `megabytes`, from `mount` to `unmount`."""
 
     def __init__(self, directory: Path, megabytes: int) -> None:
         self.directory = directory

@@ -91,7 +91,7 @@ def _time_pair(
 
 
 def read_progress(home: Path, lines: int) -> float:
-    """Returns the processor seconds that reading so many lines of restic's progress costs."""
+    """Returns the processor seconds that reading `lines` lines of restic's progress costs."""
     status = '{"message_type":"status","seconds_elapsed":%d,"percent_done":0.5,"total_files":10000,"files_done":%d,'
     status += '"total_bytes":1000000000,"bytes_done":%d,"current_files":["/srv/data/folder/file.bin","/srv/data/b"]}'
     printed = home / "progress"

@@ -77,7 +77,7 @@ def make_assignments(count: int, policies: Sequence[Policy]) -> None:
 
 
 def make_fleet(assignments: int, policies: int, *, throttled: bool) -> None:
-    """Make a fleet under so many policies; `throttled`: each has its own throttle and seeding limit."""
+    """Make a fleet under this many policies; `throttled`: each has its own throttle and seeding limit."""
     made = []
     for number in range(policies):
         throttle = Throttle.objects.create(name=f"throttle {number}", max_in_flight=8) if throttled else None

@@ -33,7 +33,7 @@ EVERY = HOUR
 MIDNIGHT = 2 * DAY
 """Half of the batches come before it, half after: records that failed yesterday must not precede those due today."""
 FAILS_ONCE = 20
-"""One good record of so many fails at its first attempt."""
+"""One good record in this many fails at its first attempt."""
 TABLES = tuple(model._meta.db_table for model in (BacklogRecord, Attempt, Decision, Origin, Sweep, Worker))
 PATIENCE = DAY
 """Seconds after the last batch until which the run continues if good records are left."""

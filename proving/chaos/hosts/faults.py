@@ -29,7 +29,7 @@ class Fault:
 
 
 def _network(stage: HostsStage, hosts: Iterable[str], troubles: FrameTroubles, seconds: float) -> Pauses:
-    """Have `troubles` for so many seconds, in which `hosts` may be unable to renew."""
+    """Have `troubles` for `seconds`, in which `hosts` may be unable to renew."""
     with stage.renewals_in_doubt(*hosts):
         stage.trouble(troubles)
         yield seconds
