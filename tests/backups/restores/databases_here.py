@@ -1,10 +1,25 @@
 """Databases that restores read and fill."""
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from django.db import connection
 
 from engines.base import SourceSpec
 from tests.engines import peers
 from tests.engines.postgresql_peer import PostgresqlServer
+
+
+@contextmanager
+def alone_with_roles() -> Iterator[None]:
+    """No other process of this run restores into the tests' server meanwhile. Roles are the whole server's: a dump has
+    those of a test beside, and its restore makes them again, or finds them gone."""
+    with (Path(os.environ["BACKUPSCHED_TEST_VAR"]) / "roles.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def database_of_the_tests() -> SourceSpec:

@@ -18,7 +18,7 @@ from storage.points.manifests import Entry
 from storage.points.store import Store
 from storage.restoring import base
 from storage.restoring.base import Report, RestoreRefused, Wish
-from tests.backups.restores.databases_here import database_of_the_tests
+from tests.backups.restores.databases_here import alone_with_roles, database_of_the_tests
 from tests.engines import peers
 from tests.engines.peers import back_up as dump
 from tests.storage.building import ASSIGNMENT, FILES, Built
@@ -275,6 +275,7 @@ def test_an_encrypted_repository_gives_back_the_same(tmp_path: Path, served: tup
 
 
 @pytest.mark.django_db(transaction=True)
+@alone_with_roles()
 def test_a_database_comes_back_under_a_new_name(tmp_path: Path) -> None:
     source = database_of_the_tests()
     built = Built(tmp_path / "built")
@@ -284,9 +285,7 @@ def test_a_database_comes_back_under_a_new_name(tmp_path: Path) -> None:
         )
     try:
         result = dump(source, built.folder / "repository" / ASSIGNMENT)
-        wish = Wish(
-            ASSIGNMENT, result.snapshot.split("/")[-2] if "/" in result.snapshot else result.snapshot, Path("shop2")
-        )
+        wish = Wish(ASSIGNMENT, result.snapshot.partition("/")[0], Path("shop2"))
         postgresql.create(wish, built.store, source, tmp_path / "cache", lambda step: None)
         with pytest.raises(RestoreRefused, match="there is a database 'shop2'"):
             postgresql.create(wish, built.store, source, tmp_path / "cache", lambda step: None)

@@ -13,7 +13,7 @@ from django.test import Client
 from sources.models import Repository, Restore
 from tests.api.asking import Program, fields_of, make_user
 from tests.backups.restores.asking import ask, work
-from tests.backups.restores.databases_here import database_of_the_tests
+from tests.backups.restores.databases_here import alone_with_roles, database_of_the_tests
 from tests.engines.peers import back_up as dump
 from tests.sources.factories import make_assignment, make_policy, make_source
 
@@ -34,7 +34,7 @@ def shop(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
     facts = {name: getattr(source, name) for name in ("kind", "address", "port", "path", "options")}
     row = make_source(name="shop", secret="env:BACKUP_SECRET_SHOP" if source.secret else "", **facts)
     assignment = make_assignment(make_policy(repository=repository), row, directory="shop")
-    with psycopg.connect(**connection.get_connection_params(), autocommit=True) as server:
+    with alone_with_roles(), psycopg.connect(**connection.get_connection_params(), autocommit=True) as server:
         server.execute(f"DROP ROLE IF EXISTS {ROLE}")
         server.execute(f"CREATE ROLE {ROLE} REPLICATION")
         try:

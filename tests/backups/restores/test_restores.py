@@ -17,7 +17,7 @@ from jobs.states import Status
 from sources.models import Repository, Restore, Source
 from tests.api.asking import fields_of
 from tests.backups.restores.asking import ask, work
-from tests.backups.restores.databases_here import database_of_the_tests
+from tests.backups.restores.databases_here import alone_with_roles, database_of_the_tests
 from tests.engines.peers import back_up as dump
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
@@ -202,7 +202,7 @@ def test_half_a_database_of_a_killed_worker_is_made_anew_by_the_next_one_with_ro
     facts = {name: getattr(source, name) for name in ("kind", "address", "port", "path", "options")}
     row = make_source(name="shop", secret="env:BACKUP_SECRET_SHOP" if source.secret else "", **facts)
     assignment = make_assignment(make_policy(repository=Repository.objects.get()), row, directory="shop")
-    with connection.cursor() as server:
+    with alone_with_roles(), connection.cursor() as server:
         try:
             for statement in TABLE:
                 server.execute(statement)
