@@ -18,23 +18,15 @@ from typing import Any
 from engines.base import SourceSpec
 from engines.limits import Later
 from engines.restores.at_source import FOLDER_THERE, OPTIONS, of_the_target
+from storage.places.location import LOSING, OVER
 from storage.points.store import StorageFailed, StorageStopped, Store
 
-LOSING = {"webdav": "no partial names: a failed upload is deleted, also if it was to replace a file"}
-"""Types of rclone's remotes whose failed uploads cost the file that they were to replace → the reason. Others upload
-under a partial name (`PartialUploads` of `rclone backend features`: sftp, ftp, smb, azurefiles, local), or, like
-buckets, have a file only once it is whole.
-"""
 WITH_VERSIONS = ("nextcloud", "owncloud", "infinitescale", "sharepoint", "sharepoint-ntlm")
 """Vendors whose servers take an upload whole or not at all. Shares and versions belong to the old file, and would be
 lost if another one were moved over it; a deleted file is in a bin.
 """
 OURS = re.compile(r"(.+/)?backupsched-restore-[0-9a-f]{8}")
 STAT = "operations/stat"
-ONCE = ("--no-check-dest", "--low-level-retries=1")
-"""Options of the rclone that moves: where it looks for an old file, it deletes that first; and if it moves a file again
-whose move was only not answered, there are servers, such as its own, that delete the new one and find nothing to move.
-"""
 SHOWN = 3
 Order = tuple[str, str, dict[str, Any]]
 """The path that an order of rclone is about, its name, and its parameters."""
@@ -165,6 +157,6 @@ class Replacement:
             take(path, answer)
 
         def serve(how: tuple[str, ...]) -> None:
-            store.run(*how, *OPTIONS, *ONCE, sign_of_life=lambda: answers)
+            store.run(*how, *OPTIONS, *OVER, sign_of_life=lambda: answers)
 
         return obeyed(serve, orders, taken)

@@ -10,6 +10,16 @@ RCLONE, RESTIC = "rclone", "restic"
 REST = "rest:"
 BUCKETS = ("azureblob", "b2", "google cloud storage", "oracleobjectstorage", "qingstor", "s3", "storj", "swift")
 """Types of rclone's remotes that have no folders."""
+LOSING = {"webdav": "no partial names: a failed upload is deleted, also if it was to replace a file"}
+"""Types of rclone's remotes whose failed uploads cost the file that they were to replace → the reason. Others upload
+under a partial name (`PartialUploads` of `rclone backend features`: sftp, ftp, smb, azurefiles, local), or, like
+buckets, have a file only once it is whole.
+"""
+OVER = ("--no-check-dest", "--low-level-retries=1")
+"""Options of an rclone that moves a file over another one: where it looks for an old file, it deletes that first; and
+if it moves a file again whose move was only not answered, there are servers, such as its own, that delete the new one
+and find nothing to move.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,11 @@ class Location:
         """
         kinds = {value for name, value in self.environment.items() if name.endswith("_TYPE")}
         return not self.is_encrypted and kinds.isdisjoint(BUCKETS)
+
+    @property
+    def loses_replaced(self) -> bool:
+        """True if an upload that fails there costs the file that it was to replace."""
+        return any(value in LOSING for name, value in self.environment.items() if name.endswith("_TYPE"))
 
     @property
     def keeps_files(self) -> bool:

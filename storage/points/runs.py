@@ -206,5 +206,5 @@ def write_point(
         digest = known.digest_of(file)
         if not known.keep(store.known, point, digest) and again:
             return totals, ""
-        store.put_last(file, layout.manifest_path(folder, point))
+        (store.put_over if again else store.put_last)(file, layout.manifest_path(folder, point))
     return totals, digest

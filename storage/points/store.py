@@ -15,7 +15,7 @@ from storage import layout
 from storage.folders.flushing import flush, remove_left_behind
 from storage.places import locks
 from storage.places.identity import Identity
-from storage.places.location import Location
+from storage.places.location import OVER, Location
 from storage.places.rclone import ANY, StorageFailed, StorageStopped, path_list
 from storage.points import known
 from storage.points.known import Known
@@ -93,6 +93,14 @@ class Store(ReadableStore):
         self.put(file, path)
         self.flush()
         self._check_place(path)
+
+    def put_over(self, file: Path, path: str) -> None:
+        """`put_last` a file in place of an older one, which stays until the new one is whole."""
+        if not self.location.loses_replaced:
+            self.put_last(file, path)
+            return
+        self.put(file, new := f"{path}.new")
+        self.run("moveto", *OVER, self.location.at(new), self.location.at(path))
 
     def _check_place(self, path: str) -> None:
         """Check that the folder of an assignment, which `path` is two levels below, is where it was locked. Raises:
