@@ -40,7 +40,7 @@ test-rest: $(VENV)/.dev ## what `make test` leaves out: more processes, browsers
 
 test-all: test test-rest ## all tests: at most 10 minutes
 
-test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in an environment of its own; TARGET=test-postgresql: on each server, too
+test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in its own environment; TARGET=test-postgresql: on each server, too
 	@for version in $(PYTHONS); do \
 		found="$$(PYENV_VERSION=$$version python$$version -c 'import sys; print(sys.executable)' 2>/dev/null)" || \
 			{ echo "Python $$version is not on this machine" >&2; $(LEFT_OUT); }; \
@@ -62,7 +62,7 @@ simulate-protocol: $(VENV)/.dev ## play the lease protocol step by step, a seed 
 release-fixture: $(VENV)/.dev ## enter the release VERSION of COMMIT (HEAD) in releases.toml, with a dump of a database with rows of each kind
 	@$(BIN)/python -m proving.upgrades.fixture --commit $(or $(COMMIT),HEAD) $(VERSION)
 
-pictures: $(VENV)/.dev ## take the README's pictures anew, of the demo's fleet with sixty days of history; needs Chromium
+pictures: $(VENV)/.dev ## take the README's pictures again, of the demo's fleet with sixty days of history; needs Chromium
 	@$(BIN)/python docs/pictures.py $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, mypy, import-linter, deptry, migrations: missing ones, and those that lock a release out

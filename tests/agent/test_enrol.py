@@ -140,7 +140,7 @@ class TestAnswersThatAreNone:
             for body in (b"", b"<html>log in first</html>", b"[1]", b"\xff", b'"text"', b"[" * 100_000)
         ],
         (Answer(200, b'{"source": "laptop"}' + b" " * 1_000_000), "is not the scheduler"),  # longer than a megabyte
-        (Answer(502, b"<html>bad gateway</html>"), "a problem of its own: the server answered with HTTP 502"),
+        (Answer(502, b"<html>bad gateway</html>"), "has a problem: the server answered with HTTP 502"),
     ])  # fmt: skip
     def test_a_page_in_the_servers_place_is_named(self, enrolled, server, answer, words):
         server.always = answer

@@ -54,8 +54,8 @@ class TestRedirects:
             server.always = Answer(status, b"", {"Location": f"{other.url}/api/agent/status"})
             done = enrolled.agent("status")
         assert (done.returncode, other.asked) == (REFUSED, [])
-        assert f"sends on to {other.url}/api/agent/status" in done.stderr
-        assert "enrol with the address that it really has" in done.stderr
+        assert f"redirects to {other.url}/api/agent/status" in done.stderr
+        assert "enrol with the address that it leads to" in done.stderr
 
 
 class TestProxies:
