@@ -10,7 +10,7 @@ from alerting.models import AlertKind
 from fleet.assignment_findings import RAISED
 
 NAMES: Final = {"drills": AlertKind.DRILL, "copies": AlertKind.COPY, "damage": AlertKind.CHECK}
-"""Kinds of findings that are called otherwise than their alerts."""
+"""Kinds of findings whose names differ from those of their alerts."""
 
 OF_ASSIGNMENTS: Final = f"""
 SELECT CASE kind {" ".join(f"WHEN '{kind}' THEN '{alert}'" for kind, alert in NAMES.items())} ELSE kind END,

@@ -5,7 +5,7 @@
                   process of Apprise, and writes the result
     in_background the same in a thread, since a worker's loop waits for nothing
 
-A message that is not delivered is tried again for a day, at growing distances, and then given up: home shows it, and
+A message that is not delivered is tried again for a day, at growing intervals, and then given up: home shows it, and
 open alerts are announced again. In the quiet hours of its route no alert is tried. A message may come twice if a
 process dies between sending and writing the result. The URL is fetched for each attempt through its route's reference,
 and is in no row, log or message.

@@ -37,7 +37,7 @@ def problem_with(url: str) -> str:
     try:
         parameters = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
     except ValueError:
-        return "cannot be read: has it a bracket too many?"
+        return "cannot be read: is there a bracket too many?"
     if found := [name for name in parameters if READS_FILES.fullmatch(name.lower().strip("+-: "))]:
         return f"must not have the parameter {found[0]}: it would read files of this host, or fetch keys"
     return ""

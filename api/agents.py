@@ -105,14 +105,14 @@ def status(request: HttpRequest) -> dict[str, Any]:
 
 @router.post("/agent/back-up-now", response=MovedAnswer, operation_id="back_up_now", summary="Back up now")
 def back_up_now(request: HttpRequest) -> dict[str, int]:
-    """Out of period and window. A source that an operator paused stays where it is; a snooze is over."""
+    """Regardless of period and window. A source that an operator paused stays paused; a snooze is ended."""
     agent = agent_of(request)
     ASKED_FOR.spend(str(agent.source.pk))
     planning.resume([agent.source], agent.now, by=USER, by_user=True)
     return {"moved": planning.back_up_now(agent.source.assignments.all(), agent.now, asked_by=USER)}
 
 
-@router.post("/agent/snooze", response=SnoozeAnswer, operation_id="snooze", summary="No backups before")
+@router.post("/agent/snooze", response=SnoozeAnswer, operation_id="snooze", summary="Snooze the source")
 def snooze(request: HttpRequest, body: SnoozeRequest) -> dict[str, Any]:
     """A pause of the source for at most seven days. Running backups continue, and pauses by operators
     stay as they are.

@@ -243,7 +243,9 @@ def _moved(request: HttpRequest, assignment: Assignment, do: Callable[..., int],
     raise ApiError(409, otherwise, "see its policy, and its records")
 
 
-@resource.verb("accept", operating(), "Its backup is meant so", has=["conflict"], noted="Accepted its backup")
+@resource.verb(
+    "accept", operating(), "Accept its backup, which looked wrong", has=["conflict"], noted="Accepted its backup"
+)
 def accept(request: HttpRequest, assignment: Assignment) -> None:
     """Confirms that a user has looked at a backup that looked wrong: removal by the policy resumes."""
     if not held_back.accept([assignment.pk], by=name_of(request)):

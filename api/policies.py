@@ -118,7 +118,9 @@ router = resource.router
     named="back up policy now", has=["conflict"], noted="Back up now",
 )  # fmt: skip
 def back_up_now(request: HttpRequest, policy: models.Policy) -> dict[str, int]:
-    """Back up its sources out of period and window. Paused ones are left out, and backups under way are left alone."""
+    """Back up its sources regardless of period and window. Paused ones are left out, and backups under way are left
+    alone.
+    """
     if not policy.schedule.enabled:
         raise ApiError(409, "the policy is disabled", "enable it first")
     return {"moved": planning.back_up_now(policy.assignments.all(), asked_by=name_of(request))}

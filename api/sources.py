@@ -129,7 +129,7 @@ router = resource.router
     noted="Back up now",
 )  # fmt: skip
 def back_up_now(request: HttpRequest, source: Source) -> dict[str, int]:
-    """Back it up under all its enabled policies, out of period and window. `moved`: the number of backups.
+    """Back it up under all its enabled policies, regardless of period and window. `moved`: the number of backups.
 
     A backup that is already being made is left alone.
     """

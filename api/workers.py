@@ -13,8 +13,9 @@ from jobs.states import Status
 
 
 class WorkerAnswer(RowAnswer, of=Worker, names="id name hostname pid started_at heartbeat_at stopped_at clock_skew"):
-    """A process that serves queues. `queues`: how many of its records it runs at once. `clock_skew` in seconds.
-    `alive`: its heartbeat is younger than a lease."""
+    """A process that serves queues. `queues`: queue → how many of its records are run at once. `clock_skew` in seconds.
+    `alive`: its heartbeat is younger than a lease.
+    """
 
     queues: dict[str, int]
     alive: bool

@@ -69,7 +69,7 @@ def steps(request: HttpRequest) -> list[ChecklistStep]:
             *(("Back up now", to_sources) if has_sources else ()),
         ),
         ChecklistStep(
-            "The first restore", "a backup is only proved once it was restored",
+            "The first restore", "a backup is only proved once it has been restored",
             done["restore"] or done["drill"], *_restore(request, done["backup"]),
         ),
     ]  # fmt: skip

@@ -1,9 +1,9 @@
 """The last thirty days of all sources together, from the attempts: successes, failures, missed days, and the data added
 to each repository; the room left there, and when it is used up at that pace.
 
-A day that is over is counted once, by the round of any process, and kept: its attempts may be pruned, and the
-backups of a repository are removed by retention. Today is counted when it is viewed; with more than some thousand
-assignments the round counts it every five minutes, and the page shows the age of that count.
+A day that is over is counted once, by the round of any process, and kept: its attempts may be pruned, and the backups
+of a repository are removed by retention. Today is counted when it is viewed; with more than 10,000 assignments the
+round counts it every five minutes, and the page shows the time of that count.
 """
 
 from collections.abc import Sequence
@@ -79,8 +79,9 @@ def count(day: date) -> DayTotal:
 
 def keep() -> int:
     """Count past days that are not kept yet, the latest first, up to one on which there was anything, and today if that
-    is much, and delete older ones than the strip shows. Returns the reason for another round: today is counted to the
-    end anyway."""
+    is much, and delete older ones than the strip shows. Returns more than 0 if another round has something
+    to do at once, which today never is: it is counted to its end anyway.
+    """
     now = database_clock()
     today = now.astimezone(UTC).date()
     kept = dict(DayTotal.objects.values_list("date", "counted_at"))

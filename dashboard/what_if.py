@@ -60,9 +60,9 @@ class WhatIfForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         given = self.cleaned_data
         if (given.get("window") or given.get("cron")) and not given.get("policy"):
-            self.add_error("policy", "Say of which policy.")
+            self.add_error("policy", "Name the policy.")
         if bool(given.get("add")) != bool(given.get("like")):
-            self.add_error("add" if given.get("like") else "like", "Say how many, and like which source.")
+            self.add_error("add" if given.get("like") else "like", "Give both the number and the name of a source.")
         try:
             self.changes = _changes(given)
             self.changes.check()

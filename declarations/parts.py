@@ -155,7 +155,7 @@ class Pairs:
         return [{"name": name, "value": Part("value").text(each)} for name, each in stored.items()]
 
     def value(self, cells: Sequence[Cell], stored: Any) -> dict[str, Any]:
-        """Raises: ValueError for a name that is there twice, or missing."""
+        """Raises: ValueError for a name that occurs twice, or is missing."""
         before = stored if isinstance(stored, dict) else {}
         found: dict[str, Any] = {}
         for number, row in enumerate((row for row in cells if any(text.strip() for text in row.values())), 1):
@@ -164,7 +164,7 @@ class Pairs:
             if not name:
                 raise ValueError(f"{self.title} {number}: its name is missing")
             if name in found:
-                raise ValueError(f"{self.title} {number}: {name:.60} is there twice")
+                raise ValueError(f"{self.title} {number}: {name:.60} occurs twice")
             is_as_before = name in before and Part("value").text(before[name]) == text
             found[name] = before[name] if is_as_before else text.strip()
         return found

@@ -137,5 +137,5 @@ class EndpointWithAuthorization(EndpointDeclaration):
     """
 
     authorization: Annotated[str, AfterValidator(one_line)] | None = Field(
-        None, description="The header that callbacks send, as `Bearer …`"
+        None, description="The header that callbacks send, such as `Bearer …`"
     )

@@ -74,7 +74,7 @@ def _of_assignment(assignment: Any, record: BacklogRecord | None, around: Surrou
             return f"no backup since {moment(assignment.last_backup_at)} UTC; {then}"
         case ProtectionStatus.NEVER:
             if record and record.status == Status.RUNNING and record.queue == BACKUPS:
-                return f"its first backup is being made since {moment(record.started_at)} UTC"
+                return f"its first backup has been running since {moment(record.started_at)} UTC"
             return f"its first backup is missing; {then}"
     return then
 
@@ -86,7 +86,7 @@ def _error(record: BacklogRecord | None, around: Surroundings) -> str:
     if record is None:
         return ""
     breaker, error = around.breakers.get(record.breaker_id or 0), first_line(record.last_error)
-    is_said = breaker and breaker.is_open and error.startswith(f"the breaker of {breaker} is open")
+    is_said = breaker and breaker.is_open and error.startswith(f"the breaker of {breaker} ")
     return "" if is_said and not around.on_hold else error
 
 
@@ -107,8 +107,8 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
         case Status.RUNNING:
             since = f" since {moment(record.started_at)} UTC"
             if record.queue != BACKUPS:
-                return f"it is asked now whether it is there{since}"
-            return f"it is being copied{since}"
+                return f"the question whether it is there has been open{since}"
+            return f"its backup has been running{since}"
         case Status.READY:
             return "; ".join(texts(hindrances(record, around) or [in_its_turn(record)]))
     if assignment.failures and record.waiting_for == WaitingFor.BACKOFF:
@@ -139,7 +139,7 @@ def _doubt(assignment: Any, wrong: Sequence[AssignmentFinding]) -> str:
     found = [texts[kind] for kind in ("held_back", "drills") if kind in texts]
     if why := assignment.policy.repository.away_why:
         away_since = assignment.policy.repository.away_since
-        since = f" since {moment(away_since)} UTC" if away_since else ""
+        since = f" (since {moment(away_since)} UTC)" if away_since else ""
         found.append(f"repository {assignment.policy.repository} is not where it was{since}: {why}")
     if any(each.kind == "damage" for each in wrong):
         found += _of_damage(assignment, assignment.check_round)
@@ -154,7 +154,7 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
     all_of = [Damage(**each) for each in check.damage]
     if gone := [each for each in all_of if each.why == GONE]:
         where, points = _places(assignment.policy, gone), some_of([each.point for each in gone], 3)
-        yield f"not to be restored from {where}, though nothing here has removed it: {points}"
+        yield f"cannot be restored from {where}, though nothing here has removed it: {points}"
     if damage := [each for each in all_of if each.why != GONE]:
         # of all its data: the damaged repository may have been away then
         last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""
@@ -167,4 +167,4 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
 def _places(policy: Any, damage: Sequence[Any]) -> str:
     """The repositories in which the damage is."""
     known = {each.pk: f"repository {each}" for each in (policy.repository, policy.copy_to) if each}
-    return " and ".join(dict.fromkeys(known.get(each.repository, "a repository of before") for each in damage))
+    return " and ".join(dict.fromkeys(known.get(each.repository, "a former repository") for each in damage))

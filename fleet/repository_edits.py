@@ -46,8 +46,8 @@ REMOVES = f"`{PROGRAM} {{}} remove {{}}` deletes it with or without their files"
 TESTING = "is being tested"
 MOVED = "it was moved, and whether its points are at the new place is still to be seen"
 TRYING = (
-    f"it {TESTING}, and nothing goes there before: its page and `tested` in the API show the result. One that "
-    "cannot be used is tested again every ten minutes, and after each change"
+    f"it {TESTING}, and nothing goes there until that is done: its page and `tested` in the API show the result. "
+    "One that cannot be used is tested again every ten minutes, and after each change"
 )
 
 

@@ -216,7 +216,9 @@ def _wrong_addresses() -> Iterator[CheckMessage]:
             raise ImproperlyConfigured(f"CALLBACKS_ALLOWED is {found!r:.80}")
         addresses.allowed()
     except ImproperlyConfigured as refused:
-        yield _message("E019", str(refused), "a list of networks and hosts, as ['10.1.0.0/16', 'intranet.example']")
+        yield _message(
+            "E019", str(refused), "a list of networks and hosts, such as ['10.1.0.0/16', 'intranet.example']"
+        )
 
 
 @register(TAG)

@@ -87,7 +87,7 @@ def _to_come_by_cron(period: Period, at: datetime, now: datetime) -> Reason:
     if last <= max(now, at - A_MOMENT):
         return _not_a_trigger(period, at, "comes" if last > now else "came")
     ahead = span((last - now).total_seconds())
-    return Reason(Code.NOT_DUE, f"its trigger at {_both(last, period)} is to come, in {ahead}", last)
+    return Reason(Code.NOT_DUE, f"its trigger at {_both(last, period)} comes in {ahead}", last)
 
 
 def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
@@ -118,7 +118,7 @@ def _past(schedule: Schedule, at: datetime, now: datetime) -> Iterator[Reason]:
         yield _fired(row)
         return
     if at < (kept := now - conf.keep_finished()):
-        yield Reason(Code.NO_TRIGGER, f"triggers are kept since {moment(kept)} UTC, and that was before")
+        yield Reason(Code.NO_TRIGGER, f"triggers are kept from {moment(kept)} UTC on, and that was before")
         return
     then = _then(schedule, at)
     if then.made_at:
@@ -147,7 +147,9 @@ def _by_cron(schedule: Schedule, period: Period, at: datetime, now: datetime) ->
         yield Reason(Code.SKIPPED, f"it was missed, since nothing ticked then: {line.text}", facts=dict(line.facts))
     elif schedule.next_trigger_at and schedule.next_trigger_at <= last:
         since = moment(schedule.next_trigger_at)
-        yield Reason(Code.NOT_PLANNED, f"it is due since then, and nothing has ticked: it is emitted up to {since} UTC")
+        yield Reason(
+            Code.NOT_PLANNED, f"it has been due since then, and nothing has ticked: it is emitted up to {since} UTC"
+        )
     elif schedule.enabled:
         yield Reason(Code.NO_TRIGGER, f"it should have fired at {_both(last, period)}, and nothing is kept of that")
 

@@ -83,7 +83,7 @@ def messages(found: Capacity) -> list[PlanMessage]:
 def _verdict(found: Capacity) -> list[PlanMessage]:
     demand, schedule = found.demand, found.demand.schedule
     if not demand.events:
-        return [PlanMessage("", "A batch has no events now: nothing is due to it.")]
+        return [PlanMessage("", "A batch has no events now: nothing is due.")]
     if not found.pace:
         return [
             PlanMessage(BAD, f"No batch begins: {found.limited_by} is paused (at most 0 in flight) until it is raised.")

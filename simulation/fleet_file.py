@@ -200,7 +200,7 @@ def _problems_across(fleet: SimulatedFleet) -> Iterator[str]:
 
 def _listed(problems: list[str]) -> str:
     more = len(problems) - MOST_SHOWN
-    return "; ".join([*problems[:MOST_SHOWN], *([f"and {more} problems more"] if more > 0 else [])])
+    return "; ".join([*problems[:MOST_SHOWN], *([f"and {more} more problems"] if more > 0 else [])])
 
 
 def schema() -> str:

@@ -175,7 +175,7 @@ class RecordedSources:
         """The reason why not one source could be made."""
         left_out = ((self._never, NEVER_SEEN), (self._unmeasured, UNMEASURED))
         why = "; ".join(self._of_them(names, what) for names, what in left_out if names)
-        return f"nothing is known of any source since {self._begins:%Y-%m-%d}: {why}"
+        return f"nothing is known of any source from {self._begins:%Y-%m-%d} on: {why}"
 
     def _of_them(self, names: Sequence[str], what: str) -> str:
         more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""

@@ -124,7 +124,7 @@ def accept(point: ForeignPoint, *, by: str) -> None:
         copy.points = sorted({*copy.points, name}, key=layout.order_of)
         copy.save(update_fields=["points"])
     text = (
-        f"{by} takes point {name} of {assignment} in {repository} as one of this installation: SHA-256 "
+        f"{by} accepts point {name} of {assignment} in {repository} as one of this installation's own: SHA-256 "
         f"{point.facts['digest']}"
     )
     line = decisions.DecisionLine("accepted", text, planning.CHECK, planning.subject_of(assignment.pk))

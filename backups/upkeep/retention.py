@@ -111,8 +111,8 @@ def _remove(work: records.Work) -> Removal:
     assignment = work.assignment
     if since := assignment.held_back_since:
         text = (
-            f"nothing is removed since {since:%Y-%m-%d %H:%M} UTC, when its backup looked wrong "
-            f"({assignment.held_back_why}): look at it, and accept it if it is meant so"
+            f"nothing has been removed since {since:%Y-%m-%d %H:%M} UTC, when its backup looked wrong "
+            f"({assignment.held_back_why}): look at it, and accept it if it is right"
         )
         raise records.UpkeepRefused(Cancelled(text))
     done = Removal()

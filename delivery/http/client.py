@@ -169,7 +169,7 @@ def describe(error: BaseException, origin: str, connect_timeout: float, timeout:
         case aiohttp.ClientResponseError() | aiohttp.http.HttpProcessingError():
             return f"{origin} answered something that is not HTTP"
         case aiohttp.InvalidURL() | ValueError():
-            return f"a header or the URL for {origin} cannot be sent: has it a line break in it?"
+            return f"a header or the URL for {origin} cannot be sent: is there a line break in it?"
         case ssl.SSLError():
             return f"{origin} broke off the TLS connection: {_reason(error)}"
         case OSError():

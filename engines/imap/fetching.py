@@ -117,7 +117,9 @@ def listed_folders(session: Session) -> list[Folder]:
     """All folders with messages. Raises: RunEnded if there are none."""
     found = folders.parse(session.folders())
     if len(found) > MOST_FOLDERS:
-        raise RunEnded(Verdict.SOURCE_FAILED, f"the server lists {len(found):,} folders, and {MOST_FOLDERS:,} may be")
+        raise RunEnded(
+            Verdict.SOURCE_FAILED, f"the server lists {len(found):,} folders, and {MOST_FOLDERS:,} is the most"
+        )
     if not found:
         raise RunEnded(Verdict.SOURCE_FAILED, "the server lists no folder: a mailbox without any is not believed")
     return found
@@ -166,7 +168,7 @@ class _Copy:
         """The number of messages in the folder, and the flags of those that are listed, by UID."""
         self._validity, number = self._session.examine(self._folder.raw)
         if number > MOST_MESSAGES:
-            raise MailboxRefused(f"its server announces {number:,} messages, and {MOST_MESSAGES:,} may be")
+            raise MailboxRefused(f"its server announces {number:,} messages, and {MOST_MESSAGES:,} is the most")
         return number, self._listed(number)
 
     def _listed(self, number: int) -> dict[int, str]:
@@ -198,7 +200,7 @@ class _Copy:
                     self._warn(uid, "the message was not fetched: its server does not report its size")
                 continue
             if facts[uid][0] > LARGEST:
-                self._warn(uid, f"it has {facts[uid][0]:,} bytes, and {LARGEST:,} may be")
+                self._warn(uid, f"it has {facts[uid][0]:,} bytes, and {LARGEST:,} is the most")
                 continue
             batch.append(uid)
             size += facts[uid][0]

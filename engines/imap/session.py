@@ -217,7 +217,7 @@ def _judged() -> Iterator[None]:
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
         raise RunEnded(Verdict.UNAVAILABLE, "the source does not answer: it hung up") from None
     except ssl.SSLError as error:
-        text = f"no encrypted connection comes about: {error.reason}; check the port, and the option tls"
+        text = f"no encrypted connection could be made: {error.reason}; check the port, and the option tls"
         raise RunEnded(Verdict.SOURCE_FAILED, text) from None
     except OSError as error:
         raise RunEnded(Verdict.UNAVAILABLE, f"the source does not answer: {error.strerror or error}") from None

@@ -53,7 +53,7 @@ def back_up(run: RcloneRun) -> EngineResult:
                 with suppress(StorageFailed, OSError):
                     sweeping.sweep_left(store, folder)
             return result
-    raise StorageFailed(f"the points of {folder} go while it is backed up; it is tried again")
+    raise StorageFailed(f"the points of {folder} are removed while it is backed up; it is tried again")
 
 
 class _Backup:

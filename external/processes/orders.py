@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 LONGEST_LINE = 2**26
 """Bytes: enough for the tables of a database, the points of years, or a hundred damaged files with their full names."""
 OTHER_CODE = (
-    "it knows the order {!r} otherwise than this process ({}): the code has changed since; restart this process"
+    "it knows the order {!r} differently from this process ({}): the code has changed since; restart this process"
 )
 
 

@@ -39,7 +39,7 @@ from sources.domain.status import COLOURS
 from sources.models import Assignment, Backup, Format, Progress
 from sources.planning import OF_ASSIGNMENTS, held_back, subject_of
 
-ACCEPT = "Looked at it: it is meant so"
+ACCEPT = "Looked at it: it is right"
 ACCEPT_MEANS = "Its points are removed again as its policy says, by the next backup or soon."
 
 DRILL = "Drill now"

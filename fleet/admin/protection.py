@@ -92,7 +92,7 @@ def _standing(copy: Copy) -> str:
     if copy.repository_id != copy.assignment.policy.copy_to_id:
         return "no longer kept up to date"
     since = copy.assignment.to_copy_since
-    behind = f"a point is not there since {moment(since)}" if since else ""
+    behind = f"a point has been missing since {moment(since)}" if since else ""
     return "; ".join(filter(None, (behind, copy.error))) or "has all points"
 
 

@@ -19,7 +19,7 @@ LOOPBACK = r"localhost|(^|[/@])0?127\.|(^|[/@])0\."
 @condition(
     "no worker is led to a link-local address or the metadata service of a cloud",
     "workers are led to addresses that only an administrator may name: {}",
-    "see whether that is meant: an administrator has saved them, or another account before that needed a permission",
+    "see whether that is intended: an administrator has saved them, or another account before that needed a permission",
 )
 def guarded_addresses(look: Look) -> Iterator[Case]:
     """Sources and repositories with an address that `external.special_addresses` lets no name lead to."""

@@ -59,7 +59,7 @@ def repository_modes(look: Look) -> Iterator[Case]:
 @condition(
     "no backup looks wrong compared with those before it",
     "nothing is removed, since backups looked wrong: {}",
-    f"look at those backups; if they are meant so, `{PROGRAM} sources accept SOURCE`",
+    f"look at those backups; if they are right, `{PROGRAM} sources accept SOURCE`",
 )
 def held_back(look: Look) -> Iterator[Case]:
     """Assignments with backups that an operator has to look at."""

@@ -84,7 +84,7 @@ def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> 
     related = Assignment.objects.filter(source=source).select_related("policy__schedule")
     assignments = list(related.order_by("policy__schedule__name"))
     records = records_of(assignments)
-    seen, go_on = snapshot(now), within(LONGEST_SECONDS, "when it starts, so many wait")
+    seen, go_on = snapshot(now), within(LONGEST_SECONDS, "when it starts, since so many wait")
     return [(str(each.policy), _expected(each, records.get(_subject(each)), seen, rng, go_on)) for each in assignments]
 
 

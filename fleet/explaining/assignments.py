@@ -51,7 +51,7 @@ def _of_source(source: Source) -> Iterator[Reason]:
         yield Reason(Code.RETIRED, text, facts={"since": source.retired_at})
     elif source.paused_at:
         why = f" ({source.paused_why})" if source.paused_why else ""
-        text = f"it is paused since {moment(source.paused_at)} UTC{why}{_end(source.paused_until)}"
+        text = f"it has been paused since {moment(source.paused_at)} UTC{why}{_end(source.paused_until)}"
         facts = {"since": source.paused_at, "why": source.paused_why}
         yield Reason(Code.PAUSED, text, source.paused_until, facts)
 
@@ -75,7 +75,7 @@ def _asked(source: Source, record: BacklogRecord, now: datetime) -> Any:
 
     def add(reason: Reason) -> Reason:
         if reason.code == Code.RUNNING and record.queue != BACKUPS:
-            return replace(reason, text=f"it is asked now whether it is there: {reason.text}")
+            return replace(reason, text=f"it is being asked whether it is there: {reason.text}")
         if reason.code == Code.WOKEN and source.last_woken_at:
             ago = span(max(0.0, (now - source.last_woken_at).total_seconds()))
             text = f"it was sent a magic packet at {moment(source.last_woken_at)} UTC, {ago} ago; {reason.text}"
@@ -127,7 +127,7 @@ def _of_repository(assignment: Any, now: datetime) -> Iterator[Reason]:
         facts = {"breaker": breaker.key, "since": breaker.opened_at, "error": first_line(breaker.last_error)}
         yield Reason(Code.BREAKER, f"{breakers.describe(breaker)}{coming}", breaker.probe_at, facts)
     if repository.away_why:
-        since = f" since {moment(repository.away_since)} UTC" if repository.away_since else ""
+        since = f" (since {moment(repository.away_since)} UTC)" if repository.away_since else ""
         text = f"repository {repository} is not where it was{since}: {repository.away_why}"
         yield Reason(Code.AWAY, text, facts={"repository": repository.name, "since": repository.away_since})
     lacked, free = assignment.room_lacked, repository.room_free

@@ -50,7 +50,7 @@ def explain_at(assignment: Assignment, at: datetime, now: datetime) -> Explanati
     Raises: NotKept for an instant in the future, and one for which nothing is kept.
     """
     if at > now:
-        raise NotKept(f"{moment(at)} UTC is to come; leave out the time, to ask about now")
+        raise NotKept(f"{moment(at)} UTC is in the future; leave out the time to ask about now")
     if at < (since := kept_since(assignment, now)):
         kept = f"history of {assignment} is kept from {moment(since)} UTC on"
         raise NotKept(f"{kept}; {moment(at)} UTC is before that")

@@ -134,7 +134,7 @@ class QueueSnapshot:
     def _unqualified(self, record: BacklogRecord, go_on: GoOn) -> str:
         """The reason why there is no estimate; empty if there is one."""
         if record.status == Status.RUNNING and record.queue == BACKUPS:
-            return "it runs already"
+            return "it is running already"
         if record.status == Status.RUNNING:
             return "its source is being asked whether it is there"
         if self.stopped:

@@ -163,11 +163,9 @@ class _Application:
                 continue
             if old and old != name:
                 if (old in existing or old in found.gone) and (row or first.setdefault(old, number) != number):
-                    text = (
-                        f"{RENAMED_FROM}: {old!r} is there as well as {name!r}: give one of them another "
-                        "name, or delete it"
-                    )
-                    self._add(section, text, number, name)
+                    both = f"{old!r} and {name!r} both exist: give one of them another name, or delete it"
+                    other = f"another row has {old!r} as its name or {RENAMED_FROM}: leave it out of one of them"
+                    self._add(section, f"{RENAMED_FROM}: {both if row else other}", number, name)
                     continue
                 row = row or existing.get(old)
                 if row:

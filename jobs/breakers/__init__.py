@@ -91,7 +91,7 @@ def state_of(breaker: Breaker) -> str:
 def describe(breaker: Breaker) -> str:
     """An open breaker as text, on one line."""
     return (
-        f"the breaker of {breaker} is open since {breaker.opened_at:%Y-%m-%d %H:%M:%S} UTC: "
+        f"the breaker of {breaker} has been open since {breaker.opened_at:%Y-%m-%d %H:%M:%S} UTC: "
         f"{breaker.failures} failures in a row, the last one: {first_line(breaker.last_error)}"
     )
 

@@ -46,7 +46,7 @@ ALGORITHMS = {
     "constant": Algorithm(
         waits.constant,
         "base",
-        "The same wait each time. Simple, and an outage is called as often as ever.",
+        "The same wait each time. Simple, but a service that is away is called as often as ever.",
         "-",
         {"base": 300},
     ),

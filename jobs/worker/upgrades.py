@@ -24,8 +24,8 @@ class UpgradeWatch:
     """Finds that a process is outdated. It continues with tables that a newer version has expanded, and ends where they
     are too new for it, and where another version is installed on its host by then: it would load modules of both.
 
-    For the latter it compares the names of files. To import the migrations of another version may fail.
-    `process`: its name in the log.
+    For the latter it compares the names of files. Importing the migrations of another version may fail. `process`: its
+    name in the log.
     """
 
     def __init__(self, process: str) -> None:

@@ -80,7 +80,7 @@ def _waits(record: BacklogRecord, around: Surroundings) -> list[Reason]:
         case WaitingFor.SWEEP:
             return [_after_failure(record, Code.SWEEP), _for_sweep(record, around.now), *_left_behind(record, around)]
         case WaitingFor.BACKOFF:
-            end = _until(Code.BACKOFF, "its retry policy lets it wait", record, around.now)
+            end = _until(Code.BACKOFF, "its retry policy makes it wait", record, around.now)
             return [_after_failure(record, Code.BACKOFF), end]
         case WaitingFor.RECHECK:
             return _put_off(record, around.now) if record.pk in around.put_off else _for_answer(record, around.now)
@@ -164,7 +164,7 @@ def _runs(record: BacklogRecord, now: datetime) -> Reason:
     """The reason that it runs: where, since when, its progress, and when it should end."""
     facts = at_work.facts_of(record, now)
     end = expected_end(record, now)
-    text = f"it runs in queue {record.queue}{_worker(record)} since {moment(record.started_at)} UTC"
+    text = f"it has been running in queue {record.queue}{_worker(record)} since {moment(record.started_at)} UTC"
     text = f"{text}, for {span(facts['running_for'])}"
     if so_far := at_work.in_words(facts):
         text = f"{text}: {so_far}"

@@ -53,7 +53,7 @@ async def ask_where_it_is(source: Source, timeout: float) -> tuple[Answer, str |
             under_way.append(elsewhere := asyncio.ensure_future(find(source, deadline - loop.time())))
             await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             if not (here.done() and here.result().is_pinned) and (address := await elsewhere):
-                return Answer(True, f"{probes.place_of(source)} is not it any more, {address} is"), address
+                return Answer(True, f"{probes.place_of(source)} is no longer it, {address} is"), address
         return (await here).answer, None
     finally:
         for question in under_way:

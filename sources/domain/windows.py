@@ -80,7 +80,7 @@ class Window:
 
     @property
     def doubts(self) -> list[str]:
-        """Ranges that may not be meant so: those that end when they begin, except one from midnight, which is a whole
+        """Ranges that may not be intended: those that end when they begin, except one from midnight, which is a whole
         day.
         """
         found = [each for each in self.ranges if each.start == each.end != time(0)]

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import F
 
+from external.formatting import several
 from jobs import decisions
 from sources.models import Assignment, AtClose, Policy
 from sources.models.policy import Opening
@@ -106,7 +107,7 @@ def _line(policy: Policy, assignment: Assignment, closes_at: datetime) -> decisi
     return decisions.DecisionLine(
         "left out",
         f"{assignment.source} under {policy}: its last backup took {assignment.last_backup_for:.0f} s and its window "
-        f"closes at {closes_at:%H:%M} UTC; it is put off for the {assignment.skips}. time in a row, "
+        f"closes at {closes_at:%H:%M} UTC; it has been put off {several(assignment.skips, 'time')} in a row, "
         f"and starts all the same after {STARTS_ALL_THE_SAME_AFTER}",
         KIND,
         subject_of(assignment.pk),

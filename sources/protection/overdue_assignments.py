@@ -33,7 +33,7 @@ SELECT {columns}
             ELSE a.last_backup_at IS NOT NULL AND LEAST(a.last_backup_at, a.next_backup_at) > p.clear_after END
 """
 
-# Mostly there is none, and no transaction is worth while.
+# Usually there is none, and a transaction would be wasted.
 ANY = FOUND.format(columns="a.id") + " LIMIT %(limit)s"
 
 # Assignments that a settle holds locked are looked at a minute later.

@@ -23,7 +23,7 @@ class StagingFolder:
         self.name = self._left_by_an_earlier(title) or self._made(title)
         self._folder = Beneath(os.open(self.name, PASS, dir_fd=target.descriptor), target.path / self.name)
         if not self._is_ours(self._folder.descriptor):
-            raise PermissionError(1, "another one has changed the target", str(self._folder.path))
+            raise PermissionError(1, "another process has changed the target", str(self._folder.path))
         with suppress(FileExistsError):
             os.mkdir(FILES, 0o700, dir_fd=self._folder.descriptor)
         self.files = Beneath(os.open(FILES, PASS, dir_fd=self._folder.descriptor), self._folder.path / "files")

@@ -67,7 +67,7 @@ def read(store: Files) -> Identity | None:
     version = found["layout"]
     if version == 1:
         raise RepositoryRefused(
-            f"it has layout version 1, of before the first release, which is not read any more: name another place, "
+            f"it has layout version 1, from before the first release, which is not read any more: name another place, "
             f"and delete this one once its backups, for which there is {layout.RECOVER}, are not needed"
         )
     if version != layout.VERSION:

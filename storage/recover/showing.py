@@ -150,7 +150,7 @@ def describe(report: Report, *, dry_run: bool) -> list[str]:
     if (more := report.missing_files - len(report.missing)) > 0:
         lines.append(f"not in this point: {more:,} more")
     if report.present:
-        lines.append(f"{counted(report.present)} there already, as in the backup")
+        lines.append(f"{counted(report.present)} already there, as in the backup")
     if report.replaced:
         names = ", ".join(report.collisions[:SHOWN_NAMES]) + (", …" if report.replaced > SHOWN_NAMES else "")
         lines.append(f"{counted(report.replaced)} of them {'would replace' if dry_run else 'replaced'} others: {names}")

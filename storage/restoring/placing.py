@@ -136,7 +136,8 @@ class FilePlacement:
         try:
             yield
         except CHANGED as error:
-            self.restoring.fail(entry.path, f"another one has changed its folder in the meantime ({error.strerror})")
+            text = f"another process has changed its folder in the meantime ({error.strerror})"
+            self.restoring.fail(entry.path, text)
 
     def _make_room(self, entry: Entry, home: bytes) -> bool:
         """Make the folders above; clear a file that is to be replaced. Returns True if the entry can be put."""

@@ -170,7 +170,7 @@ def test_asked_for_a_copy_whose_breaker_is_open_it_is_ended_and_keeps_no_other_w
     )  # fmt: skip
     checks.check_now([assignment.pk], repository=copy_to)
     assert isinstance(done(), Cancelled)
-    assert "the breaker of repository offsite is open" in Decision.objects.get(what="cancelled").text
+    assert "the breaker of repository offsite has been open" in Decision.objects.get(what="cancelled").text
     assert unfinished() == 0
 
 

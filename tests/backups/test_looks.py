@@ -96,7 +96,7 @@ class TestALook:
         later = NOW + timedelta(hours=2)
         look(later)
         assert doubtful() == 1
-        assert f"not to be restored from repository office, though nothing here has removed it: {POINT}" in "".join(
+        assert f"cannot be restored from repository office, though nothing here has removed it: {POINT}" in "".join(
             reasons_of([sources[1].source], NOW).values()
         )
         assert Decision.objects.get(what="missed").subject == f"assignment:{sources[1].pk}"

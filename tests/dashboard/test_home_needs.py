@@ -42,7 +42,7 @@ def test_a_first_copy_that_runs_is_named_and_no_button_asks_for_it(admin_client,
     of_it = {"kind": KIND, "subject": subject_of(in_need.pk), "started_at": NOW}
     make_record(Status.RUNNING, queue=BACKUPS, exclusive_key=in_need.source.exclusive_key, **of_it)
     page = text_of(admin_client)
-    assert "Its first backup is being made since" in page
+    assert "Its first backup has been running since" in page
     assert "back_up_now:" not in page
 
 

@@ -123,7 +123,7 @@ class TestTyped:
     def test_a_name_is_there_once(self) -> None:
         rows = {"name": "X", "value": "1"}, {"name": "", "value": ""}, {"name": "Y", "value": "2"}
         assert read(HEADERS, {"X": 1}, *rows) == {"X": 1, "Y": "2"}
-        assert "X is there twice" in read(HEADERS, {}, rows[0], rows[0])
+        assert "X occurs twice" in read(HEADERS, {}, rows[0], rows[0])
         assert "its name is missing" in read(HEADERS, {}, {"name": " ", "value": "1"})
 
     def test_a_page_without_the_field_says_nothing_of_it(self) -> None:

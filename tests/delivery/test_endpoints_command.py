@@ -45,7 +45,7 @@ class TestAddAndSet:
         endpoint = Endpoint.objects.get()
         assert (endpoint.kind, endpoint.timeout, endpoint.headers) == ("http_callback", 7, {"X-Tenant": "7"})
         secret = unseal(endpoint.signing_secrets.get().sealed)
-        assert "hooks is there" in output
+        assert "hooks was added" in output
         assert f"shown this once: {secret}" in output
         assert secret not in run("show", "hooks") + run("set", "hooks", "--timeout", "7", "--json")
         facts = json.loads(run("add", "others", URL, "--json"))

@@ -144,7 +144,7 @@ def test_what_is_larger_than_may_be_is_left_out_and_too_many_folders_are_refused
 
     lie = b'* 1 FETCH (UID %d RFC822.SIZE 9 INTERNALDATE "03-Feb-2020 04:05:06 +0000")\r\n'
     with hostile_mailbox(messages={1: b"a" * 2_500, 2: b"b" * 2_501, 3: b"c"}) as server:
-        assert fetched() == ["INBOX, UID 2: it has 2,501 bytes, and 2,500 may be"]
+        assert fetched() == ["INBOX, UID 2: it has 2,501 bytes, and 2,500 is the most"]
         server.messages[4] = b"d" * 10_000
         server.fault = when("UID FETCH 2,4 .*SIZE", lie % 2 + lie % 4 + b"TAG OK lies\r\n")
         assert fetched() == [
@@ -153,7 +153,7 @@ def test_what_is_larger_than_may_be_is_left_out_and_too_many_folders_are_refused
         assert [each for each in server.commands if "UID FETCH 4" in each][-1].endswith("<2000.1000>)")
         assert sorted(path.read_bytes()[:1] for path in tmp_path.rglob("*") if path.is_file()) == [b"a", b"c"]
         server.folders += [b'() "/" b', b'() "/" c']
-        with pytest.raises(RunEnded, match="the server lists 3 folders, and 2 may be"):
+        with pytest.raises(RunEnded, match="the server lists 3 folders, and 2 is the most"):
             fetched()
 
 

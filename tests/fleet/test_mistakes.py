@@ -23,9 +23,9 @@ def no_presets() -> None:
 @pytest.mark.parametrize(
     ("location", "text"),
     [
-        ("s3://bucket/backups", '`remote`, as {"type": "s3", …}, and as location the path there, as bucket/backups'),
-        ("sftp:nas/backups", '`remote`, as {"type": "sftp", …}, and as location the path there, as nas/backups'),
-        ("me@nas.example.org:/srv/backups", '`remote`, as {"type": "sftp", …}, and as location the path there, as srv'),
+        ("s3://bucket/backups", '`remote`, {"type": "s3", …}, and the path there in `location`, bucket/backups'),
+        ("sftp:nas/backups", '`remote`, {"type": "sftp", …}, and the path there in `location`, nas/backups'),
+        ("me@nas.example.org:/srv/backups", '`remote`, {"type": "sftp", …}, and the path there in `location`, srv'),
         ("file:///srv/backups", "write the path alone, such as /srv/backups"),
         ("~/backups", "only a shell reads ~ and variables: write the whole path"),
         ("$HOME/backups", "only a shell reads ~ and variables: write the whole path"),
@@ -104,7 +104,7 @@ class TestARowThatWasRenamed:
     def test_is_not_guessed_where_both_are_there(self) -> None:
         for name in ("old", "new"):
             make_source(name=name)
-        with pytest.raises(FleetError, match="renamed_from: 'old' is there as well as 'new'"):
+        with pytest.raises(FleetError, match="renamed_from: 'old' and 'new' both exist"):
             apply_fleet({"sources": [{"name": "new", "renamed_from": "old"}]}, "fleet.yaml")
 
     @pytest.mark.parametrize("named", [["old"], {"name": "old"}, 5])

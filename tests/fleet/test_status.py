@@ -201,9 +201,9 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
     assert gave_up.endswith(f"login refused; it gave up: correct that, then `manage.py backlog retry {record.pk}`")
     absent = reason(made({}, waits_for(WaitingFor.RECHECK)))
     assert absent.startswith("its first backup is missing; its source did not answer; it is not asked again before")
-    assert reason(made({}, RUNNING)).startswith("its first backup is being made since ")
+    assert reason(made({}, RUNNING)).startswith("its first backup has been running since ")
     asked = reason(made({}, RUNNING | {"queue": "availability"}))
-    assert asked.startswith("its first backup is missing; it is asked now whether it is there since ")
+    assert asked.startswith("its first backup is missing; the question whether it is there has been open since ")
     assert reason(made({}, paused_at=AGO, name="x")).endswith("`manage.py sources resume x` ends it")
     held = made({**PROTECTED, "held_back_since": AGO, "held_back_why": "half is gone", "drill_error": "no room"})
     assert reason(held).startswith(
@@ -230,7 +230,7 @@ def test_the_error_of_a_breaker_and_the_hold_are_said_once_and_the_next_attempt_
     assert reason(failing).startswith(wanted)
     # a record that was kept from trying has the breaker itself for its error
     BacklogRecord.objects.update(last_error=f"{describe(breaker)}; nothing else is tried")
-    assert reason(failing).count("the breaker of repository attic is open") == reason(failing).count("it is full") == 1
+    assert reason(failing).count("the breaker of repository attic") == reason(failing).count("it is full") == 1
     BacklogRecord.objects.update(last_error="it is full")
     page = f"/admin/sources/source/{failing.source_id}/change/"
     assert admin_client.get(page).context["next_attempt"] == ("at", AHEAD)

@@ -41,7 +41,7 @@ def test_each_command_and_verb_reads_whole_names() -> None:
         ("backlog list --status done", "--status: 'done' is not a value that it takes; there are "),
         ("repositories lst", "VERB: 'lst' is not a value that it takes; did you mean list or set?"),
         ("worker --concurrency x", "--concurrency: 'x' is not a whole number"),
-        ("worker --concurrency", "--concurrency needs a value behind it"),
+        ("worker --concurrency", "--concurrency needs a value after it"),
         ("repositories add", "these are missing: NAME, LOCATION"),
         ("restores run a --back --to /x", "--to and --back exclude each other: leave one out"),
         ("status --json=1", "--json takes no value"),

@@ -143,7 +143,7 @@ class TestChanging:
             (["cancel", 7, 8, "--yes"], 1, "there is no record 7, 8"),
             (["cancel", "--all", "--yes"], 1, "no record matches"),
             (["cancel", "--all", "--dry-run"], 1, "no record matches"),
-            (["cancel"], 2, "name the records to cancel: ids, filters as --status, or --all"),
+            (["cancel"], 2, "name the records to cancel: ids, filters such as --status, or --all"),
             (["cancel", "--queue", "bakcups"], 2, "no queue 'bakcups'; there are arrivals, availability, backups"),
             (["list", "--error", "\0"], 2, "--error is empty, or is not text in UTF-8"),
             (["--watch", 1, "list"], 2, "leave out 'list'"),

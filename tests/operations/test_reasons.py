@@ -59,7 +59,7 @@ class TestWaiting:
         )
         assert why(record) == [
             "failure 3 of 8 at 2026-03-02 12:00:00 UTC, by retry policy patient (fibonacci): permission denied",
-            "its retry policy lets it wait until 2026-03-02 13:00:00 UTC, in 1 h",
+            "its retry policy makes it wait until 2026-03-02 13:00:00 UTC, in 1 h",
         ]
 
     def test_a_sweep_is_the_next_one_that_covers_its_age(self):
@@ -76,7 +76,7 @@ class TestWaiting:
         open_it()
         first, *_ = hold(3)
         assert why(first) == [
-            "the breaker of repository office is open since 2026-03-02 12:00:00 UTC: 3 failures in a row, "
+            "the breaker of repository office has been open since 2026-03-02 12:00:00 UTC: 3 failures in a row, "
             "the last one: no space left on device",
             "3 records wait for it; the next one is let through as a trial at 2026-03-02 12:01:00 UTC, in 1 min",
         ]
@@ -249,8 +249,8 @@ class TestEnded:
         record = make_record(Status.RUNNING, worker=worker, due_day=NOON.date(), expected_seconds=600.0)
         [reason] = explain(record, NOON + MINUTE).reasons
         assert reason.text == (
-            f"it runs in queue default on worker host:77 (#{worker.pk}) since 2026-03-02 12:00:00 UTC, for 1 min; "
-            "by its last duration it ends at 2026-03-02 12:10:00 UTC"
+            f"it has been running in queue default on worker host:77 (#{worker.pk}) since 2026-03-02 12:00:00 UTC, for "
+            "1 min; by its last duration it ends at 2026-03-02 12:10:00 UTC"
         )
         assert (reason.code, reason.until) == (Code.RUNNING, NOON + 10 * MINUTE)
         assert "its last one took 10 min" in why(record, NOON + HOUR)[0]

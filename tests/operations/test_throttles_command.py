@@ -74,7 +74,7 @@ class TestSet:
             (("--rate", "nan"), "--rate: must be a finite number"),
             (("--rate", "fast"), "--rate: must be a number"),
             (("--set", "rate"), "--set: 'rate' is not FIELD=JSON"),
-            (("--set", "rate=x"), "--set: rate: no JSON"),
+            (("--set", "rate=x"), "--set: rate: not JSON"),
         ],
     )
     def test_to_a_bad_value_is_refused_with_its_name(self, hooks, arguments, message):

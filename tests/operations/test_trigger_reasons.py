@@ -63,7 +63,7 @@ def test_of_an_instant_to_come_it_says_whether_there_is_a_trigger() -> None:
     sunday = datetime(2026, 3, 29, 1, tzinfo=UTC)  # the clocks leave out two o'clock
     [(code, text)] = why(schedule, sunday)
     assert code == Code.NOT_DUE
-    assert text.startswith("its trigger at 2026-03-29 01:00:00 UTC (Sun 03:00 in Europe/Berlin) is to come, in 26 d")
+    assert text.startswith("its trigger at 2026-03-29 01:00:00 UTC (Sun 03:00 in Europe/Berlin) comes in 26 d")
     [(code, text)] = why(schedule, sunday + HOUR)
     assert code == Code.NO_TRIGGER
     assert "the last one before comes at 2026-03-29 01:00:00 UTC" in text

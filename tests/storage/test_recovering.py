@@ -119,7 +119,10 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(
     assert "the first one is 20261120T060000Z, of 2026" in refused(repository, "--at", "2026-11-19", *to)
     assert "there is no 'dosc' in this point; it has 'docs'" in refused(repository, "--path", "dosc", *to)
     assert "is in the repository" in refused(repository, "--to", repository / "to")
-    for version, says in ((1, "layout version 1, of before the first release"), (3, "layout version 3, and 2 is read")):
+    for version, says in (
+        (1, "layout version 1, from before the first release"),
+        (3, "layout version 3, and 2 is read"),
+    ):
         (repository / layout.REPOSITORY).write_text(json.dumps({"layout": version, "id": "x", "name": "disk"}))
         assert says in refused(repository, *to)
     assert not (tmp_path / "to").exists()

@@ -1,4 +1,4 @@
-"""States of before the first release that play one: commits of this repository, and dumps of databases of theirs."""
+"""States from before the first release that play one: commits of this repository, and dumps of their databases."""
 
 from proving.upgrades.releases import Release
 from tests.documents import ROOT

@@ -204,7 +204,7 @@ class Command(TerminalCommand):
 
         if found := User.objects.filter(username=name).first():
             if not (found.is_superuser and found.is_active):
-                raise CommandError(f"--administrator: {name} is there, and is not a superuser", returncode=2)
+                raise CommandError(f"--administrator: {name} exists, and is not a superuser", returncode=2)
             return {}
         password, is_made = self._password(file)
         User.objects.create_superuser(name, password=password)

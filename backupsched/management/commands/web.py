@@ -34,8 +34,8 @@ LAST_PORT = 65_535
 
 class Command(BaseCommand):
     help = (
-        "Serve the web pages and the API. It does no TLS: put a proxy before it for anything beyond the own host, and "
-        "name the proxy's address in BACKUPSCHED_PROXY."
+        "Serve the web pages and the API. It does no TLS: put a proxy in front of it for anything beyond this host, "
+        "and name the proxy's address in BACKUPSCHED_PROXY."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

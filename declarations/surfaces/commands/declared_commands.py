@@ -199,7 +199,7 @@ class DeclaredCommand(NounCommand):
         is_new = edit.changed is None
         secrets = {name: getattr(edit.row, name, None) for name in self.shown_once} if is_new else {}
         shown = [f"its {self.shown_once[name]}, shown this once: {value}" for name, value in secrets.items() if value]
-        done = f"{one_line(edit.row)} is {'there' if is_new else 'changed'}"
+        done = f"{one_line(edit.row)} was {'added' if is_new else 'changed'}"
         self.answer(self.facts(edit.row) | secrets, done, *shown)
 
     def _remove(self, options: dict[str, Any]) -> None:

@@ -98,5 +98,5 @@ def _field_as_json(written: str) -> tuple[str, Any]:
     except OSError as error:
         raise ArgumentTypeError(f"{field}: {text[1:]!r} cannot be read: {reason_of(error)}") from error
     except (ValueError, RecursionError) as error:
-        message = f"{field}: no JSON: {error}; as {field}='{{\"a\": 1}}', or {field}=@FILE"
+        message = f"{field}: not JSON: {error}; write {field}='{{\"a\": 1}}', or {field}=@FILE"
         raise ArgumentTypeError(message) from error

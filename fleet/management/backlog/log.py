@@ -55,9 +55,7 @@ HELP = (
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("source", nargs="?", metavar="SOURCE", help="name of a source (all lines)")
     parser.add_argument("--policy", metavar="NAME", help="only lines of this policy and its assignments")
-    parser.add_argument(
-        "--since", default="24h", metavar="WHEN", help="90m, 7d or as 2026-03-02T12:00 (UTC; %(default)s)"
-    )
+    parser.add_argument("--since", default="24h", metavar="WHEN", help="90m, 7d or 2026-03-02T12:00 (UTC; %(default)s)")
     parser.add_argument("--until", metavar="WHEN", help="in the same form (now)")
     parser.add_argument(
         "--considering", action="store_true", help="also the claims that looked at it: its rank, and what decided"

@@ -104,8 +104,8 @@ class Command(DeclaredCommand):
             self.print_out(table(OF_ASSIGNMENT, rows))
 
     def edited(self, edit: "Edit", options: dict[str, Any]) -> None:
-        done = "there" if edit.changed is None else "changed"
-        self.answer({"id": edit.row.pk} | self.service().values(edit.row), f"{one_line(edit.row)} is {done}")
+        done = "added" if edit.changed is None else "changed"
+        self.answer({"id": edit.row.pk} | self.service().values(edit.row), f"{one_line(edit.row)} was {done}")
 
     def _remove(self, options: dict[str, Any]) -> None:
         from fleet.management import removal

@@ -182,6 +182,6 @@ def _write(path: Path, picture: bytes, *, force: bool) -> None:
                 path.unlink()
                 raise
     except FileExistsError as error:
-        raise ValueError(f"--output {path} is there already; add --force to overwrite it") from error
+        raise ValueError(f"--output {path} exists already; add --force to overwrite it") from error
     except OSError as error:
         raise ValueError(f"--output {path} cannot be written: {reason_of(error)}") from error

@@ -10,8 +10,8 @@ from sources import planning
 from sources.models import Assignment, Source
 
 HELP = (
-    "Back up sources now, under all their policies that are enabled, out of period and window. What is copied already "
-    "is left alone. Exit codes: 0; 1 where there was nothing to do; 2 for bad usage."
+    "Back up sources now, under all their policies that are enabled, regardless of period and window. What is copied "
+    "already is left alone. Exit codes: 0; 1 where there was nothing to do; 2 for bad usage."
 )
 
 

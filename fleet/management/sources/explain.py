@@ -11,7 +11,7 @@ from jobs.clock import database_clock
 from sources.models import Source
 
 HELP = (
-    "Say every reason for which the backups of a source do not run, in the order in which they would have to end; "
+    "Show every reason why the backups of a source do not run, in the order in which they would have to end; "
     "docs/reasons.md has the codes. With --all: all sources by the first reason of each. Exit codes: 0; 2 for bad "
     "usage."
 )

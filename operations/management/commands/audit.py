@@ -25,7 +25,7 @@ class Command(VerbCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("verb", nargs="?", choices=("list",), help="what to do: list")
         parser.add_argument(
-            "--since", default="7d", metavar="WHEN", help="90m, 7d or as 2026-03-02T12:00 (UTC; %(default)s)"
+            "--since", default="7d", metavar="WHEN", help="90m, 7d or 2026-03-02T12:00 (UTC; %(default)s)"
         )
         parser.add_argument("--until", metavar="WHEN", help="in the same form (now)")
         parser.add_argument("--name", metavar="NAME", help="only of rows that had this name")

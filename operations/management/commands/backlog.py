@@ -163,7 +163,7 @@ class Command(NounCommand):
         if ids and (asked or options["all"]):
             raise ValueError(f"name the records to {verb} by id or by filters, not by both")
         if not ids and not asked and not options["all"]:
-            raise ValueError(f"name the records to {verb}: ids, filters as --status, or --all")
+            raise ValueError(f"name the records to {verb}: ids, filters such as --status, or --all")
         records: Rows = BacklogRecord.objects.filter(pk__in=ids)
         with patiently(ASK_FOR_LESS):
             if not ids:

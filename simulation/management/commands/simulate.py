@@ -62,7 +62,7 @@ class Command(VerbCommand):
         parser.add_argument(
             "--scheduler", default=",".join(schedulers.SCHEDULERS), metavar="NAMES",
             help=f"with commas between them ({','.join(schedulers.SCHEDULERS)}); docs/simulation.md has parts that can "
-            "be turned on and off, as lookahead-resume+share",
+            "be turned on and off, such as lookahead-resume+share",
         )  # fmt: skip
         parser.add_argument(
             "--parts", action="store_true", help="show the effect on this fleet of each part of the order that is off"
@@ -75,10 +75,11 @@ class Command(VerbCommand):
         tried.add_argument("--units", type=int, metavar="N", help="with this many execution units")
         tried.add_argument(
             "--policy", action="append", default=[], metavar="NAME.SETTING=VALUE",
-            help="as daily.window='mon-fri 18:00-06:00; sat 00:00-00:00', daily.cron='0 7 * * *', daily.wake_every=2h",
+            help="such as daily.window='mon-fri 18:00-06:00; sat 00:00-00:00', daily.cron='0 7 * * *', "
+            "daily.wake_every=2h",
         )  # fmt: skip
         tried.add_argument(
-            "--add", action="append", nargs="+", default=[], metavar="WORD", help="as 50 laptops like NAME"
+            "--add", action="append", nargs="+", default=[], metavar="WORD", help="such as 50 laptops like NAME"
         )
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.set_defaults(verb="simulate")

@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_is_named(tmp_path: Path) -> None:
     assert "ends in .svg or .png" in refused("constant", "--jobs", 1, "--output", tmp_path / "plot.gif")
     assert "add --force" in refused("constant", "--jobs", 1, "--output", tmp_path / "old.svg")
     for name, message in (
-        ("sub.svg", "sub.svg is there already"),
+        ("sub.svg", "sub.svg exists already"),
         ("none/x.svg", "cannot be written: it is not there"),
         ("x" * 300 + ".svg", "File name too long"),
     ):

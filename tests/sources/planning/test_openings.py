@@ -48,7 +48,7 @@ class TestWhatFits:
         assert place(assignment) == (Status.WAITING, TEN + DAY, SIX + DAY - 3 * HOUR)
         assignment.refresh_from_db()
         assert assignment.skips == 1
-        assert "put off for the 1. time in a row" in Decision.objects.get(what="left out").text
+        assert "has been put off 1 time in a row" in Decision.objects.get(what="left out").text
 
     def test_after_three_openings_it_starts_all_the_same(self) -> None:
         assignment = backed_up(fitting(), MONDAY - 2 * DAY, seconds=9 * 3600.0)
