@@ -137,7 +137,7 @@ def repository(text: str, beside: str) -> str:
     if real_source == real or real_source in real.parents:
         raise Unfit(f"{path} is inside {beside}: each backup would copy the earlier ones. Name a folder elsewhere")
     if real in real_source.parents:
-        raise Unfit(f"{path} holds {beside}, which is backed up: name a separate folder, best on another disk")
+        raise Unfit(f"{path} holds {beside}, which is backed up: name a separate folder, preferably on another disk")
     if path.exists() and not path.is_dir():
         raise Unfit(f"{path} is not a folder: name one, or one that is still to be made")
     try:

@@ -77,7 +77,7 @@ class Policies(Service[Policy]):
         """Problems with the second repository. Its place need not be compared: no repository is within another one, and
         no two have one identity."""
         if row.copy_to is None or row.copy_to_id == row.repository_id:
-            return {"copy_to": "is the repository of its backups: name another one, best in another place"}
+            return {"copy_to": "is the repository of its backups: name another one, preferably in another place"}
         if row.copy_to.format != row.repository.format:
             return {
                 "copy_to": f"{row.copy_to} is a repository of the format {row.copy_to.format}, and {row.repository} of "

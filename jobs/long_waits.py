@@ -29,7 +29,7 @@ SECONDS = 0.5
 A_MOMENT = timedelta(seconds=5)
 """The longest time between a look at the clock and later settles of others. A wait may be too long by as much."""
 
-# Attempts by `attempt_ended`, as good as none in good times; their records by the primary key. Of the latest attempt
+# Attempts by `attempt_ended`, almost none in good times; their records by the primary key. Of the latest attempt
 # only: what is let through is claimed under the next number, and an old attempt says nothing about a later wait.
 AFTER_ATTEMPTS = promotion.statement(
     f"""waiting_for IN ({WaitingFor.RECHECK}, {WaitingFor.BACKOFF}, {WaitingFor.THROTTLE}, {WaitingFor.BREAKER})

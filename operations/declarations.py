@@ -166,8 +166,8 @@ class Throttles(Service[models.Throttle]):
     model, declaration = models.Throttle, ThrottleDeclaration
 
     def write(self, row: models.Throttle, changed: set[str] | None) -> list[str]:
-        """Save, and warn of values that may not be meant. A paused throttle keeps the number that was in flight before;
-        an open one forgets its pause.
+        """Save, and warn of values that may not be intended. A paused throttle keeps the number that was in flight
+        before; an open one forgets its pause.
         """
         if changed and "max_in_flight" in changed:
             stored = models.Throttle.objects.filter(pk=row.pk)

@@ -1,4 +1,4 @@
-"""Doubts about a cron expression: parts that may not be meant, their effects, and better ones. Pure.
+"""Doubts about a cron expression: parts that may not be intended, their effects, and better ones. Pure.
 
 Only new expressions are looked at; one that an earlier version has stored stays as it is.
 """

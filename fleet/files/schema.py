@@ -75,7 +75,7 @@ class Change:
 @dataclass
 class FleetReport:
     """The result of applying a file. `unchanged`: rows by section; `emitted`: backlog records; `warnings`: about values
-    that may not be meant.
+    that may not be intended.
     """
 
     changes: list[Change] = field(default_factory=list)

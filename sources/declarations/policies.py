@@ -152,7 +152,7 @@ class PolicyDeclaration(BaseModel):
     )
     copy_to: Reference | None = Field(
         None,
-        description="A second repository, best in another place, to which each point is copied whole, "
+        description="A second repository, preferably in another place, to which each point is copied whole, "
         "encrypted with that repository's key if it has one. No copies if empty",
     )
     copy_within: ManySeconds = Field(86_400, description="Time after a backup from which its copy is overdue")

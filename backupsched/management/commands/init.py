@@ -55,7 +55,7 @@ class Command(TerminalCommand):
             help="postgresql://user:password@host/name; default: DATABASE_URL, else the embedded PostgreSQL",
         )  # fmt: skip
         parser.add_argument("--source", metavar="FOLDER", help="the first folder of this host to back up")
-        parser.add_argument("--repository", metavar="FOLDER", help="where backups go, on another disk at best")
+        parser.add_argument("--repository", metavar="FOLDER", help="where backups go, preferably on another disk")
         parser.add_argument("--zone", metavar="ZONE", help="time zone of the first policy; default: this host's")
         parser.add_argument("--administrator", metavar="NAME", help="account for the pages; default: yours")
         parser.add_argument("--password-file", metavar="FILE", help="its password; default: one is made and shown")
@@ -73,7 +73,7 @@ class Command(TerminalCommand):
         home = str(Path.home()) if self.asks else ""
         source = self._ask("source", "Which folder should be backed up first?", home, options, first_run.source)
         repository = self._ask(
-            "repository", "Where should backups go (a folder, best on another disk)?", "", options,
+            "repository", "Where should backups go (a folder, preferably on another disk)?", "", options,
             lambda text: first_run.repository(text, source),
         )  # fmt: skip
         zone = self._ask("zone", "In which time zone are you?", first_run.zone_of_host(), options, first_run.zone)
