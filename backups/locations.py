@@ -11,7 +11,7 @@ from storage.places.identity import Identity, digest_of
 from storage.places.location import Location
 from storage.points.store import StorageFailed
 
-UNTRIED = "repository {} is still to be tested, and is not used before{}"
+UNTRIED = "repository {} is still to be tested, and is not used until then{}"
 
 
 def location_of(repository: Repository, new_key: str | None = None) -> Location:

@@ -139,7 +139,7 @@ def repository(text: str, beside: str) -> str:
     if real in real_source.parents:
         raise Unfit(f"{path} holds {beside}, which is backed up: name a separate folder, preferably on another disk")
     if path.exists() and not path.is_dir():
-        raise Unfit(f"{path} is not a folder: name one, or one that is still to be made")
+        raise Unfit(f"{path} is not a folder: name one, or one that does not exist yet")
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
@@ -150,7 +150,7 @@ def repository(text: str, beside: str) -> str:
             f"{path} cannot be written: {error.strerror}. Name another folder, or run it as an account that may"
         ) from None
     if found:
-        named = f"such as {min(found)}: name an empty folder, or one that is still to be made, such as"
+        named = f"such as {min(found)}: name an empty folder, or one that does not exist yet, such as"
         raise Unfit(f"{path} holds other files, {named} {path / 'backupsched'}")
     return str(path)
 

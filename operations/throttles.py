@@ -156,7 +156,7 @@ def obstacle_to_removing(found: Live) -> str:
 
 
 def warnings(throttle: Throttle, found: Live | None = None) -> list[str]:
-    """Sentences about settings that may not be intended: it is paused, or its burst keeps its rate from being reached."""
+    """Sentences about settings that may not be intended: a pause, or a burst that keeps the rate from being reached."""
     messages = []
     if throttle.max_in_flight == 0:
         held = f", {found.ready:,} are ready" if found and found.ready else ""

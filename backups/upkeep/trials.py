@@ -44,7 +44,7 @@ FORCE = (
     "admin"
 )
 MOVE = "Move or copy its files to the new place first"
-HOLDS = "it holds {}: name an empty folder, or one that is still to be made, such as {}. " + FORCE
+HOLDS = "it holds {}: name an empty folder, or one that does not exist yet, such as {}. " + FORCE
 HOLDS_RESTIC = "a restic repository that this scheduler has not made"
 UNLIKE = (
     "it cuts files into pieces differently from {first}, which did not say how it does: {reason}. Data that is backed "

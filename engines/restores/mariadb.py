@@ -109,7 +109,7 @@ def create(
     server = AtSource(source, store)
     exists, left_by = server.ask(LOOK.format(fact=FACT, name=text_of(name), table=UNFINISHED))
     if exists != "0" and left_by == "-":
-        raise RestoreRefused(f"there is a database {name!r} at {source.name} already; name one that is not there")
+        raise RestoreRefused(f"there is a database {name!r} at {source.name} already; name one that does not exist")
     with loading.scratch_beside(cache) as scratch:
         with opened(store, wish.assignment, wish.point, cache) as tree:
             paths = tuple(each.path for each in loading.files_in(tree, FILES))

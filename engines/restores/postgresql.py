@@ -62,7 +62,7 @@ def create(
         with connected(source) as server, loading.scratch_beside(cache) as scratch:
             if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
                 raise RestoreRefused(
-                    f"there is a database {name!r} at {source.name} already; name one that is not there"
+                    f"there is a database {name!r} at {source.name} already; name one that does not exist"
                 )
             _check_rights(server, source)
             if not server.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (name,)).fetchone()[0]:

@@ -50,7 +50,7 @@ def create(
         loading.files_in(tree, FILES)
     with targets.opened(file.parent) as home:
         if taken := next((each for end in BESIDE if home.exists(os.fsencode(each := f"{file.name}{end}"))), None):
-            raise RestoreRefused(f"there is a file {file.with_name(taken)} already; name one that is not there")
+            raise RestoreRefused(f"there is a file {file.with_name(taken)} already; name one that does not exist")
         if wish.dry_run:
             unmade = replace(wish, target=file.with_name(f".restore-{secrets.token_hex(8)}"), paths=FILES)
             return replace(into_folder.restore(unmade, store, cache, on_step), target=f"{source.name}: {file}")
@@ -96,7 +96,7 @@ def _put(scratch: Beneath, home: Beneath, file: Path, source: str) -> None:
     try:
         os.link(whole, file.name, src_dir_fd=directory, dst_dir_fd=home.descriptor, follow_symlinks=False)
     except FileExistsError:
-        raise RestoreRefused(f"there is a file {file} already; name one that is not there") from None
+        raise RestoreRefused(f"there is a file {file} already; name one that does not exist") from None
 
 
 def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Store) -> Database:

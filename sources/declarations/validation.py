@@ -212,7 +212,7 @@ def check_restore_target(to: str, target: str) -> None:
     if to == "source" and (target.startswith("/") or ".." in parts):
         raise ValueError("must be a folder below the path of the source, without a leading /, or empty: in place")
     if to == "database" and (not target or len(target.encode()) > LONGEST_DATABASE_NAME or "=" in target):
-        raise ValueError("must be the name of a database that is not there yet")
+        raise ValueError("must be the name of a database that does not exist yet")
 
 
 def check_restore_account(to: str, user: str, secret: str) -> None:
