@@ -110,7 +110,9 @@ class StatusAnswer(Schema):
 
 
 class SnoozeRequest(Schema):
-    """No backups before `until`, or for so long, in seconds or as `7d`: one of the two, at most seven days."""
+    """No backups before `until`, or during `for`, which is in seconds or text such as `7d`: one of the two, at most
+    seven days.
+    """
 
     longest: ClassVar[int] = 7 * 86_400
     too_far: ClassVar[tuple[str, str]] = ("7 days", "send `for` (seconds) if your clock is off")

@@ -18,7 +18,7 @@ Kind = Annotated[AlertKind, Choice()]
 
 
 class AlertAnswer(RowAnswer, of=Alert, names="id subject policy name text since raised_at ended_at"):
-    """`since`: since when it is so, as far as that is known; `ended_at` null: it is open. `policy`: an id."""
+    """`since`: when the problem began, as far as that is known; `ended_at` null: it is open. `policy`: an id."""
 
     kind: Kind
 
@@ -32,7 +32,7 @@ class Alerts(Resource[Alert]):
 
 
 class AlertRouteAnswer(Route):
-    """A route. `sent_at`: when its last message was written down."""
+    """A route. `sent_at`: when its last message was recorded."""
 
     id: int
     sent_at: datetime | None

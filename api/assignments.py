@@ -31,7 +31,7 @@ from sources.planning import held_back
 
 
 class AssignmentBody(BaseModel):
-    """The source to back up, and the policy by which."""
+    """The source to back up, and the policy to use."""
 
     model_config = STRICT
 
@@ -181,7 +181,7 @@ router = resource.router
     named="back up assignment now", has=["conflict"], noted="Back up now",
 )  # fmt: skip
 def back_up_now(request: HttpRequest, assignment: Assignment) -> dict[str, int]:
-    """Out of its period and window. `moved` is 0 while it is copied already."""
+    """Regardless of its period and window. `moved` is 0 if it is being copied already."""
     if assignment.source.retired:
         raise ApiError(409, "its source is retired", 'first PATCH the source with {"retired": false}')
     if assignment.source.paused_at is not None:

@@ -29,7 +29,7 @@ class BreakerAnswer(
 
 
 class Breakers(Resource[Breaker]):
-    """Breakers, which machines write. Who may look at records may look at them."""
+    """Breakers, which machines write. Accounts that may see records may see them."""
 
     model, tag, answer = Breaker, "rules", BreakerAnswer
     filters, lookups = {"key": Name, "open": bool}, {"open": lambda is_open: Q(opened_at__isnull=not is_open)}

@@ -26,7 +26,9 @@ SHOWN_ONCE = (
 
 
 class SigningSecretAnswer(RowAnswer, of=SigningSecret, names="id created_at retires_at"):
-    """A secret that callbacks are signed with, without itself. `retires_at` null: it is in use until it is rotated."""
+    """A secret that signs callbacks; the secret itself is not shown. `retires_at` null: it is in use until it is
+    rotated.
+    """
 
 
 class EndpointAnswer(declarations.EndpointDeclaration):
@@ -50,7 +52,7 @@ class NewSecret(Schema):
 
 
 class EndpointsOfTheApi(DeclaredResource[Endpoint]):
-    """Endpoints. What is under way is delivered to the URL that it was emitted with."""
+    """Endpoints. Events under way are delivered to the URL with which they were emitted."""
 
     service, tag, answer = SignedEndpoints, "delivery", EndpointAnswer
     body = declarations.EndpointWithAuthorization

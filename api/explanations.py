@@ -12,7 +12,7 @@ from operations.backlog.reason import Code
 
 
 class ExplainQuery(Schema):
-    """`policy`: the name of one that it is under; without it: under all. `at`: an instant that is over."""
+    """`policy`: the name of one that it is under; without it: under all. `at`: an instant in the past."""
 
     policy: Name | None = None
     at: Instant | None = None
@@ -34,7 +34,8 @@ class SourceExplanationAnswer(Schema):
 
 class StartAnswer(RowAnswer, of=ExpectedStart, names="record at earliest latest because"):
     """The start of a backup: from `earliest` to `latest` in about nine cases of ten. `at` is the median of some runs,
-    for a laptop seldom right to ten minutes. Null if there is no estimate; `because` is the reason."""
+    for a laptop seldom within ten minutes of the start. Null if there is no estimate; `because` is the reason.
+    """
 
     policy: str
 
@@ -47,7 +48,7 @@ class StartsAnswer(Schema):
 
 
 class RiskAnswer(Schema):
-    """An assignment with how probable it is that it is protected before its period ends."""
+    """An assignment with the probability that it is protected before its period ends."""
 
     assignment: int
     source: str

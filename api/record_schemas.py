@@ -99,7 +99,7 @@ class ReasonAnswer(Schema):
 
 
 class ExplanationAnswer(Schema):
-    """Each reason for which a record does not run at an instant, in the order in which they would have to end."""
+    """Each reason why a record does not run at an instant, in the order in which they would have to end."""
 
     at: datetime
     runnable: bool = Field(description="True if a claim at that instant could take it")

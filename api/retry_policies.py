@@ -23,7 +23,7 @@ def _first_delays(policy: models.RetryPolicy) -> list[float]:
 
 
 class RetryPoliciesOfTheApi(DeclaredResource[models.RetryPolicy]):
-    """Retry policies. Records that wait by one follow an edit."""
+    """Retry policies. Records that wait under one follow an edit."""
 
     service, tag, answer = RetryPolicies, "rules", RetryPolicyAnswer
     filters = {"name": Name, "algorithm": AlgorithmName}

@@ -35,7 +35,7 @@ MOST_PREVIEWED = 100
 
 
 class ScheduleAnswer(declarations.ScheduleDeclaration):
-    """`provider` is empty if its batch is `event_count` events. Else the named provider makes the batch, such as
+    """`provider` is empty if its batch is `event_count` events. Otherwise the named provider makes the batch, such as
     `assignments`.
 
     `next_trigger_at` is null if it is paused, or no emitter has seen it yet. It is not part of the ETag.
@@ -70,7 +70,7 @@ class PreviewAnswer(Schema):
 
 
 class ExplainScheduleQuery(Schema):
-    """`at`: an instant that is over, or to come."""
+    """`at`: an instant in the past or the future."""
 
     at: Instant | None = None
 
@@ -158,7 +158,9 @@ def preview(request: HttpRequest, schedule: Schedule, query: Query[PreviewQuery]
     method="get",
 )  # fmt: skip
 def explain(request: HttpRequest, schedule: Schedule, query: Query[ExplainScheduleQuery]) -> dict[str, Any]:
-    """Each reason for which it did not fire at the instant `at`; without it: when it fires next, and what keeps it."""
+    """Each reason why it did not fire at the instant `at`; without `at`, when it fires next, and what keeps it from
+    firing now.
+    """
     return explain_schedule(schedule, database_clock(), query.at).as_facts
 
 

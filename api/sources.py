@@ -45,7 +45,7 @@ class SourceAnswer(
     of=Source,
     names="id inserted_at hostname on_battery metered clock_skew last_woken_at wakes",
 ):
-    """A source. From `status` on it is moved by machines and by actions."""
+    """A source. From `status` on, its fields are changed by machines and by actions."""
 
     status: ProtectionStatus = Field(description="Over all its assignments, worst first")
     reason: str = Field(description="Why it is not protected, or does not run now, and when it is tried next")

@@ -63,7 +63,7 @@ router = resource.router
 
 
 class ResumeQuery(Schema):
-    """The number of its records that may be in flight at once, or that of before its pause, if it is left out."""
+    """The number of its records that may be in flight at once; if it is left out, the number from before its pause."""
 
     max_in_flight: int | None = Field(None, ge=1, le=MOST_IN_FLIGHT)
 

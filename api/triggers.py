@@ -44,8 +44,9 @@ class CancelledBatch(Schema):
 
 
 class Triggers(Resource[Trigger]):
-    """Triggers, which emitters write; the latest first. `since`, `before`: of their launch times. Who may look at
-    schedules or records may look at triggers."""
+    """Triggers, which emitters write; the latest first. `since`, `before`: of their launch times. Accounts that may see
+    schedules or records may see triggers.
+    """
 
     model, tag, answer, detail = Trigger, "schedules", TriggerAnswer, TriggerDetail
     filters = {"schedule": RowId, "state": TriggerState, "since": Instant, "before": Instant}

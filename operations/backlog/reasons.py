@@ -28,7 +28,7 @@ from operations.backlog.surroundings import Surroundings, expected_end, title_of
 
 
 def explain(record: BacklogRecord, now: datetime, around: Surroundings | None = None) -> Explanation:
-    """Every reason for which it does not run at `now` (aware), the present. `around`: its surroundings then, if others
+    """Every reason why it does not run at `now` (aware), the present. `around`: its surroundings then, if others
     are asked about with it.
     """
     around = around or Surroundings([record], now)
