@@ -86,10 +86,10 @@ class RetryPolicyDeclaration(BaseModel):
         default_factory=dict,
         description=(
             'Parameters of the algorithm, such as {"unit": 60} or {"unit": "15m"}. Those that are left out '
-            "have their default"
+            "have their defaults"
         ),
     )
-    max_delay: WholeSeconds = Field(86_400, description="No wait is longer")
+    max_delay: WholeSeconds = Field(86_400, description="The longest wait")
     max_failures: Positive | None = Field(None, description="Give up at this many failures. Never if empty")
     give_up_after: WholeSeconds | None = Field(
         None, description="Give up at a failure that comes this long after the first one. Never if empty"

@@ -158,8 +158,8 @@ class PolicyDeclaration(BaseModel):
     copy_within: ManySeconds = Field(86_400, description="Time after a backup from which its copy is overdue")
     copy_window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), RANGES, COPY_WINDOW] = Field(
         default_factory=list,
-        description="When copies may run, as `window`; one that runs is stopped at its close, and continues in "
-        "the next opening. Always if empty",
+        description="When copies may run, in the form of `window`; one that runs is stopped at its close, and "
+        "continues in the next opening. Always if empty",
     )
     copy_bandwidth: Annotated[str, Field(max_length=500), STORABLE, BANDWIDTH] = Field(
         "",

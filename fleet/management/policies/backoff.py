@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a parameter of the algorithm, such as unit=15m",
     )
-    add("--max-delay", type=duration(), metavar="DURATION", help="no wait is longer (any)")
+    add("--max-delay", type=duration(), metavar="DURATION", help="the longest wait (no limit)")
     add("--max-failures", type=int, metavar="N", help="give up at this many failures")
     add("--give-up-after", type=duration(), metavar="DURATION", help="give up this long after the first one")
     add("--output", type=Path, metavar="FILE", help="draw into a file that ends in .svg or .png")
