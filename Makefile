@@ -1,6 +1,9 @@
 # Everything the project runs. `make help` lists it.
 PYTHON ?= python3
-VENV ?= .venv
+# DJANGO=6.0: that one, in an environment of its own, in place of the version with long-term support that the locks have
+DJANGO =
+OTHER_DJANGO := $(DJANGO:%=requirements-django-%.lock)
+VENV ?= .venv$(DJANGO:%=-django-%)
 BIN := $(VENV)/bin
 ARGS ?=
 PYTHONS ?= 3.12 3.13
@@ -40,11 +43,11 @@ test-rest: $(VENV)/.dev ## what `make test` leaves out: more processes, browsers
 
 test-all: test test-rest ## all tests: at most 10 minutes
 
-test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in its own environment; TARGET=test-postgresql: on each server, too
+test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in its own environment; DJANGO=6.0: with that Django; TARGET=test-postgresql: on each server, too
 	@for version in $(PYTHONS); do \
 		found="$$(PYENV_VERSION=$$version python$$version -c 'import sys; print(sys.executable)' 2>/dev/null)" || \
 			{ echo "Python $$version is not on this machine" >&2; $(LEFT_OUT); }; \
-		$(MAKE) VENV=.venv-$$version PYTHON="$$found" $(TARGET) || exit 1; \
+		$(MAKE) VENV=.venv-$$version$(DJANGO:%=-django-%) PYTHON="$$found" $(TARGET) || exit 1; \
 	done
 
 test-postgresql: $(VENV)/.test ## `make test` on each PostgreSQL of SERVERS (15), whose programs this machine has
@@ -81,29 +84,29 @@ format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+LOCK := $(BIN)/uv pip compile --upgrade --universal --generate-hashes --no-emit-index-url --no-header --quiet
+LOCK_ALL := $(LOCK) pyproject.toml $(EXTRAS) --python-version 3.11
+
 lock: $(VENV)/.dev ## pin the newest allowed versions, with hashes
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --upgrade --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header --quiet -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --group test --upgrade --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header --quiet -o requirements-test.lock
-	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --group dev --upgrade --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header --quiet -o requirements-dev.lock
-	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --extra sqs --upgrade --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header --quiet -o requirements-sqs.lock
-	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --group bench --upgrade --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header --quiet -o requirements-bench.lock
+	$(LOCK_ALL) -o requirements.lock
+	$(LOCK_ALL) --group test -o requirements-test.lock
+	$(LOCK_ALL) --group dev -o requirements-dev.lock
+	$(LOCK_ALL) --extra sqs -o requirements-sqs.lock
+	$(LOCK_ALL) --group bench -o requirements-bench.lock
+	@# --no-config: without the project's constraint to the other one
+	echo "django~=6.0.0" | $(LOCK) --no-config --python-version 3.12 - -o requirements-django-6.0.lock
 
 clean: ## stop the embedded database; remove .venv, .venv-* and caches (var/ with your data stays)
 	-@test -x $(BIN)/python && $(BIN)/python manage.py database stop
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-# Of pip's many lines: how far it is, what is large, and each error. `$(call PIP,LOCK FILE[,FOLDER OF PYTHON])`
-PIP = { $(or $(2),$(BIN))/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r $(1) \
-	|| echo FAILED; } | while read -r line; do case "$$line" in \
+# Of pip's many lines: how far it is, what is large, and each error. `$(call PIP,LOCK FILES[,FOLDER OF PYTHON])`
+PIP = for lock in $(1); do $(or $(2),$(BIN))/python -m pip install --disable-pip-version-check --progress-bar off \
+	--require-hashes -r "$$lock" || { echo FAILED; break; }; done | while read -r line; do case "$$line" in \
 		"Collecting "*) count=$$((count + 1)); [ $$((count % 10)) != 0 ] || echo "  $$count packages found" ;; \
 		"Downloading "*" MB)") echo "  $$line" ;; \
-		"Installing collected"*) echo "  installing $$count packages" ;; \
+		"Installing collected"*) echo "  installing $$count packages"; count=0 ;; \
 		FAILED) exit 1 ;; \
 	esac; done >&2
 
@@ -114,9 +117,9 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) >&2 || \
 		{ rm -rf "./$(notdir $(VENV))"; echo "cannot create $(VENV): install Python's venv module (Debian: apt install python3-venv)" >&2; exit 2; }
 
-$(VENV)/.runtime: requirements.lock | $(VENV)/bin/python
+$(VENV)/.runtime: requirements.lock $(OTHER_DJANGO) | $(VENV)/bin/python
 	@echo "installing what the scheduler needs into $(VENV)" >&2
-	@$(call PIP,requirements.lock)
+	@$(call PIP,$^)
 	@touch $@
 
 .venv-bench/.ready: requirements-bench.lock | .venv/bin/python
@@ -125,12 +128,12 @@ $(VENV)/.runtime: requirements.lock | $(VENV)/bin/python
 	@$(call PIP,requirements-bench.lock,.venv-bench/bin)
 	@touch $@
 
-$(VENV)/.test: requirements-test.lock | $(VENV)/bin/python
+$(VENV)/.test: requirements-test.lock $(OTHER_DJANGO) | $(VENV)/bin/python
 	@echo "installing what the scheduler and \`make test\` need into $(VENV)" >&2
-	@$(call PIP,requirements-test.lock)
+	@$(call PIP,$^)
 	@touch $@ $(VENV)/.runtime
 
-$(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
+$(VENV)/.dev: requirements-dev.lock $(OTHER_DJANGO) | $(VENV)/bin/python
 	@echo "installing what the scheduler, all tests and \`make lint\` need into $(VENV)" >&2
-	@$(call PIP,requirements-dev.lock)
+	@$(call PIP,$^)
 	@touch $@ $(VENV)/.test $(VENV)/.runtime

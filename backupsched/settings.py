@@ -131,7 +131,7 @@ PROXY = os.environ.get("BACKUPSCHED_PROXY", "127.0.0.1" if TLS else "")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TLS
 SECURE_HSTS_SECONDS = 365 * 86_400 if TLS else 0
 # HSTS for subdomains and preloading are for the domain's owner to decide; the proxy may add them
-# Django 6.1 wants `django.contrib.postgres` for array fields, which it needs for lookups and forms that are not used
+# Django 6.0 wants `django.contrib.postgres` for array fields, which it needs for lookups and forms that are not used
 # here; its app asks each new connection for types of extensions
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "postgres.E005"]
 # the theme's Alpine evaluates the attributes of its templates; style attributes are the theme's and the pictures'
