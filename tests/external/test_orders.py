@@ -48,7 +48,7 @@ def test_an_exception_with_a_word_is_raised_again_and_no_text_has_a_secret() -> 
 
 
 def test_an_order_or_an_exception_of_another_version_is_named() -> None:
-    with pytest.raises(NoAnswer, match=r"knows the order 'unheard' otherwise .* restart this process"):
+    with pytest.raises(NoAnswer, match=r"knows the order 'unheard' differently .* restart this process"):
         given("unheard")
     program = dataclasses.replace(PROGRAM, raises={})
     with pytest.raises(NoAnswer, match=r"knows the order 'away' otherwise .*no word 'away'.* restart this process"):
