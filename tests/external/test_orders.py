@@ -51,7 +51,7 @@ def test_an_order_or_an_exception_of_another_version_is_named() -> None:
     with pytest.raises(NoAnswer, match=r"knows the order 'unheard' differently .* restart this process"):
         given("unheard")
     program = dataclasses.replace(PROGRAM, raises={})
-    with pytest.raises(NoAnswer, match=r"knows the order 'away' otherwise .*no word 'away'.* restart this process"):
+    with pytest.raises(NoAnswer, match=r"knows the order 'away' differently .*no word 'away'.* restart this process"):
         orders.give(Order(program, "away", {"text": ""}), Event(), silent_for=30.0)
     for do, facts, terms in (
         ("die", {"more": 1}, {}),
@@ -61,7 +61,7 @@ def test_an_order_or_an_exception_of_another_version_is_named() -> None:
         ("kept", {}, {"more": 1}),
     ):
         with pytest.raises(
-            NoAnswer, match=rf"knows the order '{do}' otherwise .*(more|text)'\).* restart this process"
+            NoAnswer, match=rf"knows the order '{do}' differently .*(more|text)'\).* restart this process"
         ):
             orders.give(Order(PROGRAM, do, facts, terms), Event(), silent_for=30.0)
     with pytest.raises(NoAnswer, match=r"^TypeError: "):
