@@ -4,6 +4,7 @@ and what leaves among them. It may ask further ahead: an answer that is not sett
 
 import json
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,7 @@ def test_a_real_worker_claims_what_the_memory_world_claims(programs: Programs, t
     assert sorted(copies) == [machine.number for machine in machines]
     ends = {run.number: "ok" if run.succeeded else "fails" if run.failed else "leaves" for run in ledger.runs}
     assert sorted(ends.values()) == ["fails", "leaves", *["ok"] * 5]
-    asked_before = [
-        sum(queue == AVAILABILITY for *_, queue, _ in virtual.trace[:place])
-        for place, (_, _, queue, _) in enumerate(virtual.trace)
-        if queue == BACKUPS
-    ]
+    asked_first = next(place for place, (*_, queue, _) in enumerate(virtual.trace) if queue == BACKUPS)
 
     world = SqlWorld(rows_of(fleet, machines), fleet.units, start)
     Worker.objects.all().delete()  # the virtual one
@@ -86,16 +83,17 @@ def test_a_real_worker_claims_what_the_memory_world_claims(programs: Programs, t
     (tmp_path / "ends.json").write_text(json.dumps({subject_of(each): how for each, how in ends.items()}))
     programs.run(str(Path(__file__).parent / "simulated_worker.py"), str(tmp_path), **LONG_LEASE)
     answered = Attempt.objects.filter(queue=AVAILABILITY)
-    began = []
-    for asked in asked_before[:number]:
-        eventually(lambda asked=asked: answered.count() >= asked)
-        PausedQueue.objects.all().delete()
-        running = BacklogRecord.objects.filter(queue=BACKUPS, status=Status.RUNNING)
+    eventually(lambda: answered.count() >= asked_first)
+    PausedQueue.objects.all().delete()
+    running = BacklogRecord.objects.filter(queue=BACKUPS, status=Status.RUNNING)
+    subjects = [subject_of(each) for each in copies]
+    for subject, following in pairwise([*subjects, None]):
         record = eventually(running.first)
+        assert record.subject == subject, subjects
         eventually((tmp_path / f"begun-{record.pk}").exists)
-        began.append(record.subject)
+        if following:  # the unit chooses among those that have answered when it gets free
+            eventually(answered.filter(record__subject=following).exists)
         (tmp_path / f"go-{record.pk}").touch()
         eventually(lambda pk=record.pk: Attempt.objects.filter(record=pk, queue=BACKUPS).exists())
-    assert began == [subject_of(each) for each in copies]
     for each in copies:
         assert standing(world.assignment(each)) == standing(memory.assignment(each))
