@@ -1,6 +1,6 @@
 # Everything the project runs. `make help` lists it.
 PYTHON ?= python3
-# DJANGO=6.0: that one, in an environment of its own, in place of the version with long-term support that the locks have
+# DJANGO=6.0: that one, in its own environment, in place of the version with long-term support that the locks have
 DJANGO =
 OTHER_DJANGO := $(DJANGO:%=requirements-django-%.lock)
 VENV ?= .venv$(DJANGO:%=-django-%)

@@ -128,7 +128,7 @@ def back_up_now(request: HttpRequest, policy: models.Policy) -> dict[str, int]:
 
 @resource.verb("pause", PAUSING, "No more backups of its sources")
 def pause(request: HttpRequest, policy: models.Policy, query: Query[PauseRequest]) -> None:
-    """The policy is disabled until it is resumed, or automatically at `until`. Running backups continue."""
+    """The policy is disabled until it is resumed, by a user or automatically at `until`. Running backups continue."""
     pauses.pause_policy(policy, by=name_of(request), **query.checked())
 
 

@@ -119,7 +119,7 @@ def trigger(request: HttpRequest, schedule: Schedule) -> HttpResponse:
 
 @resource.verb("pause", operating(), "Pause a schedule", has=["etag", "if-match", "conflict"])
 def pause(request: HttpRequest, schedule: Schedule, query: Query[PauseRequest]) -> None:
-    """It triggers nothing until it is resumed, or automatically at `until`. Emitted records continue."""
+    """It triggers nothing until it is resumed, by a user or automatically at `until`. Emitted records continue."""
     with transaction.atomic():
         _, locked = resource.locked(request, schedule.pk)
         verbs.pause(locked, **query.checked())

@@ -45,7 +45,7 @@ class SourceAnswer(
     of=Source,
     names="id inserted_at hostname on_battery metered clock_skew last_woken_at wakes",
 ):
-    """A source. From `status` on, its fields are changed by machines and by actions."""
+    """A source. The fields from `id` on are set by machines and by actions."""
 
     status: ProtectionStatus = Field(description="Over all its assignments, worst first")
     reason: str = Field(description="Why it is not protected, or does not run now, and when it is tried next")
@@ -188,8 +188,8 @@ def get_at_risk(request: HttpRequest) -> dict[str, Any]:
 
 @resource.verb("pause", OPERATING, "No more backups")
 def pause(request: HttpRequest, source: Source, query: Query[SourcePauseQuery]) -> None:
-    """The source is paused until it is resumed, or automatically at `until`. Running backups continue, unless `stop` is
-    given.
+    """The source is paused until it is resumed, by a user or automatically at `until`. Running backups continue, unless
+    `stop` is given.
     """
     planning.pause([source], stop=query.stop, by=name_of(request), **query.checked())
 

@@ -70,7 +70,9 @@ class ResumeQuery(Schema):
 
 @resource.verb("pause", PAUSING, "Pause a throttle", has=["conflict"])
 def pause(request: HttpRequest, throttle: models.Throttle, query: Query[PauseRequest]) -> None:
-    """None of its records begins until it is resumed, or automatically at `until`. Running records continue."""
+    """None of its records begins until it is resumed, by a user or automatically at `until`. Running records
+    continue.
+    """
     try:
         throttle_pauses.pause(throttle, **query.checked())
     except ValueError as error:

@@ -19,8 +19,8 @@ NAMES = "GET /api/policies and /api/sources have the names"
 
 
 class WhatIfQuery(Schema):
-    """`policy`: the one whose `window` (`mon-fri 22:00-06:00; sat 00:00-00:00`, or `always`) or `cron` would be
-    another; `add`: the number of added sources; `like`: the name of the source that they resemble.
+    """`policy`: the one that would have this `window` (`mon-fri 22:00-06:00; sat 00:00-00:00`, or `always`) or `cron`;
+    `add`: the number of added sources; `like`: the name of the source that they resemble.
     """
 
     days: int = Field(28, ge=1, le=LONGEST_DAYS, description="How many of the fleet's last days are simulated")

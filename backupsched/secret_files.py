@@ -71,6 +71,6 @@ def _with_password(url: str, password: str) -> str:
         ) from None
     if not at or not account or ":" in account:
         raise ImproperlyConfigured(
-            f"{PASSWORD} is set: then DATABASE_URL has a user and no password, such as postgresql://user@host:5432/name"
+            f"{PASSWORD} is set: then DATABASE_URL has a user and no password, as in postgresql://user@host:5432/name"
         )
     return url.replace(f"://{account}@", f"://{account}:{quote(password, safe='')}@", 1)

@@ -2,8 +2,8 @@
 to each repository; the room left there, and when it is used up at that pace.
 
 A day that is over is counted once, by the round of any process, and kept: its attempts may be pruned, and the backups
-of a repository are removed by retention. Today is counted when it is viewed; with more than 10,000 assignments the
-round counts it every five minutes, and the page shows the time of that count.
+of a repository are removed by retention. Today is counted when it is viewed; once more than 10,000 assignments have a
+result that day, the round counts it every five minutes, and the page shows the time of that count.
 """
 
 from collections.abc import Sequence
@@ -79,8 +79,8 @@ def count(day: date) -> DayTotal:
 
 def keep() -> int:
     """Count past days that are not kept yet, the latest first, up to one on which there was anything, and today if that
-    is much, and delete older ones than the strip shows. Returns more than 0 if another round has something
-    to do at once, which today never is: it is counted to its end anyway.
+    is much, and delete older ones than the strip shows. Returns more than 0 if another round has something to do at
+    once; today never causes one, as it is counted to its end anyway.
     """
     now = database_clock()
     today = now.astimezone(UTC).date()

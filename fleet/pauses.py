@@ -21,8 +21,8 @@ MEANS = (
 def pause_policy(
     policy: Policy, *, reason: str = "", until: datetime | None = None, by: str, account: object = None
 ) -> bool:
-    """Let no backups of it begin until it is enabled again, or automatically at `until`. Its records are taken off the
-    backlog.
+    """Let no backups of it begin until it is enabled again, by a user or automatically at `until`. Its records are
+    taken off the backlog.
 
     Pausing again replaces reason and end, if new ones are given. Returns True if that changed anything. Raises:
     ValueError for a reason of more than 200 characters, or an `until` that is over.

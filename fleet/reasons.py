@@ -86,7 +86,8 @@ def _error(record: BacklogRecord | None, around: Surroundings) -> str:
     if record is None:
         return ""
     breaker, error = around.breakers.get(record.breaker_id or 0), first_line(record.last_error)
-    is_said = breaker and breaker.is_open and error.startswith(f"the breaker of {breaker} ")
+    its_own = (f"the breaker of {breaker} has been open since", f"the breaker of {breaker} is open since")
+    is_said = breaker and breaker.is_open and error.startswith(its_own)
     return "" if is_said and not around.on_hold else error
 
 
@@ -105,10 +106,9 @@ def _next(assignment: Any, record: BacklogRecord | None, around: Surroundings) -
         case Status.FAILED:
             return f"it gave up: correct that, then `{PROGRAM} backlog retry {record.pk}`"
         case Status.RUNNING:
-            since = f" since {moment(record.started_at)} UTC"
             if record.queue != BACKUPS:
-                return f"the question whether it is there has been open{since}"
-            return f"its backup has been running{since}"
+                return f"its source is being asked whether it is there (since {moment(record.started_at)} UTC)"
+            return f"its backup has been running since {moment(record.started_at)} UTC"
         case Status.READY:
             return "; ".join(texts(hindrances(record, around) or [in_its_turn(record)]))
     if assignment.failures and record.waiting_for == WaitingFor.BACKOFF:
@@ -153,8 +153,9 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
 
     all_of = [Damage(**each) for each in check.damage]
     if gone := [each for each in all_of if each.why == GONE]:
-        where, points = _places(assignment.policy, gone), some_of([each.point for each in gone], 3)
-        yield f"cannot be restored from {where}, though nothing here has removed it: {points}"
+        where, points = _places(assignment.policy, gone), list(dict.fromkeys(each.point for each in gone))
+        what, them = several(len(points), "point"), "it" if len(points) == 1 else "them"
+        yield f"{what} cannot be restored from {where}, though nothing here has removed {them}: {some_of(points, 3)}"
     if damage := [each for each in all_of if each.why != GONE]:
         # of all its data: the damaged repository may have been away then
         last = f"; the last check was at {moment(check.checked_at)} UTC" if check.checked_at else ""

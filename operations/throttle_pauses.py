@@ -16,7 +16,8 @@ UNKNOWN = "how many of its records ran at once before its pause is not known"
 
 @transaction.atomic
 def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = "") -> Edit:
-    """Let none of its records begin until it is resumed, or automatically at `until`; running records continue.
+    """Let none of its records begin until it is resumed, by a user or automatically at `until`; running records
+    continue.
 
     Pausing again replaces reason and end, if new ones are given. Raises: ValueError for a reason of more than 200
     characters, an `until` that is over, or one for a throttle whose number before its pause is not known.

@@ -101,7 +101,8 @@ def _coming(schedule: Schedule, now: datetime) -> Iterator[Reason]:
         )
     unemitted = Trigger.objects.filter(schedule=schedule, finished_at=None, emitted_at=None).order_by("trigger_at")
     if waiting := list(unemitted[:100]):
-        text = f"{several(len(waiting), 'trigger')} wait for an earlier batch to end, the first since"
+        wait, first = ("waits", "since") if len(waiting) == 1 else ("wait", "the first since")
+        text = f"{several(len(waiting), 'trigger')} {wait} for an earlier batch to end, {first}"
         yield Reason(Code.OVERLAP, f"{text} {moment(waiting[0].trigger_at)} UTC")
     if schedule.next_trigger_at and schedule.next_trigger_at <= now:
         yield Reason(

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
+from external.formatting import several
 from schedules.cron import Period, check_expression, check_zone
 from sources.domain.windows import Window
 
@@ -200,7 +201,7 @@ def _problems_across(fleet: SimulatedFleet) -> Iterator[str]:
 
 def _listed(problems: list[str]) -> str:
     more = len(problems) - MOST_SHOWN
-    return "; ".join([*problems[:MOST_SHOWN], *([f"and {more} more problems"] if more > 0 else [])])
+    return "; ".join([*problems[:MOST_SHOWN], *([f"and {several(more, 'more problem')}"] if more > 0 else [])])
 
 
 def schema() -> str:

@@ -108,5 +108,5 @@ def _of_all(found: Outlook, share: Fraction, units: int) -> Outlook:
 
 
 def in_turn(sources: Sequence[int], at_once: int) -> list[Sequence[int]]:
-    """The same sources in pieces of that size."""
+    """The same sources in pieces of `at_once`."""
     return [sources[start : start + at_once] for start in range(0, len(sources), at_once)]

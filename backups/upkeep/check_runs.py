@@ -207,6 +207,6 @@ def _log(record: ClaimedRecord, read: Read, found: list[Damage], now: datetime) 
     if found:
         records.log(record, "damaged", in_words(found), now, damage=[asdict(each) for each in found[:20]])
     if mended := [path for each in (done, *read.again.values()) for path in each.mended]:
-        records.log(record, "mended", f"{len(mended)} damaged before, as {mended[0]!r}", now)
+        records.log(record, "mended", f"{len(mended)} damaged before, such as {mended[0]!r}", now)
     for reason in read.failed:
         records.log(record, "failed", f"{reason}; nothing was read there", now)

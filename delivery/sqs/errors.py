@@ -111,6 +111,6 @@ def _fields_of(answer: str) -> dict[str, Any]:
 
 def too_large(size: int) -> str:
     return (
-        f"the message is larger than the queue takes ({size:,} bytes): shorten the payload template, such as to the "
-        "address from which the receiver fetches the rest, or raise the queue's maximum message size"
+        f"the message is larger than the queue takes ({size:,} bytes): shorten the payload template, for example to "
+        "the address from which the receiver fetches the rest, or raise the queue's maximum message size"
     )

@@ -32,8 +32,8 @@ from storage.restoring import into_folder
 from storage.restoring.base import RestoreProgress, RestoreRefused, TargetFailed, Wish
 
 ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
-"""Up to this number of files and bytes, everything is restored; of a larger point, a sample of that many files, with at
-most that many bytes.
+"""Up to ALL_FILES files and BYTES bytes, everything is restored; of a larger point, a sample of SAMPLE_FILES files with
+at most BYTES bytes.
 """
 SHOWN = 3
 

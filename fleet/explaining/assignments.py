@@ -10,7 +10,7 @@ from typing import Any
 from django.template.defaultfilters import filesizeformat
 
 from external.durations import span
-from external.formatting import first_line, moment
+from external.formatting import first_line, moment, several
 from jobs import breakers
 from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord, Breaker
@@ -113,7 +113,7 @@ def _window(assignment: Assignment, at: datetime) -> Iterator[Reason]:
         yield Reason(Code.WINDOW, text, opens_at, {"opens_at": opens_at, "closes_at": closes_at})
     if assignment.skips:
         text = (
-            f"it was left out of {assignment.skips} openings in a row, since its last duration did not fit; "
+            f"it has been put off {several(assignment.skips, 'time')} in a row, since its last duration did not fit; "
             f"after {STARTS_ALL_THE_SAME_AFTER} it starts all the same"
         )
         yield Reason(Code.WINDOW, text, facts={"skips": assignment.skips})

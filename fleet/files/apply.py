@@ -164,7 +164,7 @@ class _Application:
             if old and old != name:
                 if (old in existing or old in found.gone) and (row or first.setdefault(old, number) != number):
                     both = f"{old!r} and {name!r} both exist: give one of them another name, or delete it"
-                    other = f"another row has {old!r} as its name or {RENAMED_FROM}: leave it out of one of them"
+                    other = f"another row has {old!r} as its name or {RENAMED_FROM}: only one row may have it"
                     self._add(section, f"{RENAMED_FROM}: {both if row else other}", number, name)
                     continue
                 row = row or existing.get(old)

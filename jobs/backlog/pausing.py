@@ -19,8 +19,8 @@ MAX_REASON = 200
 
 @transaction.atomic
 def pause_queue(name: str, reason: str = "", *, until: datetime | None = None, now: datetime | None = None) -> bool:
-    """Let no record be claimed from queue `name` until it is resumed, or automatically at `until`; running records
-    continue.
+    """Let no record be claimed from queue `name` until it is resumed, by a user or automatically at `until`; running
+    records continue.
 
     Pausing again keeps the first instant, and replaces reason and end if new ones are given. Returns whether that
     changed anything. Raises: ValueError for an unknown queue, a reason of more than 200 characters, or an `until` in
@@ -63,8 +63,8 @@ def held() -> Hold | None:
 
 @transaction.atomic
 def hold(reason: str, *, by: str, until: datetime | None = None, now: datetime | None = None) -> bool:
-    """Let no record be claimed from any queue until `release`, or automatically at `until`, and stop running ones.
-    `by`: who holds, for users.
+    """Let no record be claimed from any queue until `release`, by a user or automatically at `until`, and stop running
+    ones. `by`: who holds, for users.
 
     Holding again keeps the first instant and name, replaces the reason, and the end if a new one is given. Returns
     whether that changed anything. Raises: ValueError for a reason that is empty or of more than 200 characters, or an

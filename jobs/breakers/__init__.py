@@ -26,7 +26,7 @@ from django.db import transaction
 from django.db.models import Q, Subquery
 from django.db.models.expressions import Combinable
 
-from external.formatting import first_line
+from external.formatting import first_line, several
 from jobs import conf, decisions, order
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker
@@ -92,7 +92,7 @@ def describe(breaker: Breaker) -> str:
     """An open breaker as text, on one line."""
     return (
         f"the breaker of {breaker} has been open since {breaker.opened_at:%Y-%m-%d %H:%M:%S} UTC: "
-        f"{breaker.failures} failures in a row, the last one: {first_line(breaker.last_error)}"
+        f"{several(breaker.failures, 'failure')} in a row, the last one: {first_line(breaker.last_error)}"
     )
 
 

@@ -257,8 +257,8 @@ def not_a_folder(location: str) -> str:
         if len(kind) == 1 or not kind.isalnum():
             return "it is not a path of this host, which writes the backups; name a directory, such as /srv/backups"
         return (
-            f'it names another host: give its settings in `remote`, {{"type": "{kind}", …}}, and the path there in '
-            f"`location`, {path}"
+            f'it names another host: give its settings in `remote`, such as {{"type": "{kind}", …}}, and the path '
+            f"there in `location`, such as {path}"
         )
     if location.startswith(("~", "$", "%")):
         return "only a shell reads ~ and variables: write the whole path"

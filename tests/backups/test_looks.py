@@ -201,7 +201,7 @@ class TestAMove:
 
     def test_by_the_command(self, sources: list[Assignment], empty: str) -> None:
         text = refused("set", "office", "--location", empty)
-        assert f"the newest point of 3 sources of 3 is not there, as {POINT} of s0" in text
+        assert f"the newest point of 3 sources of 3 is not there, such as {POINT} of s0" in text
         assert doubtful() == 0
         run("set", "office", "--location", empty, "--force")
         assert doubtful() == 3, "at once"
@@ -243,13 +243,13 @@ class TestAMove:
         client = staff("change_repository", "view_repository", "use_any_folder")
         form = {"name": "office", "location": empty}
         page = client.post(f"/admin/sources/repository/{row.pk}/change/", form)
-        assert "is not there, as" in page.content.decode()
+        assert "is not there, such as" in page.content.decode()
         client.post(f"/admin/sources/repository/{row.pk}/change/", form | {"force": "on"})
         assert doubtful() == 3
 
     def test_by_a_fleet_file(self, sources: list[Assignment], empty: str) -> None:
         fleet = {"repositories": [{"name": "office", "location": empty}]}
-        with pytest.raises(FleetError, match="is not there, as"):
+        with pytest.raises(FleetError, match="is not there, such as"):
             apply_fleet(fleet, "fleet.yaml")
         apply_fleet(fleet, "fleet.yaml", force=True)
         assert doubtful() == 3
@@ -263,7 +263,7 @@ class TestAMove:
         shutil.move(tmp_path / "office", tmp_path / "moved")
         (tmp_path / "moved" / layout.manifest_path("s2/daily", POINT)).unlink()
         text = refused("set", "office", "--location", str(tmp_path / "moved"))
-        assert f"the newest point of 1 source of 3 is not there, as {POINT} of s2" in text
+        assert f"the newest point of 1 source of 3 is not there, such as {POINT} of s2" in text
 
 
 class TestAPlaceOfOtherFiles:

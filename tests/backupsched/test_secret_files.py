@@ -106,7 +106,7 @@ def test_what_contradicts_itself_is_refused(secret: Path) -> None:
         read_secret_files({"SECRET_KEY_FILE": str(secret.parent)})
     for url in ("", "nonsense", "postgresql://host/name", "postgresql://a:b@host/name"):
         with pytest.raises(
-            ImproperlyConfigured, match="a user and no password, such as postgresql://user@host"
+            ImproperlyConfigured, match="a user and no password, as in postgresql://user@host"
         ) as caught:
             read_secret_files({"DATABASE_URL": url, "DATABASE_PASSWORD_FILE": str(secret)})
         assert "hunter2" not in str(caught.value)

@@ -69,6 +69,8 @@ class TestASource:
             (Code.WINDOW, NOW + 34 * HOUR),
         ]
         assert "in 21 h" in text(assignment)
+        Assignment.objects.update(skips=1)
+        assert "it has been put off 1 time in a row" in text(assignment)
 
     def test_names_everything_that_stands_above_its_record_first(self) -> None:
         assignment = make_assignment(make_policy(enabled=False, paused_why="moving", paused_until=NOW + 9 * HOUR))

@@ -234,7 +234,7 @@ def test_a_file_means_the_same_however_many_of_its_rows_are_taken_at_once(
         "source anna: sources bert, cleo have", "source bert: sources anna, cleo have",
         "source cleo: sources anna, bert have",
     ]  # fmt: skip
-    other = "renamed_from: another row has 'anna' as its name or renamed_from: leave it out of one of them"
+    other = "renamed_from: another row has 'anna' as its name or renamed_from: only one row may have it"
     assert errors_of(fleet(("dora", "anna"), ("eva", "anna"), ("bert", None), ("dora", None)), tmp_path) == [
         f"office.json: sources[1] (eva): {other}",
         "office.json: sources[3] (dora): name: is in the file twice, first in sources[0]",

@@ -23,9 +23,9 @@ def no_presets() -> None:
 @pytest.mark.parametrize(
     ("location", "text"),
     [
-        ("s3://bucket/backups", '`remote`, {"type": "s3", …}, and the path there in `location`, bucket/backups'),
-        ("sftp:nas/backups", '`remote`, {"type": "sftp", …}, and the path there in `location`, nas/backups'),
-        ("me@nas.example.org:/srv/backups", '`remote`, {"type": "sftp", …}, and the path there in `location`, srv'),
+        ("s3://bucket/backups", 'such as {"type": "s3", …}, and the path there in `location`, such as bucket/backups'),
+        ("sftp:nas/backups", 'such as {"type": "sftp", …}, and the path there in `location`, such as nas/backups'),
+        ("me@nas.example.org:/srv/backups", '`remote`, such as {"type": "sftp", …}, and the path there in `location`'),
         ("file:///srv/backups", "write the path alone, such as /srv/backups"),
         ("~/backups", "only a shell reads ~ and variables: write the whole path"),
         ("$HOME/backups", "only a shell reads ~ and variables: write the whole path"),

@@ -24,6 +24,7 @@ from schedules.models import Schedule
 from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
 from sources.models import Assignment, CheckRound, Repository, Source
 from sources.planning import standings_of, subject_of
+from storage.points.checking import GONE
 from tests.commands import command
 from tests.factories import make_record, make_worker
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -203,7 +204,7 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
     assert absent.startswith("its first backup is missing; its source did not answer; it is not asked again before")
     assert reason(made({}, RUNNING)).startswith("its first backup has been running since ")
     asked = reason(made({}, RUNNING | {"queue": "availability"}))
-    assert asked.startswith("its first backup is missing; the question whether it is there has been open since ")
+    assert asked.startswith("its first backup is missing; its source is being asked whether it is there (since ")
     assert reason(made({}, paused_at=AGO, name="x")).endswith("`manage.py sources resume x` ends it")
     held = made({**PROTECTED, "held_back_since": AGO, "held_back_why": "half is gone", "drill_error": "no room"})
     assert reason(held).startswith(
@@ -215,7 +216,10 @@ def test_the_reason_is_the_error_and_when_it_is_tried_next() -> None:
         f"a check found damage in repository {damaged.policy.repository}: 1 file: 'a' of 20260301T090000Z: "
         f"it is missing; the last check was at {AGO:%Y-%m-%d %H:%M:%S} UTC; its next backup is due"
     )
-    assert summary(NOW).needs.endswith("2 doubtful")
+    two = made(PROTECTED | {"damage": [DAMAGE | {"why": GONE, "point": point} for point in ("a", "b", "b")]})
+    text = f"2 points cannot be restored from repository {two.policy.repository}, though nothing here has removed them"
+    assert reason(two).startswith(f"{text}: a, b; ")
+    assert summary(NOW).needs.endswith("3 doubtful")
     alone = make_source()
     assert reasons_of([alone], NOW) == {alone.pk: "it is in no policy"}
 
@@ -231,6 +235,9 @@ def test_the_error_of_a_breaker_and_the_hold_are_said_once_and_the_next_attempt_
     # a record that was kept from trying has the breaker itself for its error
     BacklogRecord.objects.update(last_error=f"{describe(breaker)}; nothing else is tried")
     assert reason(failing).count("the breaker of repository attic") == reason(failing).count("it is full") == 1
+    other = Breaker(title="repository attic of anna", **fields)
+    BacklogRecord.objects.update(last_error=f"{describe(other)}; nothing else is tried")
+    assert "repository attic of anna has been open since" in reason(failing)
     BacklogRecord.objects.update(last_error="it is full")
     page = f"/admin/sources/source/{failing.source_id}/change/"
     assert admin_client.get(page).context["next_attempt"] == ("at", AHEAD)

@@ -46,6 +46,7 @@ def test_one_that_was_skipped_or_waits_says_why() -> None:
     schedule = nightly()
     row = Trigger.objects.create(schedule=schedule, trigger_at=AT_TWO, seen_at=AT_TWO)
     assert [code for code, _ in why(schedule)] == [Code.OVERLAP]
+    assert any(text.startswith("1 trigger waits for an earlier batch to end, since") for _, text in why(schedule, None))
     Trigger.objects.filter(pk=row.pk).update(skipped_for="an earlier batch had not ended", finished_at=AT_TWO)
     assert why(schedule)[0][1].endswith("emitted nothing: an earlier batch had not ended")
 

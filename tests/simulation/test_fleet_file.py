@@ -47,8 +47,9 @@ def test_a_problem_is_named_by_its_path(given: Any, path: str, words: str) -> No
 
 
 def test_many_problems_are_counted_and_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(fleet_file.FleetFileError, match="and 5 more problems"):
-        fleet_file.parse(facts(*(source(f"s{number}", policy="none") for number in range(25))))
+    for count, words in ((21, "and 1 more problem"), (25, "and 5 more problems")):
+        with pytest.raises(fleet_file.FleetFileError, match=f"{words}$"):
+            fleet_file.parse(facts(*(source(f"s{number}", policy="none") for number in range(count))))
     file = tmp_path / "fleet.json"
     file.write_bytes(b"\xff{")
     for path, words in ((file, "is not JSON"), (tmp_path, "cannot be read"), (tmp_path / "x", "cannot be read")):

@@ -54,7 +54,7 @@ class Command(BaseCommand):
             type=duration(),
             default=300,
             metavar="DURATION",
-            help="with --once: give up then, such as after 5m",
+            help="with --once: give up after this time, such as 10m (5m)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

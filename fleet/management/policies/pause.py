@@ -11,8 +11,8 @@ from jobs.conf import PROGRAM
 from sources.models import Policy
 
 HELP = (
-    f"Pause policies: no more backups under them until `{PROGRAM} policies resume NAME`, or automatically at --until. "
-    "Running backups continue. Exit codes: 0; 1 where one was paused before; 2 for bad usage. For some of its sources: "
+    f"Pause policies: no more backups under them until `{PROGRAM} policies resume NAME`, or until --until. Running "
+    "backups continue. Exit codes: 0; 1 where one was paused before; 2 for bad usage. For some of its sources: "
     f"`{PROGRAM} sources pause`."
 )
 

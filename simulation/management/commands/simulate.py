@@ -50,7 +50,7 @@ class Command(VerbCommand):
             "--from-history",
             type=int,
             metavar="DAYS",
-            help="the fleet of this installation, as it was in this many last days",
+            help="the fleet of this installation, as it was in the last DAYS days",
         )
         parser.add_argument("--days", type=int, metavar="N", help="of its time (14; all of a history)")
         parser.add_argument(
