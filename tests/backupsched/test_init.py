@@ -260,7 +260,7 @@ def test_one_that_is_killed_at_any_step_is_run_again_to_its_end(home: Path) -> N
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
             try:
-                eventually(partial(has_come_so_far, process, question))
+                eventually(partial(has_come_so_far, process, question), 300)  # all migrations are run
             finally:
                 process.kill()
                 process.wait()
