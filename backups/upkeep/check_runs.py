@@ -208,5 +208,8 @@ def _log(record: ClaimedRecord, read: Read, found: list[Damage], now: datetime) 
         records.log(record, "damaged", in_words(found), now, damage=[asdict(each) for each in found[:20]])
     if mended := [path for each in (done, *read.again.values()) for path in each.mended]:
         records.log(record, "mended", f"{len(mended)} damaged before, such as {mended[0]!r}", now)
+    if done.not_filled:
+        text = f"digests could not be added to manifests in {name}: {done.not_filled}"
+        records.log(record, "failed", text, now)
     for reason in read.failed:
         records.log(record, "failed", f"{reason}; nothing was read there", now)

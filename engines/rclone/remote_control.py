@@ -4,10 +4,14 @@ import http.client
 import json
 import socket
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+
+from external.processes.advice import without_middle
+from external.redaction import redacted
+from storage.places.servers import in_words
 
 LOOK_EVERY_SECONDS = 0.02
 """Seconds between two looks for rclone's socket."""
@@ -19,11 +23,12 @@ def obeyed(
     serve: Callable[[tuple[str, ...]], object],
     orders: Iterable[tuple[str, str, dict[str, Any]]],
     on_answer: Callable[[str, dict[str, Any]], None],
+    hidden: Collection[str],
 ) -> bool:
     """Give an rclone orders, one after another, and the one to quit: each with the path that it is about, its name and
     its parameters. `serve` runs it, with these arguments, until it ends. `on_answer` gets the path and the answer of
-    each order, with an "error" if it failed, before the next order is asked for. Returns False if rclone ended before
-    it had all of them. Raises: what `serve` does.
+    each order, before the next order is asked for; with an "error" if it failed, in one line, without a server's words
+    and the texts in `hidden`. Returns False if rclone ended before it had all of them. Raises: what `serve` does.
     """
     ended, done = Event(), Event()
 
@@ -32,7 +37,10 @@ def obeyed(
             pass
         try:
             for path, what, order in orders:
-                on_answer(path, ask(socket_file, what, order))
+                answer = ask(socket_file, what, order)
+                if error := answer.get("error"):  # of WebDAV it is all that the server sent
+                    answer["error"] = in_words(without_middle(redacted(str(error), hidden)))
+                on_answer(path, answer)
             done.set()
         except OSError:  # rclone was ended
             pass

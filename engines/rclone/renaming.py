@@ -47,9 +47,10 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
 
     def take(path: str, answer: dict[str, Any]) -> None:
         if error := answer.get("error"):
-            problems.by_path[path] = str(error)
+            problems.by_path[path] = error
 
-    if not obeyed(lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders, take):
+    hidden = [*run.task.source.hidden, *run.task.location.secrets]
+    if not obeyed(lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders, take, hidden):
         problems.unnamed += 1
     return problems
 

@@ -5,12 +5,12 @@ upload that fails there would cost the old file, too.
     docs/a                                  the old one, until the server moves the new one over it: one order
 
 So whenever it ends, one of the two is there, and whole. What a killed restore leaves is those folders, which the next
-restore of the folder above them removes.
+restore of the folder above them removes once all files are there.
 """
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +19,7 @@ from engines.base import SourceSpec
 from engines.limits import Later
 from engines.restores.at_source import FOLDER_THERE, OPTIONS, of_the_target
 from storage.places.location import LOSING, OVER
+from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, StorageStopped, Store
 
 WITH_VERSIONS = ("nextcloud", "owncloud", "infinitescale", "sharepoint", "sharepoint-ntlm")
@@ -26,14 +27,21 @@ WITH_VERSIONS = ("nextcloud", "owncloud", "infinitescale", "sharepoint", "sharep
 lost if another one were moved over it; a deleted file is in a bin.
 """
 OURS = re.compile(r"(.+/)?backupsched-restore-[0-9a-f]{8}")
-STAT = "operations/stat"
 SHOWN = 3
 Order = tuple[str, str, dict[str, Any]]
 """The path that an order of rclone is about, its name, and its parameters."""
 CLEARING_SECONDS = 3.0
 """Seconds that a restore which is stopped has left to remove its folders."""
+MOVE = "operations/movefile"
+TRIES = 3
+"""Tries of each order but one to move, which may have been carried out."""
+UNANSWERED = TRIES + 2
+"""The number of tries in a row that fail, after which no order is given any more: each may take a minute. A busy server
+may fail to move a file, and to say what is there.
+"""
 NOT_MOVED = "it was not moved over the old file"
-DROPPED = "{}; its server has dropped the old file, and has the new one in {}"
+DROPPED = "{}; its server no longer has the old file there, and has the new one in {}"
+KEPT = "{} at the source may have the only copy of a file that its name lacks: look there before you delete it"
 NOT_CLEARED = "folders named {} could not all be removed at the source: delete them there ({})"
 
 
@@ -54,8 +62,10 @@ class Replacement:
     note: Callable[[str], object]
     name: str = field(default_factory=lambda: f"backupsched-restore-{secrets.token_hex(4)}")
     folders: set[str] = field(default_factory=set)
-    doubtful: set[str] = field(default_factory=set)
-    """Files that were to be moved, and of which it is not known that the old or the new one has their name."""
+    doubtful: dict[str, set[int]] = field(default_factory=dict)
+    """Files that were to be moved, and of which it is not known that the old or the new one has their name → the sizes
+    of these two.
+    """
 
     def beside(self, path: str) -> str:
         """The path to which the new file goes: its own if it can replace the old one there."""
@@ -65,71 +75,104 @@ class Replacement:
         self.folders.add(ours := f"{folder}/{self.name}".lstrip("/"))
         return f"{ours}/{name}"
 
-    def move(self, paths: Collection[str]) -> dict[str, str]:
+    def move(self, entries: Collection[Entry]) -> dict[str, str]:
         """Move new files over the old ones. Returns the reasons why some were perhaps not moved, by path. Raises:
         TargetFailed if the source does not answer, StorageStopped.
         """
-        if not self.is_needed or not paths:
+        if not self.is_needed or not entries:
             return {}
-        fs, problems, moved = self.at_target.location.root, dict[str, str](), set[str]()
+        fs, problems, moved, gone = self.at_target.location.root, dict[str, str](), set[str](), set[str]()
+        sizes = {each.path: {each.size} for each in entries}
 
         def orders() -> Iterator[Order]:
-            for path in paths:
-                yield path, STAT, {"fs": fs, "remote": path}
+            for path in sizes:
+                yield self._look_at(path)
                 if path not in problems:
-                    self.doubtful.add(path)
+                    self.doubtful[path] = sizes[path]
                     both = {"srcFs": fs, "srcRemote": self.beside(path), "dstFs": fs, "dstRemote": path}
-                    yield path, "operations/movefile", both
-                if path in self.doubtful:
-                    yield path, STAT, {"fs": fs, "remote": path}
+                    yield path, MOVE, both
+                    if path not in moved:
+                        yield self._look_at(path)
 
         def take(path: str, answer: dict[str, Any]) -> None:
+            item = answer.get("item") or {}
             if error := answer.get("error"):
-                problems.setdefault(path, str(error))
+                problems.setdefault(path, error)
             elif "item" not in answer:
                 moved.add(path)
-            elif (answer["item"] or {}).get("IsDir"):  # a move over it would delete all that it holds
-                problems.setdefault(path, FOLDER_THERE)
-            if path in moved or answer.get("item"):
-                self.doubtful.discard(path)
+                del self.doubtful[path]
+            elif path in problems:
+                gone.update({path} if not self._is_there(path, item) else ())
+            elif item.get("IsDir"):  # a move over it would delete all that it holds
+                problems[path] = FOLDER_THERE
+            elif item:
+                sizes[path].add(item["Size"])
 
         with of_the_target():
             self._order(self.at_target, orders(), take)
-            if len(moved) < len(paths):
+            if len(moved) < len(sizes):
                 self.at_target.run("lsf", "--max-depth=1", *OPTIONS, fs)
-        problems = {path: problems.get(path, NOT_MOVED) for path in paths if path not in moved}
-        for path in self.doubtful & problems.keys():
+        for path in gone:
             problems[path] = DROPPED.format(problems[path], self._folder_of(path))
-        return problems
+            self.doubtful[path] = set()  # whatever has its name later: the folder is named, and so it stays
+        return {path: problems.get(path, NOT_MOVED) for path in sizes if path not in moved}
+
+    def _is_there(self, path: str, item: dict[str, Any]) -> bool:
+        """True if this is the old or the new file, by its size, and not a part of one. Then nothing is in doubt."""
+        if item.get("IsDir") or item.get("Size") not in self.doubtful[path]:
+            return False
+        del self.doubtful[path]
+        return True
+
+    def _look_at(self, path: str) -> Order:
+        return path, "operations/stat", {"fs": self.at_target.location.root, "remote": path}
 
     @contextmanager
-    def cleared(self, left_behind: Collection[str]) -> Iterator[None]:
-        """Remove folders that a killed restore has left, and, after the block, those of this one."""
-        if self.is_needed:
-            self._clear(left_behind)
+    def cleared(self) -> Iterator[None]:
+        """Remove the folders of this restore after the block, except those that may have the only file of a name."""
         try:
             yield
         finally:
             self._clear(self.folders)
+            self._note_kept(map(self._folder_of, self.doubtful))
+
+    def left_behind(self, there: Iterable[str], folders: Iterable[str]) -> dict[str, list[str]]:
+        """The folders, of all these, that earlier restores have left, each with the paths to which the files in it were
+        to be moved.
+        """
+        left = {each: list[str]() for each in folders if self.is_needed and OURS.fullmatch(each)}
+        for folder, _, name in (each.rpartition("/") for each in there):
+            if folder in left:
+                left[folder].append(f"{folder.rpartition('/')[0]}/{name}".lstrip("/"))
+        return left
+
+    def clear_left(self, left: Mapping[str, Collection[str]], there: Set[str]) -> None:
+        """Remove folders that earlier restores have left, except those of files that are not among `there`."""
+        kept = {folder for folder, paths in left.items() if not there >= {*paths}}
+        self._clear(left.keys() - kept)
+        self._note_kept(kept)
+
+    def _note_kept(self, folders: Iterable[str]) -> None:
+        if kept := sorted({*folders}):
+            self.note(KEPT.format(", ".join(kept[:SHOWN])))
 
     def _clear(self, folders: Collection[str]) -> None:
         """Remove folders of ours, except one that may have the only file that there is."""
-        fs, problems, ended = self.at_target.location.root, dict[str, str](), "rclone ended before that"
+        problems, ended = dict[str, str](), "rclone ended before that"
 
         def orders() -> Iterator[Order]:
-            for path in sorted(self.doubtful):
-                yield path, STAT, {"fs": fs, "remote": path}
+            yield from map(self._look_at, sorted(self.doubtful))
             for folder in sorted({*folders} - {*map(self._folder_of, self.doubtful)}):
-                yield folder, "operations/purge", {"fs": fs, "remote": folder}
+                yield folder, "operations/purge", {"fs": self.at_target.location.root, "remote": folder}
                 if folder in problems:  # perhaps it was never made
-                    yield folder, STAT, {"fs": fs, "remote": folder}
+                    yield self._look_at(folder)
 
         def take(path: str, answer: dict[str, Any]) -> None:
-            if error := answer.get("error"):
-                problems.setdefault(path, str(error))
-            elif answer.get("item"):
-                self.doubtful.discard(path)
-            else:
+            if path in self.doubtful:
+                self._is_there(path, answer.get("item") or {})
+            elif error := answer.get("error"):
+                problems.setdefault(path, error)
+            elif not answer.get("item"):
                 problems.pop(path, None)
 
         if folders:
@@ -146,17 +189,28 @@ class Replacement:
         return self.beside(path).rpartition("/")[0]
 
     def _order(self, store: Store, orders: Iterable[Order], take: Callable[[str, dict[str, Any]], None]) -> bool:
-        """Let one rclone carry out orders. Returns False if it ended before it had all of them."""
+        """Let one rclone carry out orders; `take` gets the last answer to each. Returns False if it ended before it had
+        all of them, or the source does not answer any more.
+        """
         from engines.rclone.remote_control import obeyed  # with http.client, a tenth of a child's start
 
-        answers = 0
+        heard, in_a_row, last = 0, 0, dict[str, Any]()
+
+        def given() -> Iterator[Order]:
+            for order in orders:
+                for _ in range(1 if order[1] == MOVE else TRIES):
+                    yield order
+                    if "error" not in last or in_a_row == UNANSWERED:
+                        break
+                take(order[0], last)
+                if in_a_row == UNANSWERED:
+                    break
 
         def taken(path: str, answer: dict[str, Any]) -> None:
-            nonlocal answers
-            answers += 1
-            take(path, answer)
+            nonlocal heard, in_a_row, last
+            heard, in_a_row, last = (heard, in_a_row + 1, answer) if "error" in answer else (heard + 1, 0, answer)
 
         def serve(how: tuple[str, ...]) -> None:
-            store.run(*how, *OPTIONS, *OVER, sign_of_life=lambda: answers)
+            store.run(*how, *OPTIONS, *OVER, sign_of_life=lambda: heard)
 
-        return obeyed(serve, orders, taken)
+        return obeyed(serve, given(), taken, store.location.secrets) and in_a_row < UNANSWERED

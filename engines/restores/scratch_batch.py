@@ -98,9 +98,11 @@ class ScratchBatch:
         problems = {paths.get(name, name): why for name, why in found.items()}
         came = [each for each in entries if each.path not in problems]
         if strays := [why for name, why in found.items() if name not in paths]:  # it is not known which it is
-            problems |= dict.fromkeys({each.path for each in came} - self.same(came), strays[0])
+            arrived = self.same([each._replace(path=self._way_of(each.path)) for each in came])
+            missing = [each.path for each in came if self._way_of(each.path) not in arrived]
+            problems |= dict.fromkeys(missing, strays[0])
             came = [each for each in came if each.path not in problems]
-        not_moved = self.replacing.move([each.path for each in came])
+        not_moved = self.replacing.move(came)
         doubtful = [each for each in came if not_moved.get(each.path, FOLDER_THERE) != FOLDER_THERE]
         moved = self.same(doubtful) if doubtful else set()  # and the answer was lost
         return problems | {path: why for path, why in not_moved.items() if path not in moved}

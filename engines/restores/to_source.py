@@ -21,8 +21,8 @@ from engines.base import SourceSpec
 from engines.rclone.bringing import ONE_AT_A_TIME
 from engines.rclone.remotes import is_bucket, remote_path, servers_of, times_arguments, way_to
 from engines.restores.at_source import FILE_THERE, FOLDER_THERE, OPTIONS, of_the_target
-from engines.restores.besides_files import make_empty_folders, note_what_is_not_set
-from engines.restores.replacing import OURS, Replacement, is_needed
+from engines.restores.besides_files import NOT_MADE, make_empty_folders, note_what_is_not_set
+from engines.restores.replacing import Replacement, is_needed
 from engines.restores.scratch_batch import ScratchBatch
 from external.processes.rows import row_of
 from storage import layout
@@ -63,7 +63,8 @@ def put_back(
             raise RestoreRefused(f"there is no directory {source.path} here: is its volume mounted?")
         return into_folder.restore_to_stay(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
     with opened(store, wish.assignment, wish.point, cache) as tree, way_to(source, store.location) as environment:
-        location = dataclasses.replace(store.location, environment=environment)
+        hidden = (*store.location.secrets, *source.hidden)
+        location = dataclasses.replace(store.location, environment=environment, secrets=hidden)
         reaching = dataclasses.replace(store, location=location)
         below = "" if str(wish.target) == "." else str(wish.target)
         target = Location(remote_path(source), "").at(below) if below else remote_path(source)
@@ -84,7 +85,10 @@ class _Back(RunningRestore):
         self.source, self.target = source, Location(target, target)
         self.files_path = layout.files_path(wish.assignment)
         location = dataclasses.replace(
-            self.target, environment=store.location.environment, servers=tuple(servers_of(source))
+            self.target,
+            environment=store.location.environment,
+            servers=tuple(servers_of(source)),
+            secrets=store.location.secrets,
         )
         self.at_target = Store(location, store.stop, store.stall_timeout, store.grace)
         self.replacing = Replacement(self.at_target, is_needed(source), self.report.not_set.append)
@@ -122,9 +126,11 @@ class _Back(RunningRestore):
                 f"{len(collisions):,} files at {self.source.name} differ from this point ({names}): restore into a "
                 "folder next to them, or choose to replace what differs"
             )
-        with self.replacing.cleared([each for each in folders or () if OURS.fullmatch(each)]):
+        left = self.replacing.left_behind(there, folders or ())
+        with self.replacing.cleared():
             self._bring(wanted, set(collisions))
-        self._check(wanted, make_empty_folders(self, self.target, self.source.kind))
+        there = self._check(wanted, make_empty_folders(self, self.target, self.source.kind))
+        self.replacing.clear_left(left, there.keys() - self.failed)
         return report
 
     def _behind_folders(self, wanted: list[Entry], folders: set[str]) -> set[str]:
@@ -214,8 +220,10 @@ class _Back(RunningRestore):
             if entry.path in large:
                 self._copy_straight(entry, differing)
 
-    def _check(self, wanted: list[Entry], empty: dict[str, str]) -> None:
-        """Check the sizes of files at the source, and that it has these empty folders (path → why it may not)."""
+    def _check(self, wanted: list[Entry], empty: dict[str, str]) -> Found:
+        """Check the sizes of files at the source, which it returns, and that it has these empty folders (path → why it
+        may not).
+        """
         folders = set[str]()
         there = self._look("--no-modtime", folders=folders)
         for path in self._replaced(wanted, there):
@@ -226,10 +234,12 @@ class _Back(RunningRestore):
                 self.fail(entry.path, "it does not arrive with the size in its manifest")
             elif entry.path not in self.failed:  # a file that was not replaced may have the same size
                 self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
-        for path in sorted(empty.keys() - folders):
-            row = self._row_of(self.target.at(path))  # its server may list it by another name
+        for number, path in enumerate(sorted(empty.keys() - folders)):
+            # its server may list it by another name; after an error it is likely to have none
+            row = self._row_of(self.target.at(path)) if empty[path] == NOT_MADE or number < SHOWN else {}
             if not row.get("IsDir"):
                 self.fail(path, FILE_THERE if row else empty[path])
+        return there
 
     def _replaced(self, wanted: list[Entry], there: Found) -> set[str]:
         """The paths that a server which changes names, or folds their case, gave another file of the point as well, and
@@ -273,7 +283,7 @@ class _Back(RunningRestore):
             size, why = self._row_of(self.target.at(there)).get("Size"), next(iter(problems.values()), "")
             if DAMAGED.search(why) or (size != entry.size and not why):
                 return entries
-            if there != entry.path and not why and (not_moved := self.replacing.move([entry.path])):
+            if there != entry.path and not why and (not_moved := self.replacing.move([entry])):
                 why = "" if self._same_bytes([entry]) else not_moved[entry.path]
             if why:
                 self.fail(entry.path, why)

@@ -47,7 +47,7 @@ class CheckResult:
     new round. `total`: bytes of the round.
 
     `damaged`: all known damage, also from earlier runs. `mended`: paths. `digests`: point → the digest of its manifest,
-    which this run has written again.
+    which this run has written again. `not_filled`: the first point whose manifest could not be, and why.
     """
 
     part: str
@@ -59,6 +59,7 @@ class CheckResult:
     damaged: list[Damage] = field(default_factory=list)
     mended: list[str] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
+    not_filled: str = ""
 
 
 def check(
@@ -220,7 +221,8 @@ class _Check:
             digest = runs.write_point(
                 self.store, self.folder, point, manifests.read_header(manifest), entries, again=True
             )[1]
-        except StorageFailed:
+        except StorageFailed as error:
+            self.done.not_filled = self.done.not_filled or f"{point}: {error}"
             with suppress(
                 StorageFailed, ManifestDamaged
             ):  # the new or the old manifest may be there; both digests are known

@@ -38,7 +38,7 @@ from storage.points import runs
 from storage.points.deletions import BATCH, Deletion, OnProgress
 from storage.points.moving import check_inside
 from storage.points.named_files import Key, NamedFiles, UnreadablePoint, wide_key_of
-from storage.points.store import StorageFailed, Store
+from storage.points.store import REWRITTEN, StorageFailed, Store
 from storage.points.sweeping import put_marks, remove_marks, sweep_left
 
 NEIGHBOURS = 2
@@ -237,6 +237,8 @@ class _Removal:
             put_marks(store, assignment, self.going)
             store.flush()
             names = [each + layout.MANIFEST_ENDING for each in self.going]
+            if store.location.loses_replaced and not store.location.is_restic:
+                names += [each + REWRITTEN for each in names]
             store.delete(f"{assignment}/{layout.MANIFESTS}", names)
             store.flush()
             self.removed += self.going

@@ -28,6 +28,8 @@ __all__ = ["PARTIAL_SUFFIX", "StorageFailed", "StorageStopped", "Store", "path_l
 MOVED = "{} is not where it was when this began: it was moved, or its disk was unmounted; is it mounted?"
 PARTIAL_SUFFIX = ".rclone-partial"
 """The end of the name of a file that is being fetched. Not more than 16 characters."""
+REWRITTEN = ".new"
+"""The end of the name of a manifest that is to be moved over the old one."""
 PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
 
 
@@ -99,7 +101,7 @@ class Store(ReadableStore):
         if not self.location.loses_replaced:
             self.put_last(file, path)
             return
-        self.put(file, new := f"{path}.new")
+        self.put(file, new := path + REWRITTEN)
         self.run("moveto", *OVER, self.location.at(new), self.location.at(path))
 
     def _check_place(self, path: str) -> None:

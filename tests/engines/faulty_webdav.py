@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from engines.base import SourceSpec
-from tests.engines.peers import free_port, loopback_address, webdav_share
+from tests.engines.peers import PASSWORD, USER, free_port, loopback_address, webdav_share
 
 HALF, NOT_ANSWERED, NOT_DONE = "half", "not answered", "not done"
 Spoil = Callable[[str, str], str | int | None]
@@ -30,7 +30,9 @@ def faulty_share(folder: Path, spoil: Spoil) -> Iterator[SourceSpec]:
             if fault == NOT_DONE:
                 self.close_connection = True
             elif isinstance(fault, int):
-                self.answer(fault, [], b"")
+                # not XML, of which rclone shows no words
+                page = f"<html>{USER}, {PASSWORD}, {self.headers.get('Authorization')}<br>"
+                self.answer(fault, [], page.encode())
             else:
                 connection = http.client.HTTPConnection(address, port)
                 connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
