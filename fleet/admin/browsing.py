@@ -177,7 +177,8 @@ def _folder(place: BrowsedPlace, request: HttpRequest) -> dict[str, Any]:
         for each in listed[:PAGE]:
             path = each.entry.path
             is_folder, is_link = each.entry.kind == "folder", each.entry.kind == "link"
-            shown = f"{each.name}/" if is_folder else f"{each.name} → {each.entry.target}" if is_link else each.name
+            target = each.entry.target.encode("utf-8", "replace").decode()  # it may not be UTF-8
+            shown = f"{each.name}/" if is_folder else f"{each.name} → {target}" if is_link else each.name
             name = _links([(place.address(path=path), shown)])
             files = str(each.files) if is_folder else ""
             download = _links([(place.address(path=path, what="download"), "download")]) if each.entry.is_kept else ""

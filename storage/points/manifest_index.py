@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from storage.points import manifests
 from storage.points.manifests import Entry
@@ -59,7 +60,10 @@ def index(manifest: Path, file: Path, store: Store) -> None:
         numbers = count(TOP + 1)
 
         def flush() -> None:
-            rows.executemany(f"INSERT {INSERT}", named)
+            try:
+                rows.executemany(f"INSERT {INSERT}", named)
+            except UnicodeEncodeError:  # of a link whose target is not UTF-8
+                rows.executemany(f"INSERT OR REPLACE {INSERT}", (tuple(map(storable, each)) for each in named))
             rows.executemany(f"INSERT OR IGNORE {INSERT}", implied)
             rows.executemany("INSERT INTO folders VALUES (?, ?, ?, ?, ?)", ended)
             for each in (named, implied, ended):
@@ -106,6 +110,18 @@ class _IndexedFolder:
     @property
     def row(self) -> tuple[object, ...]:
         return self.number, self.parent, self.name, self.files, self.size
+
+
+def storable(value: Any) -> Any:
+    """The value as SQLite takes it: a text that is not UTF-8 as its bytes."""
+    if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def stored(value: Any) -> Any:
+    """The inverse of `storable`."""
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
 
 
 def _values(entry: Entry) -> tuple[object, ...]:

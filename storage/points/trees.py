@@ -23,7 +23,7 @@ from storage import layout
 from storage.places.location import Location
 from storage.points import manifests
 from storage.points.known import Known
-from storage.points.manifest_index import COLUMNS, TOP, VERSION, index
+from storage.points.manifest_index import COLUMNS, TOP, VERSION, index, stored
 from storage.points.manifests import Entry, Header
 from storage.points.store import StorageFailed, Store
 
@@ -269,6 +269,8 @@ def _file_of(location: Location, assignment: str, point: str, cache: Path, known
 
 
 def _entry(parent: str, name: str, values: list[Any] | tuple[Any, ...]) -> Entry:
+    if bytes in map(type, values):
+        values = [*map(stored, values)]
     entry = Entry(f"{parent}/{name}" if parent else name, *values)
     try:
         return entry._replace(attributes=json.loads(values[ATTRIBUTES])) if values[ATTRIBUTES] else entry

@@ -37,6 +37,8 @@ def test_every_point_comes_back_with_modes_times_and_links(built: Built, tmp_pat
     (built.source / "empty").mkdir()
     (built.source / "link").symlink_to("docs/a")
     (built.source / "loop").symlink_to("loop")
+    for number, target in enumerate((b"caf\xe9", b"\xff/\xfe", b"docs/\xed\xa0\x80")):  # not UTF-8
+        os.symlink(target, os.fsencode(built.source / f"odd {number}"))
     points = [(built.back_up(), picture(built.source))]
     built.write("docs/a", "second")
     (built.source / "docs/b").unlink()

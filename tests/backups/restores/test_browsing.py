@@ -42,6 +42,7 @@ def built(tmp_path: Path, settings: Any) -> Built:
     for name in ("docs/annual report.txt", "docs/2026/a & b <i>.txt", "photos/summer.jpg", "top.txt"):
         built.write(name, f"{name}, first")
     (built.source / "link").symlink_to("top.txt")
+    os.symlink(b"caf\xe9", os.fsencode(built.source / "link-2"))
     built.back_up()
     built.write("top.txt", "second")
     built.back_up()
@@ -56,6 +57,7 @@ def test_a_person_browses_points_folders_and_versions(built: Built, client_of_st
     assert "Fri 2026-11-20 09:00:00" in top  # the newest, in Berlin
     assert "docs/</a>" in top
     assert "link → top.txt</a>" in top
+    assert "link-2 → caf?</a>" in top
     assert "2023-11-14 23:13:2" in top, "in Berlin, as the points"
     assert "a &amp; b &lt;i&gt;.txt" in look(client_of_staff, path="docs/2026")
     assert "winter.jpg" not in look(client_of_staff, path="photos", point=built.points[1])
