@@ -22,7 +22,7 @@ from storage.points import arrived_files
 from storage.points.arrived_files import Arrived
 from storage.points.batches import OF_A_LIST
 from storage.points.entries import Entry
-from storage.points.files import is_time_of, nanoseconds
+from storage.points.files import FIRST, LAST, is_time_of, nanoseconds
 from storage.points.manifests import Line
 from storage.points.sorted_items import SortedItems
 from storage.points.store import Store
@@ -33,6 +33,8 @@ tried again before.
 """
 SAID_NOTHING = "it was not there any more when it was to be copied"
 UNNAMED = "it was not copied, like many others"
+LATEST = 2**70
+"""Nanoseconds since 1970: later than any time that a calendar has."""
 FINAL = re.compile(
     r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
 )
@@ -199,8 +201,18 @@ def is_as_wanted(found: Arrived, entry: Entry) -> bool:
     if modified == entry.modified:
         return True
     with suppress(ValueError, OverflowError):  # a time that no calendar has
-        return is_time_of(entry, nanoseconds(modified))
+        there = nanoseconds(modified)
+        return is_time_of(entry, there) or _is_cut(there, entry.modified)
     return False
+
+
+def _is_cut(found: int, wanted: str) -> bool:
+    """True if a disk may have cut the wanted time to its calendar, and so to the one that was found."""
+    try:
+        time = nanoseconds(wanted)
+    except (ValueError, OverflowError):  # of a year after 9999
+        time = LATEST
+    return time < found <= FIRST or LAST <= found < time
 
 
 def with_arrived(

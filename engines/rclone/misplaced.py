@@ -18,7 +18,7 @@ from engines.rclone.comparing import Item, is_wanted
 from storage import layout
 from storage.points.arrived_files import Arrived
 from storage.points.entries import Entry
-from storage.points.files import nanoseconds
+from storage.points.files import nanoseconds, within_calendars
 from storage.points.manifests import Line, side_by_side
 
 OF_A_NAME = re.compile(
@@ -126,5 +126,5 @@ class _Times:
 
 def _second(modified: str) -> int:
     with suppress(ValueError, OverflowError):
-        return nanoseconds(modified) // 10**9
+        return within_calendars(nanoseconds(modified)) // 10**9
     return 0

@@ -22,6 +22,10 @@ COARSE = 2 * 10**9
 """Nanoseconds: some protocols and file systems have times of whole seconds, or of two."""
 GRAINS = (100, 1_000, 10**6, 10**7)
 """Nanoseconds to which file systems cut a time: CIFS and NTFS, UDF, others, exFAT."""
+FIRST, LAST = 315_619_200 * 10**9, (2**31 - 1) * 10**9
+"""Nanoseconds since 1970: the times between which every file system keeps one (FAT begins in 1980, small inodes of ext4
+end in 2038). One before or after is cut to the first or last one of the disk.
+"""
 READ_BYTES = 2**20
 PERMISSIONS = 0o777
 """The bits of a mode that are restored where owners are not: a setuid program would otherwise run as the account of the
@@ -108,6 +112,11 @@ def is_same_time(found: int, wanted: int) -> bool:
     is_whole = not found % 10**9 or not wanted % 10**9
     is_cut = any(found == wanted - wanted % grain for grain in GRAINS)
     return found == wanted or is_cut or (is_whole and abs(found - wanted) < COARSE)
+
+
+def within_calendars(time: int) -> int:
+    """A time since 1970, in nanoseconds, or the nearest one that every file system keeps."""
+    return min(max(time, FIRST), LAST)
 
 
 def is_time_of(entry: Entry, found: int) -> bool:

@@ -119,6 +119,7 @@ def test_a_disk_with_coarse_times_gets_each_file_once_and_grows_by_manifests_alo
     files = write_files(tmp_path / "source", **TREE)
     for number, each in enumerate(files.rglob("*")):
         os.utime(each, ns=(1, 1_700_000_001_987_654_321 + number))
+    os.utime(files / "plain", (1, 1))  # before FAT begins
     with renaming_disk(tmp_path / "coarse", AS_GIVEN, grain) as disk, sftp_host(files) as source:
         location = encrypted(of_directory(disk)) if is_encrypted else of_directory(disk)
         before = set[Path]()

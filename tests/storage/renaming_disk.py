@@ -33,12 +33,14 @@ AS_GIVEN = "as given"
 DETACH, MOUNTED, MOST = 2, "mounted", 1 << 17
 MODE, OWNER, GROUP, SIZE, ATIME, MTIME, BY_HANDLE, ATIME_NOW, MTIME_NOW = 1, 2, 4, 8, 16, 32, 64, 128, 256
 FORGET, INIT, FORGET_MANY = 2, 26, 42
+GRAIN_OF_FAT, OF_FAT, EVER = 2, (315_532_800 * 10**9, 4_354_819_198 * 10**9), (-(2**63), 2**63)
+"""Seconds, and the first and last times that a disk has: FAT begins in 1980 and ends in 2107."""
 
 
 @contextmanager
 def renaming_disk(folder: Path, kind: str, grain: int = 0) -> Iterator[Path]:
-    """Such a disk in `folder`; `kind`: of `NAMES`; `grain`: the whole seconds to which it cuts times. Skips the test
-    where that is not permitted."""
+    """Such a disk in `folder`; `kind`: of `NAMES`; `grain`: the whole seconds to which it cuts times, 2 as FAT does.
+    Skips the test where that is not permitted."""
     place, under = folder / "disk", folder / "under"
     for each in (place, under):
         each.mkdir(parents=True)
@@ -61,6 +63,7 @@ class Disk:
 
     def __init__(self, under: str, named: Callable[[str], str], grain: int) -> None:
         self._named, self._grain = named, grain * 10**9 or 1
+        self._since, self._until = OF_FAT if grain == GRAIN_OF_FAT else EVER
         self._paths = {1: under}
         self._nodes = {under: 1}
         self._listed: dict[int, list[bytes]] = {}
@@ -104,7 +107,7 @@ class Disk:
             now = os.lstat(path)
             signed = struct.unpack("<qq", struct.pack("<QQ", atime, mtime))
             whole = (signed[0] * 10**9 + atime_ns, signed[1] * 10**9 + mtime_ns)
-            times = [each - each % self._grain for each in whole]
+            times = [min(max(each - each % self._grain, self._since), self._until) for each in whole]
             os.utime(path, ns=(times[0] if valid & ATIME else now.st_atime_ns,
                                times[1] if valid & MTIME else now.st_mtime_ns))  # fmt: skip
         return self._attributes(node, b"")
