@@ -10,6 +10,7 @@
         manifests/<point>.jsonl.gz   one point in time: its contents, file by file (`points/manifests.py`)
         manifests/<run>.unfinished   the files that a run under way is about to bring (`points/runs.py`)
         manifests/<point>.removing   the point is being removed (`points/removal.py`)
+        incoming/<place>             files that a copy is about to move over damaged ones (`points/copying.py`)
         lock                         held by the run, where the repository is a folder of this host
 
 **A point exists if, and only if, its manifest exists.** The manifest is written last and removed first. So a run that
@@ -37,6 +38,7 @@ ENCRYPTED = "encrypted"
 MANIFESTS = "manifests"
 MANIFEST_ENDING = ".jsonl.gz"
 FILES = "files"
+INCOMING = "incoming"
 UNFINISHED = ".unfinished"
 REMOVING = ".removing"
 RENAMED = 0

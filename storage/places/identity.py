@@ -22,7 +22,7 @@ class Files(Protocol):
 
     def fetch(self, path: str, file: Path, /) -> bool: ...
 
-    def put(self, file: Path, path: str, /) -> None: ...
+    def put_over(self, file: Path, path: str, /) -> None: ...
 
 
 class RepositoryRefused(ValueError):
@@ -109,4 +109,4 @@ def write(store: Files, ours: Identity) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / layout.REPOSITORY
         file.write_text(json.dumps(asdict(ours), indent=2) + "\n")
-        store.put(file, layout.REPOSITORY)
+        store.put_over(file, layout.REPOSITORY)

@@ -1,10 +1,13 @@
-"""The points that a copy of a repository should bring, and its result."""
+"""The points and files that a copy of a repository should bring or has brought, and its result."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from storage import layout
 from storage.points import arrived_files
+from storage.points.digests import digests_of_copy
+from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
 
 SHOWN = 20
@@ -50,6 +53,25 @@ def later_than(points: list[str], found: list[str]) -> list[str]:
     """
     last = layout.order_of(points[-1]) if points else ("", 0)
     return [each for each in found if layout.order_of(each) > last]
+
+
+def whole_among(entries: Sequence[Entry], store: Store, top: str, *, can_be_read: bool) -> list[Entry]:
+    """The files in the folder `top` that have the digest in the manifest, or the size where the manifest has no digest
+    or the file cannot be read back.
+    """
+    read = [each.place for each in entries if each.digest and can_be_read]
+    if store.location.is_plain:
+        digests, _ = digests_of_copy(Path(store.location.at(top)), read, store.stop)
+    else:
+        digests, _ = store.read(top, read)
+    is_read = set(read)
+    others = [each.place for each in entries if each.place not in is_read]
+    sizes = store.sizes(top, others, by_name=True) if others else {}
+    return [
+        each
+        for each in entries
+        if (digests.get(each.place) == each.digest if each.place in is_read else sizes.get(each.place) == each.size)
+    ]
 
 
 def remove_pieces(store: Store, folder: str, points: list[str], folders: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ No file of a point is deleted here. Points that the copy need not keep are remov
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -31,8 +31,7 @@ from storage.places.rclone import expected
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points import known, manifests, overwritten_files, runs, sorted_items
 from storage.points.batches import OF_A_LIST, batches
-from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces
-from storage.points.digests import digests_of_copy
+from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces, whole_among
 from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.moving import check_inside
 from storage.points.only_named import named_by_one_alone
@@ -135,7 +134,7 @@ class _PointCopying:
                 for place in sorted(entries.keys() & look.overwritten.keys()):  # the other file would be lost instead
                     self.done.note(look.overwritten[place])
                     del entries[place]
-                for each in self._transfer(self._whole(self.source, list(entries.values())), "--ignore-times"):
+                for each in self._replace(self._whole(self.source, list(entries.values()))):
                     self.done.note(NOT_AS_WRITTEN.format(each.path))
             except StorageFailed as error:
                 self.done.note(NOT_AGAIN.format(several(len(entries), "file"), error))
@@ -171,12 +170,9 @@ class _PointCopying:
         runs.end(self.target, self.folder, point)
 
     def _mark(self, point: str, header: manifests.Header, found: IO[bytes]) -> None:
-        entries = _entries(found)
-        if self.target.location.directory:
-            runs.mark(self.target, self.folder, point, header, entries)
-            return
-        with suppress(StorageFailed):  # a killed copy has left one that may not be replaced; a size is enough
-            runs.mark(self.target, self.folder, point, header, entries)
+        # a killed copy may have left one that may not be replaced: elsewhere than here a size is enough
+        with nullcontext() if self.target.location.directory else suppress(StorageFailed):
+            runs.mark(self.target, self.folder, point, header, _entries(found), again=point in self.marks)
 
     def _looked_for(self, entries: Iterable[Entry]) -> Iterator[Found]:
         """Yield the files that should be in the copy, each with True if a killed copy has brought it whole."""
@@ -214,31 +210,33 @@ class _PointCopying:
                     found.update(each.place for each in mark[1]() if not each.doubtful and each.place in places)
         return found
 
-    def _whole(self, store: Store, entries: Sequence[Entry]) -> list[Entry]:
-        """The files that have the digest in the manifest, or the size where the manifest has no digest or the file
-        cannot be read back here.
-        """
+    def _whole(self, store: Store, entries: Sequence[Entry], top: str = "") -> list[Entry]:
         can_be_read = store.location.is_plain or store is self.source
-        read = [each.place for each in entries if each.digest and can_be_read]
-        if store.location.is_plain:
-            digests, _ = digests_of_copy(Path(store.location.at(self.files)), read, store.stop)
-        else:
-            digests, _ = store.read(self.files, read)
-        is_read = set(read)
-        others = [each.place for each in entries if each.place not in is_read]
-        sizes = store.sizes(self.files, others, by_name=True) if others else {}
-        return [
-            each
-            for each in entries
-            if (digests.get(each.place) == each.digest if each.place in is_read else sizes.get(each.place) == each.size)
-        ]
+        return whole_among(entries, store, top or self.files, can_be_read=can_be_read)
 
-    def _transfer(self, entries: Sequence[Entry], over: str) -> list[Entry]:
-        """Copy files to the places that they have in the first repository. `over`: rclone's option for
-        existing files. Returns those that are not whole there.
+    def _replace(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Copy files over those that are there, which stay until the new ones are whole: they may be better than they
+        seemed. Returns those that are not whole there.
+        """
+        target, incoming = self.target, f"{self.folder}/{layout.INCOMING}"
+        if not (entries and target.location.loses_replaced):
+            return self._transfer(entries, "--ignore-times")
+        target.delete(incoming)  # of a killed copy
+        try:
+            left = self._transfer(entries, "--no-check-dest", incoming)
+            target.move_over(incoming, self.files, [each.place for each in entries if each not in left])
+        finally:
+            with suppress(StorageFailed):
+                target.delete(incoming)
+        return left
+
+    def _transfer(self, entries: Sequence[Entry], over: str, top: str = "") -> list[Entry]:
+        """Copy files to the places that they have in the first repository, in the folder `top`, by default that of the
+        files. `over`: rclone's option for existing files. Returns those that are not whole there.
         """
         if not entries:
             return []
+        top = top or self.files
         before, problems = (self.done.files, self.done.size), dict[str, str]()
         is_local = self.source.location.is_plain and self.target.location.is_plain
 
@@ -246,7 +244,7 @@ class _PointCopying:
             self.on_progress(before[0] + files, before[1] + size)
 
         self.source.copy_out(
-            self.files, self.target.location.at(self.files), [each.place for each in entries], on_progress,
+            self.files, self.target.location.at(top), [each.place for each in entries], on_progress,
             over, f"--partial-suffix={PARTIAL_SUFFIX}", *self.options,
             environment=QUICK if is_local else {}, most=expected(sum(each.size for each in entries)), problems=problems,
         )  # fmt: skip
@@ -255,7 +253,7 @@ class _PointCopying:
                 raise StorageFailed(f"{path}: {why}")
         self.done.files += len(entries)
         self.done.size += sum(each.size for each in entries)
-        whole = {each.place for each in self._whole(self.target, entries)}
+        whole = {each.place for each in self._whole(self.target, entries, top)}
         return [each for each in entries if each.place not in whole]
 
     def _fetched(self, store: Store, point: str) -> Path:
@@ -280,7 +278,7 @@ class _PointCopying:
         self.done.digests[point] = digest = known.digest_of(manifest)
         known.keep(self.target.known, point, digest)
         try:
-            self.target.put_last(manifest, layout.manifest_path(self.folder, point))
+            self.target.put_last(manifest, layout.manifest_path(self.folder, point), is_over=True)
         except OSError:
             if self.target.location.directory:
                 with suppress(OSError, StorageFailed):

@@ -100,13 +100,15 @@ def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -
     return BegunRun(named, newest, tuple(left[::-1]), frozenset(marks), lost)
 
 
-def mark(store: Store, folder: str, run: str, header: Header, entries: Iterable[Entry] = ()) -> None:
-    """Record the files that a run is about to bring, sorted by path, before it does."""
+def mark(
+    store: Store, folder: str, run: str, header: Header, entries: Iterable[Entry] = (), *, again: bool = False
+) -> None:
+    """Record the files that a run is about to bring, sorted by path, before it does. `again`: it has a mark already."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / run
         manifests.write(file, header, entries)
         known.keep(store.known, f"{run}{known.OF_A_MARK}", known.digest_of(file))
-        store.put(file, mark_path(folder, run))
+        (store.put_over if again else store.put)(file, mark_path(folder, run))
 
 
 def mark_path(folder: str, run: str) -> str:
@@ -206,5 +208,5 @@ def write_point(
         digest = known.digest_of(file)
         if not known.keep(store.known, point, digest) and again:
             return totals, ""
-        (store.put_over if again else store.put_last)(file, layout.manifest_path(folder, point))
+        store.put_last(file, layout.manifest_path(folder, point), is_over=again)
     return totals, digest

@@ -29,7 +29,7 @@ MOVED = "{} is not where it was when this began: it was moved, or its disk was u
 PARTIAL_SUFFIX = ".rclone-partial"
 """The end of the name of a file that is being fetched. Not more than 16 characters."""
 REWRITTEN = ".new"
-"""The end of the name of a manifest that is to be moved over the old one."""
+"""The end of the name of a file that is to be moved over the old one."""
 PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
 
 
@@ -86,23 +86,28 @@ class Store(ReadableStore):
         # `file` may be a descriptor, which systems show as a link
         self.run("copyto", "--ignore-times", "--copy-links", str(file), self.location.at(path))
 
-    def put_last(self, file: Path, path: str) -> None:
+    def put_last(self, file: Path, path: str, *, is_over: bool = False) -> None:
         """`put` a file that names other files, once these are on the disk of this host: after a power cut it would
-        otherwise name empty files. Afterwards it is on the disk, too. The disk of a server is not known.
+        otherwise name empty files. Afterwards it is on the disk, too. The disk of a server is not known. `is_over`:
+        `put_over` it.
         """
         self._check_place(path)
         self.flush()
-        self.put(file, path)
+        (self.put_over if is_over else self.put)(file, path)
         self.flush()
         self._check_place(path)
 
     def put_over(self, file: Path, path: str) -> None:
-        """`put_last` a file in place of an older one, which stays until the new one is whole."""
-        if not self.location.loses_replaced:
-            self.put_last(file, path)
-            return
-        self.put(file, new := path + REWRITTEN)
-        self.run("moveto", *OVER, self.location.at(new), self.location.at(path))
+        """`put` a file where an older one may be, which stays until the new one is whole."""
+        if self.location.loses_replaced and self.run("lsf", self.location.at(path), missing_ok=True):
+            self.put(file, new := path + REWRITTEN)
+            self.run("moveto", *OVER, self.location.at(new), self.location.at(path))
+        else:
+            self.put(file, path)
+
+    def move_over(self, path: str, to: str, paths: Collection[str]) -> None:
+        """Move files of a folder into another one, each in place of an older one that may be there."""
+        self.with_paths(paths, "move", "--no-traverse", *OVER, self.location.at(path), self.location.at(to))
 
     def _check_place(self, path: str) -> None:
         """Check that the folder of an assignment, which `path` is two levels below, is where it was locked. Raises:
@@ -113,12 +118,12 @@ class Store(ReadableStore):
             raise StorageFailed(MOVED.format(self.location.outside))
 
     def put_all(self, folder: Path, path: str) -> None:
-        """`put` all files that are directly in a folder into a folder of the repository."""
+        """`put` all files that are directly in a folder into a folder of the repository, as far as it lacks them."""
         if self._here(path) is not None:
             for each in sorted(folder.iterdir()):
                 self.put(each, f"{path}/{each.name}")
         else:
-            self.run("copy", "--ignore-times", str(folder), self.location.at(path))
+            self.run("copy", "--ignore-existing", str(folder), self.location.at(path))
 
     def remove(self, path: str) -> None:
         """Delete a file that `put` made. A missing file is fine."""

@@ -54,7 +54,7 @@ def keep_true(
         file.write_bytes(text.encode())
         # credentials that may not overwrite leave the one of an earlier version
         with suppress(StorageFailed) if is_there else nullcontext():
-            outside.put(file, layout.RECOVER)
+            outside.put_over(file, layout.RECOVER)
 
 
 def check_is_ours(store: Store, ours: Identity) -> None:

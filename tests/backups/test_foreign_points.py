@@ -273,7 +273,7 @@ def test_a_check_that_is_killed_before_it_writes_a_manifest_again_leaves_its_poi
 ) -> None:
     before, _ = digests_of(unread)
     with monkeypatch.context() as killed:
-        killed.setattr(Store, "put_last", lambda *given: 1 / 0)
+        killed.setattr(Store, "put_last", lambda *given, **how: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             checked(unread)
     there, kept = digests_of(unread)

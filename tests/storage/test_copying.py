@@ -175,7 +175,7 @@ def test_a_point_that_is_there_stays_when_a_copy_on_a_server_fails_to_make_it(
     pair = Pair.below(tmp_path, "remote")
     pair.first.back_up(BEFORE)
 
-    def put_last(*_: object) -> None:
+    def put_last(*_: object, **how: object) -> None:
         monkeypatch.undo()
         pair.copy()
         raise error
