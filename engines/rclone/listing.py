@@ -15,6 +15,7 @@ from engines.rclone import exclude
 from engines.rclone.local import Listed, LocalFolder
 from engines.rclone.options import pattern_options
 from engines.rclone.remotes import is_bucket, remote_path
+from engines.rclone.restore_folders import LEFT, is_of_a_restore
 from engines.rclone.verdicts import Judgement
 from external.processes.rows import number, row_of, text
 from storage.folders import room
@@ -57,8 +58,9 @@ Ask = Callable[..., Judgement]
 @dataclass
 class Listing:
     """A listing. `found` is filled; `reserve`: percent of the disk of temporary files that stay free; `exceptions`:
-    path → why it could not be listed; `notes`: things that should be kept, and are not kept whole; `not_kept`: things
-    that no backup of such a source keeps; `untold`: things of that sort that may or may not be there.
+    path → why it could not be listed; `notes`: things that should be kept, and are not kept whole, or should not be
+    there; `not_kept`: things that no backup of such a source keeps; `untold`: things of that sort that may or may not
+    be there.
     """
 
     found: SortedItems[Listed]
@@ -85,6 +87,8 @@ class Listing:
             if fields[6] is not None and fields[7] is not None:
                 self.users.add(fields[6])
                 self.groups.add(fields[7])
+            if fields[1] == "folder" and is_of_a_restore(path):
+                self.notes.add(LEFT, path)
             if self.found.count >= MOST or self.found.count % LOOK_EVERY == 0:
                 self._check_bounds()
             self.found.add(listed)

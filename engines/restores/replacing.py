@@ -8,8 +8,6 @@ So whenever it ends, one of the two is there, and whole. What a killed restore l
 restore of the folder above them removes once all files are there.
 """
 
-import re
-import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +15,7 @@ from typing import Any
 
 from engines.base import SourceSpec
 from engines.limits import Later
+from engines.rclone.restore_folders import OVER_FILES, new_name
 from engines.restores.at_source import FOLDER_THERE, OPTIONS, of_the_target
 from storage.places.location import LOSING, OVER
 from storage.points.manifests import Entry
@@ -26,7 +25,6 @@ WITH_VERSIONS = ("nextcloud", "owncloud", "infinitescale", "sharepoint", "sharep
 """Vendors whose servers take an upload whole or not at all. Shares and versions belong to the old file, and would be
 lost if another one were moved over it; a deleted file is in a bin.
 """
-OURS = re.compile(r"(.+/)?backupsched-restore-[0-9a-f]{8}")
 SHOWN = 3
 Order = tuple[str, str, dict[str, Any]]
 """The path that an order of rclone is about, its name, and its parameters."""
@@ -60,7 +58,7 @@ class Replacement:
     at_target: Store
     is_needed: bool
     note: Callable[[str], object]
-    name: str = field(default_factory=lambda: f"backupsched-restore-{secrets.token_hex(4)}")
+    name: str = field(default_factory=new_name)
     folders: set[str] = field(default_factory=set)
     doubtful: dict[str, set[int]] = field(default_factory=dict)
     """Files that were to be moved, and of which it is not known that the old or the new one has their name → the sizes
@@ -140,7 +138,7 @@ class Replacement:
         """The folders, of all these, that earlier restores have left, each with the paths to which the files in it were
         to be moved.
         """
-        left = {each: list[str]() for each in folders if self.is_needed and OURS.fullmatch(each)}
+        left = {each: list[str]() for each in folders if self.is_needed and OVER_FILES.fullmatch(each)}
         for folder, _, name in (each.rpartition("/") for each in there):
             if folder in left:
                 left[folder].append(f"{folder.rpartition('/')[0]}/{name}".lstrip("/"))
