@@ -1,5 +1,6 @@
 """Lists that are as quick with millions of rows as with few: what they find, and what they leave out for that."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -62,6 +63,18 @@ def test_backups_are_found_by_the_words_of_the_source_or_as_a_point_begins(
     assert listed(admin_client, BACKUPS, q="nothing") == []
     assert listed(admin_client, BACKUPS, engine="rclone") == [new.pk, old.pk]
     assert listed(admin_client, BACKUPS, engine="restic") == []
+
+
+@pytest.mark.parametrize("path", [SOURCES, BACKUPS, "/admin/sources/assignment/"])
+def test_a_row_makes_no_part_that_all_rows_share(admin_client: Client, path: str) -> None:
+    """Heads, labels and checkboxes, each of which the theme makes from templates."""
+    made = []
+    for number in range(3):
+        make_backup(f"source {number}", number, "20260301T090000Z")
+        answer = admin_client.get(path)
+        made.append(Counter(each.name for each in answer.templates))
+    assert answer.content.count(b'name="_selected_action" value="') == 3 * (path != BACKUPS)
+    assert set(made[2] - made[1]) <= {"unfold/helpers/actions_row.html"}
 
 
 def test_a_page_has_its_rows_in_order_and_with_their_status(admin_client: Client) -> None:

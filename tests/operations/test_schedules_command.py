@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from jobs.models import BacklogRecord
 from jobs.states import Status
@@ -40,7 +42,9 @@ class TestLooking:
         for name in ("a", "b", "c"):
             make_events(name=name)
         assert "there are more" not in run()
-        assert "there are more: ask with --limit" in run("list", "--limit", "2")
+        with CaptureQueriesContext(connection) as sent:
+            assert "there are more: ask with --limit" in run("list", "--limit", "2")
+        assert any(each["sql"].endswith('"name" ASC LIMIT 3') for each in sent)  # and not all rows
         monkeypatch.setattr("operations.management.commands.schedules.SHOWN", 2)
         assert "there are more: ask with --limit" in run()
         assert len(shown("list")) == 3

@@ -11,9 +11,11 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin as PlainModelAdmin
+from unfold.decorators import display
 
 from audit import entries
 from audit.models import AuditEntry, Verb
+from declarations.surfaces.admin.list_parts import checkbox_of
 from declarations.surfaces.admin.tables import table
 from external.formatting import moment
 
@@ -26,6 +28,11 @@ class ModelAdmin(PlainModelAdmin):
 
     show_facets = admin.ShowFacets.NEVER
     """Each choice of each filter would count the table: 10 s and more of a million rows."""
+
+    @display(description=PlainModelAdmin.action_checkbox.short_description)
+    def action_checkbox(self, obj: Any) -> SafeString:
+        """The theme's, made once."""
+        return checkbox_of(obj.pk)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Nothing: the trigger has seen it."""

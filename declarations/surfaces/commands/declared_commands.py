@@ -1,7 +1,7 @@
 """Commands of declared rows: they list, show, add, set, rename and remove the rows of a service."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +15,8 @@ from declarations.surfaces.terminal import Column, one_line
 from declarations.unknown import article
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from declarations.service import Edit, Service
 
 
@@ -45,9 +47,10 @@ class DeclaredCommand(NounCommand):
         """The name of one such row as text."""
         return self.service().title
 
-    def rows(self) -> Iterable[Any]:
+    def rows(self) -> "QuerySet[Any]":
         """The rows of the list."""
-        return self.service().rows().order_by(self.service.named_by)
+        rows: QuerySet[Any] = self.service().rows().order_by(self.service.named_by)
+        return rows
 
     def facts(self, row: Any) -> dict[str, Any]:
         """The facts of a row that a list, and `show`, print."""

@@ -3,7 +3,6 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from django.db.models import Q
@@ -80,7 +79,7 @@ class Command(DeclaredCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         limit = options.get("limit") or (sys.maxsize - 1 if self.json else SHOWN)
-        found = list(islice(self.rows(), limit + 1))
+        found = list(self.rows()[: limit + 1])
         empty = f"There are no schedules yet; `{PROGRAM} schedules add --help` shows how to add one."
         shown = found[:limit]
         facts = list(map(schedule_facts, shown)) if self.json else ()

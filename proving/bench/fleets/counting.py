@@ -35,6 +35,7 @@ if __name__ == "__main__":
         Path(file).write_text(f"{len(sent)}\n{most_memory()}\n{seconds}\n{text}")
 
     atexit.register(write)
-    from django.core.management import execute_from_command_line
+    from backupsched.command_line import main  # as its users start it
 
-    execute_from_command_line(["manage.py", *arguments])
+    sys.argv = ["manage.py", *arguments]
+    sys.exit(main())
