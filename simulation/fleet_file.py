@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
+from declarations.problems import message_of
 from external.formatting import several
 from schedules.cron import Period, check_expression, check_zone
 from sources.domain.windows import Window
@@ -47,12 +48,12 @@ class SimulatedPolicy(BaseModel):
     windows: list[dict[str, str]] = Field(
         [], description="Weekly ranges in which backups may start, like those of a policy; always if empty."
     )
-    connect_timeout: Seconds = Field(60, description="Seconds for which a silent source is asked.")
-    recheck_after: Seconds = Field(900, description="Seconds until a silent source is asked again.")
+    connect_timeout: Seconds = Field(60, ge=0.1, description="Seconds for which a silent source is asked.")
+    recheck_after: Seconds = Field(900, ge=1, description="Seconds until a silent source is asked again.")
     wake_every: float = Field(
         14_400, ge=0, le=30 * 86_400, description="Seconds between two magic packets to a source."
     )
-    wake_wait: Seconds = Field(180, description="Seconds from a magic packet to the next question.")
+    wake_wait: Seconds = Field(180, ge=0.1, description="Seconds from a magic packet to the next question.")
     vanish_grace: float = Field(
         120, ge=0, le=30 * 86_400, description="Seconds to wait for a source that left in mid-backup."
     )
@@ -146,10 +147,12 @@ def read(path: Path) -> SimulatedFleet:
         raise FleetFileError(f"{path}: it cannot be read: {error.strerror}") from error
     try:
         return parse(json.loads(text))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FleetFileError(f"{path}: it is not JSON: {error}") from error
     except FleetFileError as error:
         raise FleetFileError(f"{path}: {error}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FleetFileError(f"{path}: it is not JSON: {error}") from error
+    except ValueError as error:
+        raise FleetFileError(f"{path}: it has a number of more digits than can be read") from error
 
 
 def parse(facts: Any) -> SimulatedFleet:
@@ -164,16 +167,12 @@ def parse(facts: Any) -> SimulatedFleet:
 
 
 def _problem(error: Any) -> str:
-    where, message = _path(error["loc"]), str(error["msg"])
+    where, message = _path(error["loc"]), message_of(error).replace(" after validation", "")
     if error["type"] == "value_error":
         message = str(error["ctx"]["error"])
         if message.startswith("["):  # of one item, which the field's own validator found
             item, _, message = message.partition(": ")
             where += item
-    if error["type"] == "extra_forbidden":
-        message = "there is no such field"
-    if error["type"] == "model_type":
-        message = "it should be an object"
     return f"{where or 'the file'}: {message}"
 
 

@@ -165,7 +165,10 @@ class RecordedSources:
             (self._never, NEVER_SEEN),
             (self._unmeasured, UNMEASURED),
             (self._few, f"asked fewer than {FEW} times, and taken as there as far as seen"),
-            (self._guessed, "without a later backup in that time, and taken as long as the last one, or as others"),
+            (
+                self._guessed,
+                "without a second backup in that time, and given the duration of the last one or of others",
+            ),
         ):
             if names:
                 found.append(self._of_them(names, what))

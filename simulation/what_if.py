@@ -156,7 +156,7 @@ def compare(
     done = min(now.days, then.days)
     if done < 1:
         number = max(len(fleet.sources), len(changed.sources))
-        raise NotComputed(f"one day of {number:,} sources takes longer than the {seconds:g} s that there are for it")
+        raise NotComputed(f"one day of {number:,} sources takes longer than the {seconds:.2g} s that there are for it")
     before, after = cut(now, done), cut(then, done)
     pairs = before.pairs(in_window=False), after.pairs(in_window=False)
     found = OutlookComparison(done, outlook(before, *pairs[0]), outlook(after, *pairs[1]), margins(*pairs))

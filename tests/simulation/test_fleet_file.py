@@ -27,7 +27,7 @@ def with_source(**values: Any) -> dict[str, Any]:
         (with_source(first_seconds=-1), "sources[0].first_seconds", "greater than 0"),
         (with_source(median_seconds=float("inf")), "sources[0].median_seconds", "finite"),
         (with_source(policy="dayly"), "sources[0].policy", "did you mean 'daily'?"),
-        (with_source(colour="red"), "sources[0].colour", "no such field"),
+        (with_source(colour="red"), "sources[0].colour", "is unknown here"),
         (facts(LAPTOP, LAPTOP), "sources[1].name", "there is another 'a'"),
         (facts(LAPTOP, units=0), "units", "greater than or equal to 1"),
         (facts(LAPTOP, period="0 25 * * *"), "policies[0].period", "hour"),
@@ -36,7 +36,12 @@ def with_source(**values: Any) -> dict[str, Any]:
         (facts(LAPTOP) | {"start": "2026-01-05T00:00:00"}, "start", "timezone"),
         (facts(LAPTOP) | {"start": "0001-01-01T00:00:00+14:00"}, "start", "its year is 1: write one from 1970 to 2199"),
         (facts(LAPTOP) | {"start": "9999-12-31T23:00:00-05:00"}, "start", "its year is 9999"),
-        ([], "the file", "it should be an object"),
+        (with_source(presence=[[0]]), "sources[0].presence[0][1]", "is missing"),
+        (facts(), "sources", "must have at least 1 item, not 0"),
+        (facts(LAPTOP, connect_timeout=1e-9), "policies[0].connect_timeout", "must be greater than or equal to 0.1"),
+        (facts(LAPTOP, recheck_after=1e-9), "policies[0].recheck_after", "must be greater than or equal to 1"),
+        (facts(LAPTOP, wake_wait=1e-9), "policies[0].wake_wait", "must be greater than or equal to 0.1"),
+        ([], "the file", "must be an object"),
     ],
 )
 def test_a_problem_is_named_by_its_path(given: Any, path: str, words: str) -> None:
@@ -51,9 +56,12 @@ def test_many_problems_are_counted_and_a_file_that_is_none_is_refused(tmp_path: 
         with pytest.raises(fleet_file.FleetFileError, match=f"{words}$"):
             fleet_file.parse(facts(*(source(f"s{number}", policy="none") for number in range(count))))
     file = tmp_path / "fleet.json"
-    file.write_bytes(b"\xff{")
-    for path, words in ((file, "is not JSON"), (tmp_path, "cannot be read"), (tmp_path / "x", "cannot be read")):
-        with pytest.raises(fleet_file.FleetFileError, match=words):
+    for text, words in ((b"\xff{", "is not JSON"), (b"9" * 5_000, "a number of more digits than can be read")):
+        file.write_bytes(text)
+        with pytest.raises(fleet_file.FleetFileError, match=f"{file}: .*{words}"):
+            fleet_file.read(file)
+    for path in (tmp_path, tmp_path / "x"):
+        with pytest.raises(fleet_file.FleetFileError, match="cannot be read"):
             fleet_file.read(path)
 
 
