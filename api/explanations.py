@@ -60,8 +60,8 @@ class RiskAnswer(Schema):
 
 
 class AtRiskAnswer(RowAnswer, of=AtRisk, names="at number looked_at unnamed units units_needed because"):
-    """The latest look ahead; `because`: why there is none; `at_risk`: the first ones; `unnamed`: the least number of
-    others that will probably miss their period, above all early in a day; `units_needed`: enough for 99 % of the
+    """The latest look ahead; `because`: why there is none; `at_risk`: the first ones; `unnamed`: about how many
+    others will probably miss their period, above all early in a day; `units_needed`: enough for 99 % of the
     present sources, null if unknown."""
 
     at_risk: list[RiskAnswer]

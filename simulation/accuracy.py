@@ -149,7 +149,7 @@ def _today(machine: SimulatedMachine, now: float, *, ready: bool) -> Today:
     seen = min(now, awake[-1].ends) - dawn if awake else None
     silent = not (machine.answers(now) or ready)
     seen = seen if silent else now - dawn
-    return Today(now - dawn, int(now // DAY) % 7, seen, silent)
+    return Today(now - dawn, int(now // DAY) % 7, seen, silent, reports=True)
 
 
 @dataclass

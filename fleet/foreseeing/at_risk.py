@@ -1,9 +1,9 @@
 """Assignments that will probably miss their period: computed every quarter of an hour, and kept as one row.
 
 A look includes the assignments that are due and whose period ends within 36 hours. The queue is run forward as
-`runs.py` does; an assignment is at risk if it is protected in fewer than half of the runs. Early in a day most of those
+`runs.py` does; an assignment is at risk if it is protected in fewer than half of the runs. Early in a day many of those
 that miss are not among them: each is protected in most of the runs, since it is not known yet which will not come.
-Their least number is known better than their names, so it is kept as well.
+Their number is known better than their names, so it is kept as well.
 """
 
 import random

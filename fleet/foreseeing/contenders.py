@@ -17,7 +17,7 @@ from jobs.zones import in_zone, zone_of
 from operations.backlog.starts import QueueState, Runner, Waiter
 from operations.backlog.surroundings import Surroundings
 from operations.backlog.throttling import Head
-from sources.models import Assignment
+from sources.models import Assignment, Source
 from sources.planning.names import BACKUPS, KIND, subject_of
 
 HISTORY_DAYS = 21
@@ -26,6 +26,8 @@ ENDS_WITHIN = timedelta(hours=36)
 BY_TIME = (WaitingFor.START, WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SNOOZE)
 """Waits that end by time alone."""
 MOST_LANES = 50
+CHECKS_IN_WITHIN = 3_600.0
+"""Seconds: a source that is seen for longer without a check-in has no agent any more."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,16 @@ def _learnt(assignment: Assignment, seen: Sequence[Sighting], since: datetime, n
     habit = Habit.of(stays, days, midnight, (first.weekday() + (midnight > 0)) % 7, skipped)
     there = max((each.ends for each in seen if each.there and each.ends >= dawn), default=None)
     silent = any(not each.there and each.ends >= dawn and each.ends > (there or 0.0) for each in seen)
-    return _Learnt(habit, Today(of_day, local.weekday(), None if there is None else max(0.0, there - dawn), silent))
+    seen_at = None if there is None else max(0.0, there - dawn)
+    return _Learnt(habit, Today(of_day, local.weekday(), seen_at, silent, _reports(assignment.source, seen, since)))
+
+
+def _reports(source: Source, seen: Sequence[Sighting], since: datetime) -> bool:
+    """True if it has an agent that checks in whenever it is there: it was not seen for long without that."""
+    if source.checked_in_at is None:
+        return False
+    until = (source.checked_in_at - since).total_seconds() + CHECKS_IN_WITHIN
+    return all(each.begins <= until for each in seen if each.there)
 
 
 def _today(today: Today, *, ready: bool) -> Today:

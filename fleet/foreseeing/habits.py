@@ -1,14 +1,15 @@
 """The rest of a source's day, by its earlier days. Pure.
 
 One of its days of the same sort (Monday to Friday, or the weekend) is drawn; days that agree with today's sightings of
-it are drawn more often than others. A source that was never silent is always there. If it has fewer than LEAST_DAYS
-days, the days of all sources are drawn from.
+it are drawn more often than others. If its agent has not checked in today, days on which it had come by this hour are
+drawn less often; without an agent it may be asleep, or not have been asked. A source that was never silent is always
+there. If it has fewer than LEAST_DAYS days, the days of all sources are drawn from.
 """
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf
+from math import erfc, exp, inf, sqrt
 
 from fleet.foreseeing.presence import DAY, Stay
 
@@ -33,13 +34,14 @@ Past = Sequence[Sequence[Stay]]
 @dataclass(frozen=True)
 class Today:
     """A source at an instant, in seconds of its local day. `seen`: when it was last seen there today; `silent`: True if
-    it was asked after that, or today, and was silent.
+    it was asked after that, or today, and was silent. `reports`: True if its agent checks in whenever it comes.
     """
 
     now: float
     weekday: int
     seen: float | None = None
     silent: bool = False
+    reports: bool = False
 
     @property
     def is_there(self) -> bool:
@@ -92,13 +94,20 @@ def _likelihood(day: Sequence[Stay], today: Today) -> float:
     weight = 1.0
     if today.seen is not None and not _covers(day, today.seen, NEAR):
         weight *= DISAGREES
-    if today.silent:
+    if today.reports and today.seen is None:
+        weight *= _comes_after(day, today.now)
+    elif today.silent:
         since = 0.0 if today.seen is None else today.seen
         there = sum(max(0.0, min(each.to_s, today.now) - max(each.from_s, since)) for each in day)
         weight *= exp(-there / SLEEPS_FOR)
     if today.is_there and not _covers(day, today.now, 0.0):
         weight *= DISAGREES
     return weight
+
+
+def _comes_after(day: Sequence[Stay], now: float) -> float:
+    """The share of days like this one on which it comes after `now`, or not at all."""
+    return 0.5 * erfc((now - day[0].from_s) / (SHIFTED_BY * sqrt(2.0))) if day else 1.0
 
 
 def _shifted(day: Sequence[Stay], by: float) -> list[Stay]:

@@ -56,9 +56,9 @@ class AtRisk:
     @property
     def _others(self) -> str:
         if self.number:
-            return f"{self.unnamed:,} or more of the others probably will, too, and it is not known yet which"
+            return f"about {self.unnamed:,} of the others probably will, too, and it is not known yet which"
         due = several(self.looked_at, "due assignment")
-        return f"{self.unnamed:,} or more of {due} will probably miss this period, and it is not known yet which"
+        return f"about {self.unnamed:,} of {due} will probably miss this period, and it is not known yet which"
 
 
 def latest_look(now: datetime) -> AtRisk:

@@ -20,7 +20,7 @@ from jobs.backlog import hold
 from jobs.states import Status
 from operations.backlog.starts import QueueState, Waiter
 from operations.backlog.throttling import Head
-from sources.models import Assignment, Foresight
+from sources.models import Assignment, Foresight, Source
 from sources.planning import subject_of
 from tests.commands import command
 from tests.factories import make_record, make_worker
@@ -49,6 +49,12 @@ class TestHabits:
 
     def test_what_is_silent_long_after_it_used_to_come_stays_away(self):
         assert sum(each is not None for each in drawn(self.days, Today(13 * HOUR, 2, silent=True))) < 20
+
+    @pytest.mark.parametrize(("now", "come"), [(8, range(120, 170)), (9.25, range(80, 140)), (10, range(20))])
+    def test_an_agent_that_has_not_checked_in_by_its_usual_hour_stays_away(self, now: float, come: range):
+        found = drawn(self.days, Today(now * HOUR, 2, silent=True, reports=True))
+        assert sum(each is not None for each in found) in come
+        assert sum(each is not None for each in drawn(self.days, Today(now * HOUR, 2, silent=True))) > 60
 
     def test_what_is_there_is_there_from_now_on(self):
         found = drawn(self.days, Today(10 * HOUR, 2, seen=10 * HOUR - 60))
@@ -132,6 +138,17 @@ def test_those_that_miss_in_some_runs_are_counted_without_being_named():
     assert at_risk.unnamed_of(due, runs) in (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("checked_in", "reports"),
+    [(None, False), (timedelta(hours=-17), True), (timedelta(hours=-22), True), (timedelta(hours=-24), False)],
+)
+def test_an_agent_reports_unless_its_source_was_seen_long_after_its_last_check_in(fleet, checked_in, reports):
+    at = checked_in and NOW + checked_in
+    Source.objects.filter(name="laptop").update(checked_in_at=at)
+    of_laptop = {each.source: each.contender.today for each in contenders.due_assignments(NOW)}["laptop"]
+    assert of_laptop.reports is reports
+
+
 class TestKept:
     def test_is_what_is_probably_away(self, fleet):
         assert at_risk.keep(NOW, random.Random(1)) == 1
@@ -176,13 +193,13 @@ class TestKept:
         at_risk.keep(NOW, random.Random(1))
         now = timezone.now()
         Foresight.objects.update(at=now, units_needed=None, looked_at=100, unnamed=17)
-        text = "1 of 100 due assignments will probably miss this period{}; 17 or more of the others probably will, too"
+        text = "1 of 100 due assignments will probably miss this period{}; about 17 of the others probably will, too"
         assert latest_look(now).text.startswith(text.format(": gone"))
         assert text.format("") in on_the_page(admin_client)
         Foresight.objects.update(number=0, at_risk=[])
-        text = "17 or more of 100 due assignments will probably miss this period, and it is not known yet which"
+        text = "about 17 of 100 due assignments will probably miss this period, and it is not known yet which"
         assert latest_look(now).text == text
-        assert f"{text}." in on_the_page(admin_client)
+        assert f"A{text[1:]}." in on_the_page(admin_client)
         assert admin_client.get("/api/sources/at-risk").json()["unnamed"] == 17
         Foresight.objects.update(unnamed=0)
         assert latest_look(now).text == ""
