@@ -15,6 +15,7 @@ from tests.engines.served import serving
 
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade"}
 NEVER = ("DELETE", "MOVE", "COPY")
+DENIED = 403, b"<Error><Code>AccessDenied</Code><Message>access denied</Message></Error>"
 
 
 @contextlib.contextmanager
@@ -22,10 +23,10 @@ def append_only(
     kind: str,
     directory: Path,
     refused: list[str],
-    is_refused: Callable[[str, Any], bool] = lambda command, headers: False,
+    refusal: Callable[[str, str, Any], tuple[int, bytes] | None] = lambda command, path, headers: None,
 ) -> Iterator[tuple[dict[str, Any], dict[str, str], str]]:
-    """As `serving`, of kind s3 or webdav. `refused` gets each request that was, as `DELETE /vault/x`; `is_refused`:
-    what else is."""
+    """As `serving`, of kind s3 or webdav. `refused` gets each request that was, as `DELETE /vault/x`; `refusal`: the
+    answer to whatever else is, of a command, a path and headers."""
     with serving(kind, directory) as (settings, secrets, path):
         option = "endpoint" if kind == "s3" else "url"
         served = urlsplit(settings[option])
@@ -39,14 +40,12 @@ def append_only(
             def relay(self) -> None:
                 body, there = self.body(), directory / unquote(urlsplit(self.path).path).strip("/")
                 is_batch = self.command == "POST" and "delete" in urlsplit(self.path).query
-                if (
-                    self.command in NEVER
-                    or is_batch
-                    or (self.command == "PUT" and there.is_file())
-                    or (is_refused(self.command, self.headers))
-                ):
+                refused_as = refusal(self.command, unquote(urlsplit(self.path).path), self.headers)
+                if self.command in NEVER or is_batch or (self.command == "PUT" and there.is_file()):
+                    refused_as = DENIED
+                if refused_as:
                     refused.append(f"{self.command} {self.path}")
-                    self.answer(403, [], b"<Error><Code>AccessDenied</Code><Message>access denied</Message></Error>")
+                    self.answer(refused_as[0], [], refused_as[1])
                     return
                 backend = http.client.HTTPConnection(served.hostname or "", served.port, timeout=60)
                 with contextlib.closing(backend):

@@ -24,7 +24,9 @@ from storage.places import remotes
 from storage.places.location import of_directory
 from storage.points import removal
 from storage.points.store import Store
-from tests.append_only import append_only
+from storage.restoring.base import Wish
+from storage.restoring.into_folder import restore
+from tests.append_only import DENIED, append_only
 from tests.engines.peers import (
     STARTED_AT,
     back_up,
@@ -37,6 +39,7 @@ from tests.engines.peers import (
     sftp_host,
     specification,
     task_for,
+    tree,
     write_files,
 )
 from tests.engines.sftp_hosts import sftp_with_limits
@@ -111,16 +114,43 @@ def test_a_file_whose_time_a_repository_refuses_is_named_and_costs_no_other(tmp_
     for name, time in (("first", 1_000), ("before", -1_000)):
         os.utime(files / name, (time, time))
 
-    def is_too_old(command: str, headers: Any) -> bool:
-        return command == "PUT" and float(headers.get("X-OC-Mtime") or 86_400) < 86_400
+    def too_old(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        return DENIED if command == "PUT" and float(headers.get("X-OC-Mtime") or 86_400) < 86_400 else None
 
-    with append_only("webdav-owncloud", tmp_path / "served", refused, is_too_old) as (settings, secrets, path):
+    with append_only("webdav-owncloud", tmp_path / "served", refused, too_old) as (settings, secrets, path):
         location = remotes.location_of(path, settings, secrets, None)
         task = task_for(local_folder(files), tmp_path, location=location, folder="copy")
         for day in (0, 1):
             result = run(replace(task, started_at=STARTED_AT + timedelta(days=day)))
             assert (result.verdict, result.files, len(refused) > 0) == (Verdict.WARNINGS, 3, True), result
     assert {each.partition(":")[0] for each in result.warnings} >= {"first", "before"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("s3", (400, b"<Error><Code>KeyTooLongError</Code><Message>Your key is too long</Message></Error>")),
+        ("webdav-other", (414, b"Request-URI Too Large")),
+        ("webdav-other", (414, b"URI Too Long")),
+    ],
+)
+def test_a_file_whose_path_is_too_long_for_a_server_is_kept_under_another_name(
+    kind: str, answer: tuple[int, bytes], tmp_path: Path
+) -> None:
+    """A bucket takes keys of 1,024 bytes."""
+    long, refused = "/".join(["folder" * 6] * 6), list[str]()
+    texts = {"short": "short", f"{long}/a": "long", f"{long}/b": "long, too"}
+    with append_only(
+        kind, tmp_path / "served", refused,
+        lambda command, path, headers: answer if command == "PUT" and len(path) > 200 else None,
+    ) as (settings, secrets, path):  # fmt: skip
+        location = remotes.location_of(path, settings, secrets, None)
+        task = task_for(local_folder(write_files(tmp_path / "files", **texts)), tmp_path, location=location)
+        result = run(replace(task, folder="copy"))
+        assert (result.verdict, result.files, len(refused) > 1) == (Verdict.SUCCEEDED, 3, True), result
+        report = restore(Wish("copy", result.snapshot, tmp_path / "restored"), Store(location, Event()), tmp_path / "x")
+    assert (report.failed, tree(tmp_path / "restored")) == ([], texts)
 
 
 def test_a_run_fails_where_more_than_half_of_the_files_are_refused(tmp_path: Path) -> None:
