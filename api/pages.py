@@ -6,6 +6,9 @@ go in between neither repeat nor hide others, and a page far behind costs what t
 the row itself may be gone. In another ordering its value is read from the row, so one that is gone is refused, and one
 whose value has changed continues from its new place.
 
+Where no index leads to the rows that were asked for, a page in the order of ids looks at some number of them, and ends
+there: it may have fewer rows than its limit, or none, and yet a `next`.
+
 In every ordering rows without a value come last, or are left out where an index is to yield the order; those with the
 same value are in the order of their ids.
 """
@@ -49,15 +52,19 @@ class Pages:
         self.nullable = has_null and not self.only_with_value
 
     def page(
-        self, rows: QuerySet[Any], every: QuerySet[Any], limit: int, after: Any = None
+        self, rows: QuerySet[Any], every: QuerySet[Any], limit: int, after: Any = None, most: int | None = None
     ) -> tuple[list[Any], int | None]:
         """A page of `rows`, and the `after` of the next page, None if there is none. The ids of a page are found
-        first, and then its rows in `every`, unfiltered: computed columns are computed for these alone.
+        first, and then its rows in `every`, unfiltered: computed columns are computed for these alone. `most`: the
+        number of ids that it looks at in the order of ids; None for all.
 
         Raises: ApiError (400) for an `after` that does not start a page.
         """
         if after is not None:
             rows = rows.filter(self._behind(_row_id(after)))
+        end = self._end(after, most) if most and self.path == "id" else None
+        if end is not None:
+            rows = rows.filter(**{f"id__{'gte' if self.descending else 'lte'}": end})
         if self.only_with_value:
             rows = rows.filter(**{f"{self.path}__isnull": False})
         by, nulls = F(self.path), {"nulls_last": True} if self.nullable else {}  # which would pass an index by
@@ -66,7 +73,16 @@ class Pages:
         ids = list(in_order.values_list("pk", flat=True)[: limit + 1])
         found = every.order_by().in_bulk(ids[:limit])
         shown = [found[pk] for pk in ids if pk in found]
-        return shown, (shown[-1].pk if len(ids) > limit and shown else None)
+        return shown, (shown[-1].pk if len(ids) > limit and shown else end)
+
+    def _end(self, after: Any, most: int) -> int | None:
+        """The last of `most` ids from `after` on, or from the first one; None if there are no rows behind it."""
+        in_order = self.model._default_manager.order_by("-id" if self.descending else "id").values_list("id", flat=True)
+        first = in_order.filter(self._behind(_row_id(after)))[:1] if after is not None else in_order[:1]
+        for found in first:
+            end = int(found) + (1 - most if self.descending else most - 1)
+            return end if in_order.filter(self._behind(end)).exists() else None
+        return None
 
     def _behind(self, row_id: int) -> Q:
         """The rows that come after the one with that id. Raises: ApiError (400)."""

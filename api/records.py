@@ -34,7 +34,7 @@ from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts
 from operations.backlog.reason import texts
 from operations.backlog.reasons import explain
-from operations.backlog.selection import check_names, filtered, locked_batches, with_answers
+from operations.backlog.selection import MOST_WALKED, check_names, filtered, is_walked, locked_batches, with_answers
 from operations.backlog.verbs import Verb, carried_out, describe
 
 SHOWN_ATTEMPTS = 1000
@@ -51,6 +51,10 @@ class Records(Resource[BacklogRecord]):
     filters = {"ended_since": (Instant, "Succeeded, failed or cancelled then or later")}
     orderings, usual_ordering = ("id", "finished_at", "trigger_at"), "-id"
     with_value = ("finished_at", "trigger_at")
+    of_pages = (
+        f"{Resource.of_pages} By `id`, where no index leads to the records that were asked for, a page ends after "
+        f"{MOST_WALKED:,} ids: it may have fewer records than `limit`, or none, and yet a `next`."
+    )
     ask_for_less = (
         "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`; order finished "
         "records by `-finished_at`"
@@ -64,6 +68,10 @@ class Records(Resource[BacklogRecord]):
         """The rows by their fields, origin and outcome."""
         _check_known(asked.get("kind"), asked.get("queue"))
         return filtered(rows, asked)
+
+    def most_ids(self, asked: Mapping[str, Any]) -> int | None:
+        """All, unless the records would be looked at one after the other."""
+        return MOST_WALKED if is_walked(asked) else None
 
     def facts(self, rows: Sequence[BacklogRecord]) -> list[dict[str, Any]]:
         """The columns, without the lease token; for events the results of their deliveries."""

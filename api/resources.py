@@ -84,6 +84,9 @@ class Resource(Generic[Row]):
     with_value: ClassVar[tuple[str, ...]] = ()
     """Orderings in which rows without a value are left out, so that an index without them yields the order."""
 
+    of_pages: ClassVar[str] = "`next` is the `after` of the next page; null on the last page."
+    """The description of the list."""
+
     ask_for_less: ClassVar[str] = ASK_FOR_LESS
     """The hint of a list that takes too long."""
 
@@ -98,7 +101,7 @@ class Resource(Generic[Row]):
         self.operation(
             "get", self.list_rows, f"list {self.plural}", self.plural[:1].upper() + self.plural[1:],
             self.permits("view"), page_schema(self.answer), of_one=False, takes={"query": query},
-            description="`next` is the `after` of the next page; null on the last page.",
+            description=self.of_pages,
         )  # fmt: skip
         one, answer = f"One {self.name}", self.detail or self.answer
         self.operation("get", self.read, f"get {self.name}", one, self.permits("view"), answer, has=["etag"])
@@ -115,6 +118,10 @@ class Resource(Generic[Row]):
             lookup = self.lookups.get(name, name)
             rows = rows.filter(lookup(value) if callable(lookup) else Q(**{lookup: value}))
         return rows
+
+    def most_ids(self, asked: Mapping[str, Any]) -> int | None:
+        """The number of ids that a page in their order looks at, if no index leads to the rows; None for all."""
+        return None
 
     def facts(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """The content of the answer for each row, in the same order."""
@@ -150,7 +157,7 @@ class Resource(Generic[Row]):
         with patiently(self.ask_for_less):
             rows = self.filtered(self.rows(), asked)
             pages = Pages(self.model, query.ordering, self.with_value)
-            shown, following = pages.page(rows, self.rows(), query.limit, query.after)
+            shown, following = pages.page(rows, self.rows(), query.limit, query.after, self.most_ids(asked))
             return JsonResponse({"items": self.contents(shown), "next": following})
 
     def read(self, request: HttpRequest, row_id: int) -> HttpResponse:

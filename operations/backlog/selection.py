@@ -48,6 +48,20 @@ def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
     return rows
 
 
+MOST_WALKED = 500_000
+"""Records that a page looks at one after the other, in some tenths of a second."""
+LOOKED_UP = {"error", "group", "schedule", "subject", "trigger_at", "ended_since", "since"}
+"""Filters that an index serves, that look at few, or that ask for certain records, wherever they are."""
+
+
+def is_walked(asked: Mapping[str, Any]) -> bool:
+    """True if records are looked at one after the other in the order of a list, and those that match may be at its
+    other end.
+    """
+    is_of_few = asked.get("status", "succeeded") != "succeeded" or asked.get("answer", "2xx") != "2xx"
+    return bool(asked) and not is_of_few and not LOOKED_UP & set(asked)
+
+
 def with_answers(rows: Rows) -> Rows:
     """The records with `answer`: the facts of the last attempt, found by its key."""
     last = Attempt.objects.filter(record_id=OuterRef("pk")).order_by("-number").values("facts")[:1]

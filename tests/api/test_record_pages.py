@@ -6,6 +6,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from api import records
+from jobs.models import BacklogRecord
+from jobs.states import Status
 from tests.api.asking import Program, found, ids_of, pages_of
 from tests.factories import NOON, make_record
 from tests.schedules.event_records import (
@@ -46,6 +49,40 @@ class TestPages:
         made += [unfinished] if field == "id" else []  # else only what has a value is listed
         expected = sorted(made, key=lambda e: (getattr(e, field), e.pk), reverse=ordering.startswith("-"))
         assert pages_of(program, "records", ordering=ordering) == [event.pk for event in expected]
+
+    @pytest.mark.parametrize("ordering", ["id", "-id"])
+    @pytest.mark.parametrize("asked", [{"answer": "2xx"}, {"kind": "http_callback"}, {"events": "true"}])
+    def test_a_page_that_no_index_serves_looks_at_some_ids_and_has_a_next(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch, ordering: str, asked: dict[str, str]
+    ) -> None:
+        monkeypatch.setattr(records, "MOST_WALKED", 3)
+        schedule = make_event_schedule()
+        made = [delivered(schedule, 1), *(make_record(Status.SUCCEEDED) for _ in range(4)), delivered(schedule, 2)]
+        BacklogRecord.objects.filter(pk=made[1].pk).delete()  # an `after` that is gone
+        events = sorted((made[0].pk, made[-1].pk), reverse=ordering == "-id")
+        page = found(program.get("records", ordering=ordering, **asked))
+        assert ([each["id"] for each in page["items"]], page["next"]) == (
+            events[:1],
+            made[2 if ordering == "id" else 3].pk,
+        )
+        assert pages_of(program, "records", ordering=ordering, **asked) == events
+        with CaptureQueriesContext(connection) as captured:
+            ids(program, ordering=ordering, **asked)
+        [listing] = [each["sql"] for each in captured if "LIMIT 51" in each["sql"]]
+        assert f'"id" {"<=" if ordering == "id" else ">="} {page["next"]}' in listing
+
+    @pytest.mark.parametrize("asked", [{"status": "succeeded", "schedule": 0}, {"subject": "1"}, {}])
+    def test_a_page_that_asks_for_certain_records_is_whole(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
+    ) -> None:
+        monkeypatch.setattr(records, "MOST_WALKED", 1)
+        schedule = make_event_schedule()
+        made = [delivered(schedule, number) for number in (1, 2, 3)]
+        asked = {**asked, **({"schedule": schedule.pk} if "schedule" in asked else {})}
+        asked = {**asked, **({"subject": made[0].subject} if "subject" in asked else {})}
+        page = found(program.get("records", **asked))
+        expected = [made[0].pk] if "subject" in asked else [each.pk for each in reversed(made)]
+        assert ([each["id"] for each in page["items"]], page["next"]) == (expected, None)
 
     def test_the_done_list_and_that_of_a_schedule_come_by_their_indexes(self, program: Program) -> None:
         """Sorted they would all be read first: of millions, for each page."""
