@@ -99,7 +99,9 @@ def _of_what_is_not_there(assignment: Assignment, last: BacklogRecord | None, ar
         yield Reason(Code.NOT_DUE, text, due_at, {"last_backup_at": assignment.last_backup_at})
     elif last is not None and last.status in FINISHED and last.status == Status.FAILED:
         yield from reasons.explain(last, now, around).reasons
-    elif not (assignment.source.retired_at or assignment.source.paused_at) and policy.schedule.enabled:
+    elif policy.schedule.enabled and not (
+        assignment.source.retired_at or assignment.source.paused_at or policy.problem
+    ):
         yield Reason(Code.NOT_PLANNED, "it is due, and is put on the backlog within a minute", now)
     if not policy.problem:
         yield from _window(assignment, max(now, due_at or now))

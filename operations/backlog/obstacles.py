@@ -121,7 +121,8 @@ def _no_unit(record: BacklogRecord, around: Surroundings) -> Reason | None:
     found = around.busy(record.queue)
     if found.busy < found.units:
         return None
-    text, until = f"no unit of queue {record.queue} is free: all {several(found.units, 'unit')} are busy", None
+    busy = "its only unit is busy" if found.units == 1 else f"all {several(found.units, 'unit')} are busy"
+    text, until = f"no unit of queue {record.queue} is free: {busy}", None
     if found.ends_first:
         title, until = found.ends_first
         when = f"at {moment(until)} UTC" if until > around.now else "any moment, being late"

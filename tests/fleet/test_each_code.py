@@ -196,10 +196,17 @@ def test_each_code_has_a_state_that_gives_it_a_sentence_and_a_line_of_the_docume
     assert found, "another state gives it"
     for reason in found:
         assert len(reason.text) > 15, reason.text
-        assert not re.search(r"\bNone\b|\.$|\n|  |\{", reason.text), reason.text
+        assert not re.search(r"\bNone\b|\.$|\n|  |\{|\ball 1\b", reason.text), reason.text
         assert json.loads(json.dumps(reason.as_facts, cls=DjangoJSONEncoder))["code"] == code
     assert len(LISTED[code]) > 10
     assert WHAT[code]
+
+
+@pytest.mark.parametrize("wrong", [{"cron": "0 25 * * *"}, {"zone": "Europe/Atlantis"}, {"cron": ""}])
+def test_what_cannot_be_read_is_not_said_to_be_planned_within_a_minute(wrong: dict[str, str]) -> None:
+    assignment = make_assignment()
+    Schedule.objects.update(**wrong)
+    assert [each.code for each in of(Assignment.objects.get(pk=assignment.pk))] == [Code.UNREADABLE]
 
 
 @pytest.mark.parametrize("waiting_for", WaitingFor)
