@@ -232,6 +232,7 @@ class TestFromHistory:
         assert "Save it all the same?" in page
         assert "laptop would miss 7 periods in place of 0" in page
         assert "<rect" in page
+        assert 'space-between"><span>00:00 UTC' in page  # the page has no styles of its own
         assert Policy.objects.get(pk=recorded.policy_id).window == []
         again = Inputs(page).found
         assert again["window-0-end"] == "06:00"
