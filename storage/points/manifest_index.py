@@ -14,8 +14,8 @@ from storage.points.manifests import Entry
 from storage.points.moving import check_room
 from storage.points.store import Store
 
-VERSION = "3"
-"""The version of such a file."""
+VERSION = "4"
+"""The version of such a file: no other version is read."""
 BATCH = 20_000
 COLUMNS = tuple(each for each in Entry._fields if each not in ("path", "changed", "inode", "told"))
 INSERT = f"INTO entries (parent, name, {', '.join(COLUMNS)}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"

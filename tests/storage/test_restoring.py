@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from storage import layout
-from storage.points import manifest_index
+from storage.points import manifest_index, trees
 from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.points.trees import NotThere, opened
 from storage.restoring import into_folder
@@ -53,6 +53,17 @@ def test_every_point_comes_back_with_modes_times_and_links(built: Built, tmp_pat
         report = restore(built, point, tmp_path / point)
         assert picture(tmp_path / point) == expected
         assert (report.failed, report.not_set) == ([], [])
+
+
+def test_an_older_program_finds_no_tree_whose_texts_it_would_misread(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.symlink(b"caf\xe9", built.source / "link")
+    restore(built, point := built.back_up(), tmp_path / "to")
+    look = (built.location, ASSIGNMENT, point, built.folder / "cache", None)
+    assert trees.is_cached(*look)
+    monkeypatch.setattr(trees, "VERSION", "3")  # of 0.1.0, which would restore the bytes as they are
+    assert not trees.is_cached(*look)
 
 
 @pytest.mark.parametrize("takes", [True, False])
