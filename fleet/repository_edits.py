@@ -1,5 +1,5 @@
 """Edits of repositories: each is tried before it is saved, and an encrypted one gets its key. An edit over the web
-waits for no server: a repository on a remote is tried once it is saved (`backups.upkeep.trials`).
+waits for no server: a repository on a remote is tried once it is saved (`backups.upkeep.repository_trials`).
 """
 
 import secrets
@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils.text import slugify
 
 from backups import locations, repository_orders, repository_state, trying_again
-from backups.upkeep import looks, removals, trials
+from backups.upkeep import looks, removals, repository_trials
 from declarations.service import FinishResult, Service, used_by
 from jobs import decisions
 from jobs.breakers import verbs
@@ -84,7 +84,7 @@ class Repositories(Service[Repository]):
             return first_messages(error)
         if row.notices and changed is not None:
             changed.add("secrets")
-            row.untried = TrialKind.USUAL if trials.needs_a_server(row) else ""
+            row.untried = TrialKind.USUAL if repository_trials.needs_a_server(row) else ""
             return {}  # an administrator is to set them first
         return self._try(row, next(each for each in (*PLACES, "key") if changed is None or each in changed))
 
@@ -96,12 +96,12 @@ class Repositories(Service[Repository]):
         if row.encrypted and not row.key:
             row.new_key = row.new_key or secrets.token_hex(32)
         row.untried, row.tried = "", ""
-        if self.account and trials.needs_a_server(row):
+        if self.account and repository_trials.needs_a_server(row):
             row.untried = TrialKind.FORCED if self.force else TrialKind.USUAL
             row.notices.append(TRYING)
             return {}
         try:
-            found = trials.probe(row, take_over=self.take_over)
+            found = repository_trials.probe(row, take_over=self.take_over)
         except StorageFailed as error:
             return {"secrets" if row.remote else "key": str(error)}
         if "problem" in found:
@@ -113,11 +113,12 @@ class Repositories(Service[Repository]):
             row.made_at = None
         held = found.get("holds", ())
         if held and not self.force and (row.pk is None or is_moved):
-            return {"location": trials.holds(row, held)}
+            return {"location": repository_trials.holds(row, held)}
         if row.pk is None or not (lacks := looks.lacking(row, is_new=found["is_new"])):
             return {}
         if not self.force:
-            return {field: f"{lacks}. {trials.MOVE}. {trials.FORCE}: its sources count as doubtful then"}
+            remedy = f"{repository_trials.MOVE}. {repository_trials.FORCE}: its sources count as doubtful then"
+            return {field: f"{lacks}. {remedy}"}
         row.lacks = f"it was moved by force: {lacks}"
         row.notices.append(f"{lacks}; its backups count as doubtful")
         return {}
@@ -129,7 +130,7 @@ class Repositories(Service[Repository]):
         location, made = locations.location_of(row), row.made_at is not None
         if why_not := repository_state.not_writable(row):
             return {"problem": why_not}
-        found = trials.probe(row, take_over=self.take_over)
+        found = repository_trials.probe(row, take_over=self.take_over)
         return {"problem": LOST.format(location.outside)} if made and found.get("is_new") else found
 
     def write(self, row: Repository, changed: set[str] | None) -> list[str]:
@@ -177,10 +178,10 @@ class Repositories(Service[Repository]):
     def finish(self, row: Repository) -> FinishResult:
         if row.made_at is not None:  # a place that is empty now is a disk that is away
             return FinishResult()
-        if self.account and trials.needs_a_server(row):
+        if self.account and repository_trials.needs_a_server(row):
             return FinishResult()
         if row.format == Format.RESTIC:
-            failed, unlike = trials.make(row)
+            failed, unlike = repository_trials.make(row)
             return FinishResult([failed] if failed else [], [unlike] if unlike else [])
         reason = None if row.remote else make_directory(row.location)
         return FinishResult(failed=[f"{row.location} cannot be made: {reason}"] if reason else [])

@@ -40,9 +40,9 @@ KEPT_ATTEMPTS = 1000
 """The attempts that are kept of a record that is tried for ever: at one a day, the history of three years."""
 
 
-OURS = (pausing.resume_those_over, pausing.release_if_over)
-RARE_OF_OURS = (breakers.correct_clocks, long_waits.correct)
-DUE_OF_OURS: dict[Callable[[], int], str] = {
+MINUTELY = (pausing.resume_those_over, pausing.release_if_over)
+RARE = (breakers.correct_clocks, long_waits.correct)
+DUE: dict[Callable[[], int], str] = {
     pausing.resume_those_over: "EXISTS (SELECT FROM jobs_pausedqueue WHERE paused_until <= clock.now)",
     pausing.release_if_over: "EXISTS (SELECT FROM jobs_hold WHERE until <= clock.now)",
     breakers.correct_clocks: "EXISTS (SELECT FROM jobs_breaker)",
@@ -77,7 +77,7 @@ def run_minutely(*, rare: bool = True) -> int:
 
     Raises: django.db.Error if the database is away.
     """
-    tasks = [sweeps.run_overdue, *OURS, *registry.periodic]
+    tasks = [sweeps.run_overdue, *MINUTELY, *registry.periodic]
     return _run(tasks) + (run_rarely() if rare else 0)
 
 
@@ -87,12 +87,12 @@ def run_rarely() -> int:
 
     Raises: django.db.Error if the database is away.
     """
-    return _run([*RARE_OF_OURS, *registry.rare])
+    return _run([*RARE, *registry.rare])
 
 
 def _run(tasks: Sequence[Callable[[], int]]) -> int:
     """Ask in one statement which tasks are due, and do these; all of them, if that cannot be asked."""
-    due = DUE_OF_OURS | {sweeps.run_overdue: sweeps.MAY_BE_OVERDUE} | registry.due
+    due = DUE | {sweeps.run_overdue: sweeps.MAY_BE_OVERDUE} | registry.due
     with ExitStack() as stack:
         try:
             asked = stack.enter_context(clock_asked_once(*(due.get(task, "TRUE") for task in tasks)))

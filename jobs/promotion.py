@@ -1,6 +1,4 @@
-"""Waiting records are made ready: when their time has come (`tick`), by a sweep (`retries/`), by a breaker
-(`breakers/`).
-"""
+"""Makes waiting records ready: when their time has come (`tick`), by a sweep (`sweeps`), by a breaker (`breakers/`)."""
 
 from typing import Any
 

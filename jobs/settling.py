@@ -36,6 +36,7 @@ SELECT id, cancel_requested_at IS NOT NULL, inserted_at, lease_token
 
 LOCK_WHAT_IS_FREE = f"{LOCK_IN_ID_ORDER}  SKIP LOCKED"
 
+# Until the end of the transaction no statement waits longer than 200 ms for a lock.
 HURRY = "SELECT set_config('lock_timeout', '200', true)"
 
 # Driven from the results, in id order, onto the primary key: with plain equality on the fence the planner takes the
@@ -148,7 +149,7 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         rows = execute(LOCK_WHAT_IS_FREE if skip_locked else LOCK_IN_ID_ORDER, {"ids": ids}).fetchall()
         locked = _held_by_others(results, {row[0] for row in rows}) if skip_locked else frozenset()
         results = [result for result in results if result[0].id not in locked]
-        results = _ended_by_a_person(results, {record_id for record_id, cancelled, *_ in rows if cancelled})
+        results = _cancelled_by_a_user(results, {record_id for record_id, cancelled, *_ in rows if cancelled})
         leases = {(record_id, token) for record_id, _, _, token in rows}
         troubled = breakers.lock(results, leases)
         exclusivity.lock_keys(results)
@@ -168,7 +169,7 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         wakeups.notify(queue)
     for ended in {change.attempt_outcome for _, change in changes}:
         alike = [record for record, change in changes if change.attempt_outcome is ended]
-        _tell_of_ends([record for record in alike if _is_written(record, attempts, leases)], ended, instant)
+        _report_ends([record for record in alike if _is_written(record, attempts, leases)], ended, instant)
     return SettleResult(frozenset(record.id for record, _ in written), lost, locked)
 
 
@@ -245,11 +246,11 @@ def _settle_succeeded(results: list[tuple[ClaimedRecord, Outcome]], now: datetim
     lost = _lost_among(records) if execute(SETTLE_SUCCEEDED, values).rowcount != len(records) else []
     dropped = {(record.id, record.lease_token) for record in lost}
     kept = [record for record in records if (record.id, record.lease_token) not in dropped]
-    _tell_of_ends(kept, AttemptOutcome.SUCCEEDED, now)
+    _report_ends(kept, AttemptOutcome.SUCCEEDED, now)
     return SettleResult(frozenset(record.id for record in kept), frozenset(record.id for record in lost))
 
 
-def _tell_of_ends(records: list[ClaimedRecord], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
+def _report_ends(records: list[ClaimedRecord], outcome: AttemptOutcome, ended_at: datetime | None) -> None:
     for each in registry.at_end:
         each(records, outcome, ended_at)
 
@@ -263,7 +264,7 @@ def _first_of_each_attempt(results: Results) -> list[tuple[ClaimedRecord, Outcom
     return list(firsts.values())
 
 
-def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[ClaimedRecord, Outcome]]:
+def _cancelled_by_a_user(results: Results, cancelled: set[int]) -> list[tuple[ClaimedRecord, Outcome]]:
     ended = Cancelled("cancelled while it ran")
     return [
         (record, ended if record.id in cancelled and not isinstance(outcome, Succeeded) else outcome)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from django.utils import timezone
@@ -27,19 +28,19 @@ log = logging.getLogger(__name__)
 BATCH = 1000
 
 EMIT_SECONDS = 0.5
-"""Seconds of a worker's tick: a huge batch is continued at its next one, after the claims."""
-EMIT_SECONDS_OF_A_TICK_ALONE = 20.0
-"""Seconds of a tick where no worker is there to claim."""
+"""The share of a worker's tick that the emission may take, in seconds. A huge batch is continued at the next tick,
+after the claims."""
+EMIT_SECONDS_WITHOUT_WORKERS = 20.0
+"""The same for a tick outside of the workers, which keeps no claim waiting."""
 MOVE_SECONDS = 0.1
-"""Seconds of a worker's tick, for each other step: promoting a million records that are due at once
-takes ten seconds.
-"""
+"""The same for each other step of a worker's tick: promoting a million records that are due at once takes ten
+seconds."""
 
 # Served by `backlog_waiting_until`.
 PROMOTE = promotion.statement("run_after <= %(now)s::timestamptz", "run_after", key="ctid", run_after="run_after")
 
-# The heads of the partial indexes that the steps are served by, and one probe of `backlog_claim_order` a queue. In
-# order, since with EXISTS the planner may read the whole table for a row that is not there.
+# The heads of the partial indexes that serve the steps, and one probe of `backlog_claim_order` per queue. ORDER BY …
+# LIMIT 1 and not EXISTS, for which the planner may read the whole table when there is no such row.
 LOOK = f"""
 SELECT clock.now,
        (SELECT run_after
@@ -74,9 +75,10 @@ SELECT clock.now,
 
 @dataclass(frozen=True)
 class Due:
-    """The result of a look at `now`: the first instant at which a waiting record may run, a ready one's window closes,
-    a lease expires and a breaker lets something through, due or not; those of the given queues that have ready records,
-    and are neither paused nor held; and the answer of the registered `step`.
+    """The result of a look at `now`. The instants are those at which the first waiting record may run, the first window
+    of a ready one closes, the first lease expires and the first breaker lets something through, past or future.
+    `ready`: those of the given queues that have ready records and are neither paused nor held. `step`: the answer of
+    the registered step.
     """
 
     now: datetime
@@ -123,7 +125,7 @@ def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:
 
 def tick(now: datetime | None = None, *, rescue: bool = True) -> TickResult:
     """Do everything that is due at `now` (aware; the database's clock by default), once."""
-    return act_on(look(now=now), now=now, rescue=rescue, emit_for=EMIT_SECONDS_OF_A_TICK_ALONE)
+    return act_on(look(now=now), now=now, rescue=rescue, emit_for=EMIT_SECONDS_WITHOUT_WORKERS)
 
 
 def act_on(
@@ -137,11 +139,11 @@ def act_on(
     """Do the work that a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: the
     leases that may be rescued (`rescuing.rescue`). `emit_for`: seconds after which the rest of the emission is left for
     the next tick."""
-
     move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
     emitted = _done(registry.step.name, lambda: registry.step.do(due.now, emit_for), due.step.is_due)
     promoted = _done("promote", lambda: promote(due.now, move_for), emitted or due.has_come(due.run_after))
-    promoted += _done("let trials through", lambda: breakers.look(due.now, move_for), due.has_come(due.probe_at))
+    let_through = partial(breakers.let_trials_through, due.now, move_for)
+    promoted += _done("let trials through", let_through, due.has_come(due.probe_at))
     # records promoted just now may be past their window
     closed = _done("close windows", lambda: close_windows(due.now, move_for), promoted or due.has_come(due.closes_at))
     is_rescuing = rescue and due.lease_expires_at and (unchanged or due.has_come(due.lease_expires_at))

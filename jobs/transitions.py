@@ -33,7 +33,7 @@ from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.zones import zone_of
 
 LOOKED_AT_AGAIN_AFTER = timedelta(days=1)
-"""A record that waits for a breaker is let through by that. Failing that, it is looked at again all the same."""
+"""A record that waits for a breaker is let through by the breaker; if that is missed, it is made ready after a day."""
 
 LONGEST_RETRY_AFTER = timedelta(days=1)
 """The longest time for which a server may ask to be left alone."""
@@ -208,7 +208,7 @@ def _after_failure(
         first_failure_at=first_at,
         last_failure_at=now,
         attempt_outcome=AttemptOutcome.RESCUED if outcome.rescued else AttemptOutcome.FAILED,
-        facts=_with_what_it_asked_for(kept.facts, outcome),
+        facts=_with_retry_after(kept.facts, outcome),
     )
     if rule.gives_up(failure):
         return failed._replace(status=Status.FAILED, finished_at=now)
@@ -216,7 +216,7 @@ def _after_failure(
     return waiting(demoted, *wait_after(failure, rule, rng, retry_after=outcome.retry_after))
 
 
-def _with_what_it_asked_for(facts: str | None, outcome: Failed) -> str | None:
+def _with_retry_after(facts: str | None, outcome: Failed) -> str | None:
     """The facts with the requested delay, even if its own facts could not be kept: an edit of the retry policy reads
     that again.
     """

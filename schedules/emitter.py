@@ -1,16 +1,16 @@
-"""The emitter: a step of the tick that writes down the triggers that have come and puts their batches on the backlog.
+"""The emitter: a step of the tick that records the triggers that are due and puts their batches on the backlog.
 
     record_due_triggers   locks due schedules, writes their triggers, moves their watermarks       one transaction
     emit                  locks triggers with their schedules, puts the records of some on the     one transaction each
                           backlog, and stores in `Trigger.events` how far each is
 
-`chunks` makes the records of events, a few thousand at a time; a provider makes all of its triggers in one call. Both
-leave through the same door, `_emit_some`.
+`chunks` makes the records of events, a few thousand at a time; a provider makes those of all its triggers in one call.
+Both go through `_emit_some`.
 
-The next emitter continues at `Trigger.events`, so a batch of a million is a row of short transactions, other batches
+The next emitter continues at `Trigger.events`, so a batch of a million is a series of short transactions, other batches
 come in between, and a killed emitter loses only its current chunk. Two emitters never work on one schedule at the same
-moment: locked rows are skipped. Behind that are the unique indexes: one trigger per launch time, one record per
-trigger and event.
+moment: locked rows are skipped. The backstop is two unique indexes: one trigger per launch time, one record per trigger
+and event.
 
 A batch keeps the configuration with which it was begun: its first chunk stores that in the trigger (`events`).
 """
@@ -69,8 +69,8 @@ def _found(now: datetime, row: tuple[Any, ...]) -> StepDue:
 
 
 def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
-    """Write down the triggers that have come, and put their batches on the backlog, for some `seconds`. Returns the
-    number of records. The rest is left to the next tick, here or on another host."""
+    """Record the triggers that are due, and put their batches on the backlog, for some `seconds`. Returns the number of
+    records. The rest is left to the next tick, here or on another host."""
     until = time.monotonic() + seconds
     record_due_triggers(now, seconds=seconds / 2)
     return emit(now, seconds=until - time.monotonic())
@@ -107,7 +107,7 @@ def _emit_events(now: datetime, only: Sequence[int] | None) -> Emission:
         if trouble_of(error) is not DatabaseTrouble.OURS:
             raise
         name_once(f"cannot emit several triggers at once; each by itself: {error}", error)
-    # one row past the forms must not stop the others
+    # one unusable row, written past the forms, must not stop the others
     return _emit_some(now, only, chunks.put_or_skip, 1, provided=False)
 
 
@@ -153,7 +153,7 @@ def correct_watermarks(now: datetime | None = None) -> int:
         try:
             *_, trigger_at = period.around(instant)
             soon = period.next_after(instant + A_MOMENT) if furthest > trigger_at else furthest
-        except Exception as error:  # no database is asked: it cannot be read
+        except Exception as error:  # nothing above asks the database: the cron cannot be read
             name_once(f"the watermarks of cron {cron!r} in {zone} are not looked at: {error}")
             continue
         if furthest > soon:

@@ -38,8 +38,8 @@ def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None
 def put_batches(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime) -> Emission:
     """Let the providers put the batches of these triggers on the backlog: one call each, for any number.
 
-    A trigger for which one raises is set aside, and holds up no other. Of several triggers of one schedule the oldest
-    is taken.
+    A trigger for which its provider raises is set aside, and holds up no other. If a schedule has several triggers, the
+    oldest is taken.
     """
     by_provider: dict[str, dict[int, UnemittedTrigger]] = defaultdict(dict)
     for trigger in sorted(found, key=lambda trigger: trigger.trigger_at):

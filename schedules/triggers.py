@@ -1,4 +1,4 @@
-"""First step of an emission: triggers that are due are written down, and the watermarks moved, in one transaction.
+"""First step of an emission: records the triggers that are due, and moves the watermarks, in one transaction.
 
 The row of a trigger is the intent: once it is there, an emitter will put its batch on the backlog (`emitter`), however
 often emitters are killed. If one is killed before the commit, nothing has happened and the watermark is unchanged.
@@ -25,8 +25,7 @@ SCHEDULES_A_TRANSACTION = 100
 """The most schedules of a transaction: some 30 ms, for which an edit of one of them waits."""
 INTENTS_A_TRANSACTION = 1000
 INTENTS_AT_ONCE = 2000
-"""Triggers that a tick writes down: no more than it can emit, or the number of unemitted ones grows while it catches
-up.
+"""The most triggers that a tick records: with more than it can emit, unemitted ones would pile up while it catches up.
 """
 
 LONGEST_QUEUE = 100
@@ -40,7 +39,7 @@ STILL_UNDER_WAY = "an earlier batch of this schedule had not ended"
 
 
 class Intent(NamedTuple):
-    """A trigger to write down. `skipped_for`: the reason why it emits nothing, empty if it is to be emitted."""
+    """A trigger to record. `skipped_for`: the reason why it emits nothing, empty if it is to be emitted."""
 
     schedule: Schedule
     trigger_at: datetime
@@ -161,7 +160,8 @@ def _skipped(schedule: Schedule, between: tuple[datetime, datetime]) -> decision
 
 
 def _shorten_queues(schedules: Iterable[Schedule], now: datetime) -> None:
-    """Keep the latest of the triggers that wait for batches of these schedules to end, as after downtime."""
+    """Keep the latest of the triggers that wait for batches of these schedules to end, and skip the others: after a
+    long downtime there may be thousands."""
     queues = {schedule.pk: schedule for schedule in schedules if schedule.overlap == Overlap.QUEUE}
     if queues:
         rows = execute(TOO_LONG_QUEUED, {"schedule_ids": list(queues), "longest": LONGEST_QUEUE}).fetchall()

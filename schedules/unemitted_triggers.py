@@ -1,4 +1,4 @@
-"""Triggers that are not emitted yet: locked with their schedules, brought further, skipped or set aside.
+"""Triggers that are not emitted yet: locked with their schedules, advanced, skipped or set aside.
 
 `emitter` locks them and stores how far they are, in one transaction with the records that `chunks` and `providers` put
 on the backlog for them.
@@ -48,8 +48,8 @@ class TriggerStep(NamedTuple):
 
 
 class Emission(NamedTuple):
-    """New records on the backlog and their `queues`; `steps`: how far their triggers are; `skipped`: the triggers that
-    emit nothing more, each with the reason."""
+    """The number of new records on the backlog, and their `queues`; `steps`: how far their triggers are; `skipped`: the
+    triggers that emit nothing more, each with the reason."""
 
     records: int
     queues: frozenset[str]
@@ -58,7 +58,7 @@ class Emission(NamedTuple):
 
     @property
     def triggers(self) -> int:
-        """The number of triggers that are further than before."""
+        """The number of triggers that were advanced or skipped."""
         return len(self.steps) + len(self.skipped)
 
 
@@ -92,7 +92,7 @@ def store(emission: Emission, schedules: dict[int, Schedule], now: datetime) -> 
 
 
 def skip(skipped: dict[UnemittedTrigger, str], schedules: dict[int, Schedule], now: datetime) -> None:
-    """Let these triggers emit nothing more, each for its reason. Events that are out are then the whole batch."""
+    """Let these triggers emit nothing more, each for its reason. The events emitted so far are then the whole batch."""
     if not skipped:
         return
     reasons = [reason[:200] for reason in skipped.values()]

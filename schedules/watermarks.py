@@ -21,10 +21,10 @@ from schedules.cron import Period
 from schedules.models import Schedule
 
 ON_TIME_FOR = timedelta(seconds=90)
-"""A trigger seen so long after its instant was not missed: without any worker the tick comes once a minute."""
+"""A trigger that is seen this late was not missed: without any worker the tick comes only once a minute."""
 
 AT_ONCE = 100
-"""Triggers of one schedule that a tick takes on; the others follow at the next. A year has 525,600 minutes."""
+"""The most triggers of one schedule in one tick; the others follow at the next. A year has 525,600 minutes."""
 
 _INSTANT = timedelta(microseconds=1)
 

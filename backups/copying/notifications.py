@@ -41,7 +41,7 @@ def follow(assignment: Assignment, record: ClaimedRecord, now: datetime, body: d
         backlog.enqueue(PING, [NewRecord(number, payload, closes_at=now + PINGED_FOR)], queue=QUEUE, now=now)
 
 
-def goes_out(assignments: Any) -> Assignment | None:
+def wanted_by(assignments: Any) -> Assignment | None:
     """The assignment of a settled attempt, if its policy wants a notification."""
     found = assignments.select_related("policy__schedule", "policy__outcomes_endpoint", "source").first()
     wanted = found is not None and (found.policy.outcomes_endpoint_id or found.policy.ping_url)

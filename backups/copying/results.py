@@ -8,7 +8,7 @@ from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce
 
 from backups.copying import notifications
-from backups.copying.lines import line_of, write_line
+from backups.copying.log_lines import line_of, write_line
 from backups.copying.successes import write_success
 from engines.base import EngineResult
 from jobs import decisions
@@ -33,8 +33,8 @@ from sources.models import Assignment, Progress
 
 
 def write_down(results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> None:
-    """Bring the assignments of settled attempts up to date. Runs in the settle's transaction. Questions that were
-    answered or not, which are most of a batch, take a few statements together.
+    """Bring the assignments of settled attempts up to date. Runs in the settle's transaction. The answers and silences
+    of sources, which are most of a batch, take a few statements for all.
     """
     asked = [(record, outcome) for record, outcome in results if record.queue != planning.BACKUPS]
     alone = _write_questions(asked, now)
@@ -48,8 +48,8 @@ def write_down(results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) 
 
 
 def _write_questions(asked: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> set[int]:
-    """Record which sources answered and which were silent. Returns the ids of the records that are left: their outcome
-    is another one, or their source has checked in in the meantime.
+    """Record which sources answered and which were silent. Returns the ids of the other records: those with another
+    outcome, and those whose source has checked in in the meantime.
     """
     silent = [(record, _silent_since(record, end, now)) for record, end in asked if isinstance(end, Unavailable)]
     arrived = planning.checked_in_among(silent)
@@ -83,7 +83,7 @@ def _write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     if record.queue == planning.BACKUPS:
         Progress.objects.filter(record_id=record.id).delete()
     match outcome:
-        case Handoff():  # a copy hands on what has to be asked again
+        case Handoff():  # its source has to be asked again before it is copied
             write_line(record, "asked again", outcome.found, now)
         case Unavailable():
             _write_silence(record, outcome, now)
@@ -99,8 +99,8 @@ def _write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
             # an edit has closed it, perhaps to another repository: refused again, it waits again
             BacklogRecord.objects.filter(pk=record.id, closes_at__lte=now).update(run_after=now)
         case Cancelled():
-            # out of its trigger, so that a resume in the same period emits again, also one that has come already; a
-            # record that a user cancelled stays cancelled
+            # taken out of its trigger, so that a resume in the same period emits its assignment again, even one that
+            # came while the record still ran; but one that a user cancelled stays cancelled for its trigger
             ended = BacklogRecord.objects.filter(pk=record.id)
             if assignments.active().exists():
                 ended = ended.filter(cancel_requested_at=None)
@@ -113,14 +113,14 @@ def _write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
             if record.closes_at is None:
                 _back_into_its_window(record, now)
             _log_failure(record, outcome, now)
-            if wants := notifications.goes_out(assignments):
+            if wants := notifications.wanted_by(assignments):
                 body = {"event": "backup.failed", "error": _first_line(outcome.error), "failures": wants.failures}
                 notifications.follow(wants, record, now, body)
         case Succeeded(result=EngineResult() as result):
             # locked before its policy is read: an edit of the policy comes before both or after both
             if assignment := assignments.select_for_update().first():
                 write_success(assignment, record, result, now)
-                if notifications.goes_out(assignments):
+                if notifications.wanted_by(assignments):
                     body = {"event": "backup.succeeded", "started_at": record.started_at.isoformat(),
                             "size": result.size, "files": result.files}  # fmt: skip
                     notifications.follow(assignment, record, now, body)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import engines
 from backups import known_points
-from backups.copying.lines import write_line
+from backups.copying.log_lines import write_line
 from backups.upkeep import retention
 from engines.base import EngineResult
 from external.durations import span

@@ -2,14 +2,14 @@
 or may have.
 
 before `before` begins     a note is written into a folder of this host, under a lock for the time of the run
-`before` has succeeded     the name of the note has that word from then on
-before `after` begins      the name has that word, too
-when `after` has ended     the note is removed, and when `before` has failed by itself
+`before` has succeeded     `succeeded` is added to the name of the note
+before `after` begins      `again` is added to it, too
+when `after` has ended     the note is removed, as it is when `before` has failed by itself
 the worker is killed       the note stays, and the kernel releases the lock
 
-So a note without a lock is owed. Workers of this host look for them when they start and each minute, and the next
-backup of the assignment looks before it begins. A word in a name needs no space on a full disk, and is there as a whole
-or not at all.
+So a note without a lock is a debt. Workers of this host look for debts when they start and each minute, and the next
+backup of the assignment looks before it begins. A mark is a word in the file's name, since a renaming needs no space on
+a full disk and is done as a whole or not at all.
 """
 
 import json
@@ -38,19 +38,19 @@ class DebtUnpaid(Exception):
 
 
 class Debt:
-    """A note, by its file: `ASSIGNMENT.json`, with words in between for the events since."""
+    """A note, by its file: `ASSIGNMENT.json`, with `marks` in between, such as `7.succeeded.json`."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        number, *said, _ = file.name.split(".")
-        self.assignment, self.said = int(number), set(said)
+        number, *marks, _ = file.name.split(".")
+        self.assignment, self.marks = int(number), set(marks)
 
-    def says(self, word: str) -> None:
-        """Add a word to the name of the note, which outlives a power failure. Not possible on a disk that has become
-        read-only."""
-        if word not in self.said:
+    def mark(self, word: str) -> None:
+        """Add a word to the name of the note, so that it outlives a power failure. On a disk that has become read-only
+        that fails, with a line in the log."""
+        if word not in self.marks:
             renamed = self.file.with_name(f"{self.file.name.removesuffix('.json')}.{word}.json")
-            self.said.add(word)
+            self.marks.add(word)
             try:
                 self.file = self.file.rename(renamed)
                 _flush(renamed.parent)
@@ -64,7 +64,8 @@ class Debt:
             return found
         return None
 
-    def is_paid(self) -> None:
+    def mark_paid(self) -> None:
+        """Remove the note."""
         with suppress(OSError):  # on a disk that is read-only since, `after` runs once more later
             self.file.unlink()
 
@@ -105,7 +106,7 @@ def _paid(debt: Debt, pay: Pay) -> bool:
     note = debt.note()
     if note is not None and not pay(debt, note):
         return False
-    debt.is_paid()
+    debt.mark_paid()
     return True
 
 

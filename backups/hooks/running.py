@@ -99,10 +99,10 @@ def _through(
     """`before`, the copy if that succeeded, and `after` unless `before` has failed by itself."""
     ending, refused = _before(do, assignment, task, stop)
     if ending is EndReason.EXITED and refused:
-        debt.is_paid()
+        debt.mark_paid()
         return refused
     if not refused:
-        debt.says(debts.SUCCEEDED)
+        debt.mark(debts.SUCCEEDED)
     result = refused or failure(Verdict.SOURCE_FAILED, "")
     try:
         result = refused or copy(replace(task, grace=task.grace / 2))
@@ -112,7 +112,7 @@ def _through(
         do = partial(do, "after", Later(run.stop, task.grace * 3 / 8), task.grace / 8)
         ended, warning = do(**_stages_of(debt), OUTCOME=outcome, ERROR=error)
         if ended.ending is not EndReason.STOPPED:
-            debt.is_paid()
+            debt.mark_paid()
     if warning and isinstance(result, EngineResult):
         return replace(result, warnings=(warning[:WARNING_LENGTH], *result.warnings)[:WARNINGS])
     return result
@@ -133,10 +133,10 @@ def _before(
 def _stages_of(debt: debts.Debt) -> dict[str, str]:
     """Variables for `after`, which begins now, about the stages before it."""
     seen = {
-        "BEFORE": "succeeded" if debts.SUCCEEDED in debt.said else "cut off",
-        "AFTER": "again" if debts.AGAIN in debt.said else "first",
+        "BEFORE": "succeeded" if debts.SUCCEEDED in debt.marks else "cut off",
+        "AFTER": "again" if debts.AGAIN in debt.marks else "first",
     }
-    debt.says(debts.AGAIN)
+    debt.mark(debts.AGAIN)
     return seen
 
 

@@ -14,7 +14,7 @@ from django.forms.utils import ErrorDict
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from backups.upkeep import trials
+from backups.upkeep import repository_trials
 from declarations.surfaces.admin.declared_admin import DeclaredPages
 from fleet.admin import remote_form
 from fleet.admin.remote_form import OPTION, SECRET, TYPE, in_lines, in_pairs, made
@@ -93,7 +93,7 @@ class RepositoryForm(StoresSecrets):
     def _test(self) -> str:
         """The outcome of trying the place, in a sentence. Raises nothing for errors of a place."""
         try:
-            found = trials.probe(self.instance)
+            found = repository_trials.probe(self.instance)
         except (StorageFailed, ValueError) as error:
             return WORKS_NOT.format(error)
         if problem := found.get("problem"):

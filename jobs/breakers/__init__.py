@@ -6,14 +6,14 @@
 
 A handler asks `refusal` before it spends anything, and names the cause of a failure (`Failed.fault_of`) and what a
 success proves (`Succeeded.proves`). The settle counts (`judge`); once it is open, records that fail because of it or
-are refused wait for the breaker, and no failure is counted. The tick (`look`) lets the first of them in claim order
-through as a trial when its time has come, those that were not tried since the opening before those that were; and all
-of them once the breaker has closed. After failed trials the next one comes after 1, 1, 2, 3, 5 … times
-BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that proved nothing (it was unavailable, it was
-cancelled, its worker killed, its window closed) it comes within LOOK_AFTER.
+are refused wait for the breaker, and no failure is counted. When it is time for a trial, the tick
+(`let_trials_through`) lets the first of them in claim order through; those that have been tried since the opening come
+last. Once the breaker has closed, it lets all of them through. After failed trials the next one comes after 1, 1, 2, 3,
+5 … times BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that proved nothing (it was unavailable or
+cancelled, its worker was killed, its window closed) it comes within LOOK_AFTER.
 
-Interrupted: a settle's count and its records are one transaction, an election is one. No worker has to report the
-result of a trial: the tick looks. A record that is let through by mistake is refused again; one that waits by mistake
+Interruptions: a settle counts and writes its records in one transaction, and a trial is chosen in one. No worker has to
+report the result of a trial: the tick looks for it. A record that is let through by mistake is refused again; one that waits by mistake
 is promoted after a day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order; the tick, which
 locks a breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
 """
@@ -39,14 +39,14 @@ from jobs.states import Status, WaitingFor
 BATCH = 1000
 
 LOOK_SECONDS = 0.1
-"""Seconds of a tick."""
+"""The share of a tick that breakers may take, in seconds."""
 
 LOOK_AFTER = timedelta(seconds=5)
 """The delay before looking again at the result of a trial, and at rows that others held locked."""
 
 TRIAL_PATIENCE = timedelta(minutes=5)
-"""Failures of all fail soon. A trial that has run for so long is a good sign, and one that has been in its queue for so
-long shows nothing: one more is let through.
+"""A repository that fails for everything fails soon. So a trial that has run for this long is a good sign, and one that
+has been in its queue for this long shows nothing: one more is let through.
 """
 
 LONGEST_NAME = 200
@@ -135,8 +135,8 @@ def judge(
     """Count these results for the `locked` breakers, and hold the records of those that are open.
 
     `leases`: (record id, lease token) of running records. A result whose lease was lost does not count: it may be hours
-    old, or was counted by an earlier try of this settle. Returns the results: a failure that an open breaker answers
-    for, and a refusal, as the present state has them.
+    old, or was counted by an earlier try of this settle. Returns the results, in which a failure that an open breaker
+    accounts for has become `Held`, and a refusal by a breaker that has closed since has become `Released`.
     """
     judged = [
         _judged(record, outcome, locked, now) if (record.id, record.lease_token) in leases else (record, outcome)
@@ -170,7 +170,7 @@ def _judged(
                 breaker.title = title_of(guarded)
                 _count_failure(breaker, record, outcome.error, now)
                 if breaker.is_open:
-                    # it keeps its day and its priority, and comes behind those that were not tried
+                    # it keeps its day and its priority, and comes after those that have not been tried
                     held = Held(breaker.pk, outcome.error, tried=True, facts=outcome.facts)
                     return record._replace(tried_at=now), held
         case Held() if not any(each.pk == outcome.breaker_id and each.is_open for each in locked):
@@ -190,7 +190,7 @@ def _count_failure(breaker: Breaker, record: ClaimedRecord, error: str, now: dat
                 "breaker opened", breaker, f"{describe(breaker)}; first trial at {breaker.probe_at:%H:%M:%S} UTC", now
             )
     elif breaker.trial_id == record.id or record.started_at > breaker.opened_at + LOOK_AFTER:
-        # a trial, even one that another has followed; a record claimed before, or asked too early, shows nothing new
+        # a trial, even an earlier one; a record that was claimed before the opening or right after it proves nothing
         breaker.trials += 1
         if breaker.trial_id == record.id:
             breaker.trial_id = None
@@ -200,8 +200,8 @@ def _count_failure(breaker: Breaker, record: ClaimedRecord, error: str, now: dat
 
 
 def _count_success(breaker: Breaker, record: ClaimedRecord, now: datetime) -> None:
-    """Count a success. A record that began before the opening may have ended before it, too: no proof, but a reason to
-    try at once.
+    """Count a success. That of a record which began before the opening is not proof, since the work may have ended
+    before it, too; it is a reason to try at once.
     """
     if breaker.opened_at is not None and record.started_at < breaker.opened_at:
         breaker.probe_at = now
@@ -210,7 +210,7 @@ def _count_success(breaker: Breaker, record: ClaimedRecord, now: datetime) -> No
 
 
 def shut(breaker: Breaker, why: str, now: datetime) -> None:
-    """Close it, unsaved; its row is locked. The next tick lets its waiting records through."""
+    """Close a breaker whose row is locked; the caller saves it. The next tick lets its waiting records through."""
     if breaker.is_open:
         write("breaker closed", breaker, f"the breaker of {breaker} closed: {why}", now)
         breaker.probe_at = now
@@ -218,17 +218,17 @@ def shut(breaker: Breaker, why: str, now: datetime) -> None:
     breaker.opened_at = breaker.trial_id = None
 
 
-def look(now: datetime, seconds: float = LOOK_SECONDS) -> int:
-    """Let trials through whose time has come, and everything that waits for a breaker that closed. Part of the tick.
+def let_trials_through(now: datetime, seconds: float = LOOK_SECONDS) -> int:
+    """Let the trials that are due through, and everything that waits for a breaker that has closed. A step of the tick.
 
-    For some `seconds`; the next tick does the rest. Returns how many records are ready by that.
+    Works for some `seconds`; the next tick does the rest. Returns the number of records that it made ready.
     """
-    return until_done(lambda: _look_once(now), 1, seconds)
+    return until_done(lambda: _let_batches_through(now), 1, seconds)
 
 
 @transaction.atomic
-def _look_once(now: datetime) -> int:
-    """A batch of each breaker. Claims and settles that need the breaker come in between batches."""
+def _let_batches_through(now: datetime) -> int:
+    """Let a batch of each breaker through. Between batches, claims and settles that need the breaker get its lock."""
     moved = 0
     due = Breaker.objects.filter(probe_at__lte=now).select_for_update(skip_locked=True, no_key=True)
     for breaker in due.order_by("pk"):
@@ -248,7 +248,7 @@ def _let_one_through(breaker: Breaker, now: datetime) -> int:
     if chosen:
         write("trial", breaker, f"record {chosen[0]} is let through as a trial for {breaker}", now)
         return 1
-    # the windows of all that wait are closed: they wait for those instead, or come back under the present opening
+    # the windows of all that wait are closed: made ready, they wait for those instead, or for this breaker again
     moved = len(let_through(WHATEVER_WAITS, breaker, BATCH, now))
     if not moved:
         breaker.probe_at = now + probe_after(0)

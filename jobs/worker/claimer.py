@@ -1,5 +1,5 @@
-"""Claims of a worker: for each queue that is worth it as many records as keep its places busy, and the distance by
-which a queue that feeds another may run ahead of it.
+"""Claims of a worker: from each queue that is worth a claim, as many records as keep its places busy; and the distance
+by which a queue that feeds another may run ahead of it.
 
 If `availability` feeds `backups`, a source is asked while the units are short of sources that have answered. Some of
 those are silent, and most that answer do so at once; so as many again are asked every moment, until enough have

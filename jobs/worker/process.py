@@ -49,20 +49,20 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 1.25
 """The interval of polls: together with the heartbeat, an idle worker stays below one query a second."""
 IDLE_POLL_SECONDS, IDLE_AFTER_SECONDS = 2.5, 60.0
-"""The same of a worker that sleeps on LISTEN and has done nothing for a minute: with all that it asks each minute, it
-stays below one statement a second.
+"""The interval for a worker that sleeps on LISTEN and has done nothing for a minute: together with its queries of each
+minute, it stays below one statement a second.
 """
-BESIDES_SECONDS, RARELY_SECONDS = 60.0, 300.0
-"""The time between two rounds of other apps' minutely tasks, and of their rare ones."""
+MINUTELY_SECONDS, RARELY_SECONDS = 60.0, 300.0
+"""The time between two rounds of the minutely tasks, and of the rare ones (`jobs.periodic`)."""
 COLLECT_AFTER = (20_000, 20, 20)
-"""New objects, and rounds, after which Python looks for garbage in cycles. A callback leaves some dozens; looked for as
-often as usual (700, 10, 10), by a worker with all of Django loaded, it takes a third of the event loop's time."""
+"""The thresholds of `gc.set_threshold`. A callback leaves some dozens of objects; with Python's defaults (700, 10, 10)
+the collections of a worker with all of Django loaded take a third of the event loop's time."""
 SHORTEST_SLEEP_SECONDS = 0.02
 """The time between two looks while waiting records become due one after the other."""
 STOPPING_SECONDS = 10.0
 """Seconds for stopped handlers to end before their records are released over their heads."""
 SILENCES = 100
-"""Written in one transaction: each takes some statements of its kind's."""
+"""The most silences in one transaction, in which the `after_settle` of their kind writes as well."""
 SETTLING_SECONDS = 10.0
 """Seconds for the last results to be written at a shutdown."""
 
@@ -82,7 +82,7 @@ class WorkerProcess:
         self.gave_up = False
         self._look_at, self._moved_at = 0.0, boot_seconds()
         self.lease_watch = LeaseWatch()
-        self._besides_at = self._rare_at = boot_seconds() + BESIDES_SECONDS
+        self._minutely_at = self._rarely_at = boot_seconds() + MINUTELY_SECONDS
         self._was_cut_off = False
         self.upgrades = UpgradeWatch("this worker")
         self.is_outdated = False
@@ -182,13 +182,13 @@ class WorkerProcess:
         self._look_at = now + min(poll, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))
         for queue in due.ready:
             self.hints.add(queue)
-        if now >= self._besides_at:
-            self._besides_at = now + BESIDES_SECONDS
+        if now >= self._minutely_at:
+            self._minutely_at = now + MINUTELY_SECONDS
             self._notice_upgrades()
             # it logs failures, and must not starve because of a tick that always fails
             periodic.run_minutely(rare=False)
-            if now >= self._rare_at:
-                self._rare_at = now + (BESIDES_SECONDS if periodic.run_rarely() else RARELY_SECONDS)
+            if now >= self._rarely_at:
+                self._rarely_at = now + (MINUTELY_SECONDS if periodic.run_rarely() else RARELY_SECONDS)
         unchanged = self.lease_watch.unchanged()
         ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
         if any(ticked):  # the rest is due now, and its successors may be in a moment
@@ -210,7 +210,8 @@ class WorkerProcess:
             self.settler.add(run.record, Released(reason))
 
     def _ended(self, record: ClaimedRecord, outcome: Outcome) -> None:
-        """Silences come by the hundred, a timeout after their questions, and no answer waits for them to be written."""
+        """Hand a result to its settler. Silences come by the hundred, a timeout after their questions: they have a
+        separate one, so that no answer waits until they are written."""
         (self.silences if isinstance(outcome, Unavailable) else self.settler).add(record, outcome)
 
     def _settled(self, records: list[ClaimedRecord]) -> None:

@@ -60,7 +60,7 @@ class Settler(threading.Thread):
         try:
             while not self._ending or (self._kept and not self._ended.is_set()):
                 if batch := self._next_batch():
-                    self._write(batch, settle_one_way_or_another)
+                    self._write(batch, settle_at_once_or_in_parts)
                 if self._kept and boot_seconds() >= self._again_at:
                     kept, self._kept = self._kept, []
                     self._write(kept, settling.settle_in_parts)
@@ -98,7 +98,7 @@ class Settler(threading.Thread):
                 return
 
 
-def settle_one_way_or_another(batch: list[Result]) -> SettleResult:
+def settle_at_once_or_in_parts(batch: list[Result]) -> SettleResult:
     """Settle a batch at once, else in parts. Raises: django.db.Error when the database is away."""
     try:
         return settling.settle(batch)

@@ -23,7 +23,7 @@ CANCELLED = "a user cancelled %s %s, stopping it"
 LOST = "lost the lease of %s %s, stopping it"
 
 MAX_UNSETTLED = 4000
-"""Results that wait to be settled. With more of them nothing is claimed: the database is away, or slower than we."""
+"""Results that wait to be settled. With more of them nothing is claimed: the database is away or too slow."""
 
 STARVED_SECONDS = 0.5
 """Seconds after which a claimed run that could not begin is given back: something long has taken the places."""
@@ -38,6 +38,7 @@ MAX_AHEAD = 2 * MAX_CLAIM
 """One batch is claimed while the one before is worked through."""
 
 NEW_WEIGHT = 0.5
+"""The weight of the latest durations in the mean. Half: the mean follows a queue whose work changes within moments."""
 
 
 class Pace:
@@ -48,7 +49,7 @@ class Pace:
         self._seen = (0.0, 0)
 
     def learn(self, seconds: float, count: int) -> None:
-        """Take notice of the time spent and the number of handlers that ended, both since the start."""
+        """Update the mean. `seconds`: the time that handlers have taken since the start; `count`: how many ended."""
         ended = count - self._seen[1]
         if ended <= 0:
             return
@@ -72,7 +73,7 @@ class QueueUnits:
     def __init__(self, rule: QueueRule, loop: EventLoop, done: Done, after_thread: Callable[[], None]) -> None:
         self.rule = rule
         handlers = [where for where in registry.handlers() if where[1] == rule.name]
-        # whether they only ask, each in a task, for the sake of the queue that this one feeds
+        # True if its handlers only ask, each in a task, on behalf of the queue that this one feeds
         self._asks = rule.feeds is not None and bool(handlers) and all(registry.is_async(*each) for each in handlers)
         self.tasks = UnitTasks(loop.loop, rule.concurrency, done, grows=self._asks)
         self.places = UnitThreads(rule.name, rule.concurrency, done, after_thread), self.tasks
@@ -82,14 +83,14 @@ class QueueUnits:
         self._wants_more = False
 
     def put(self, runs: list[Run]) -> None:
-        apart: tuple[list[Run], list[Run]] = ([], [])
+        by_places: tuple[list[Run], list[Run]] = ([], [])
         for run in runs:
-            apart[_is_async(run)].append(run)
-        for places, some in zip(self.places, apart, strict=True):
+            by_places[_is_async(run)].append(run)
+        for places, some in zip(self.places, by_places, strict=True):
             if some:
                 places.put(some)
-        # together they must not run more than one of them may
-        self._both_kinds = all(places.spent()[1] or some for places, some in zip(self.places, apart, strict=True))
+        # threads and tasks each take `concurrency` runs: with both in use, none may be claimed ahead
+        self._both_kinds = all(places.spent()[1] or some for places, some in zip(self.places, by_places, strict=True))
 
     def room(self) -> int:
         """The number of further records to claim now: as many as keep the places busy, in batches worth a statement.
@@ -105,7 +106,7 @@ class QueueUnits:
         stuck = sum(run.began_at is not None and run.began_at < lately for run in self.busy())
         ahead = 0 if self.rule.feeds or self._both_kinds else self.pace.ahead(self.rule.concurrency - stuck)
         room = self.rule.concurrency + ahead - self.in_hand()
-        worth_it = ahead // 4
+        worth_it = ahead // 4  # fewer records do not pay for a statement; `made_room` waits for as many
         self._enough = max(0, ahead - worth_it - 1)
         if room <= worth_it:
             return 0
@@ -213,9 +214,7 @@ class Units:
         return [run for queue in self._queues.values() for run in queue.tasks.busy()]
 
     def holding_up_the_loop(self) -> list[Run]:
-        """The runs of a loop that does not turn: the one whose handler keeps it, or all that it runs if that cannot be
-        seen.
-        """
+        """The runs of a loop that does not turn: the one whose handler blocks it, or all if that cannot be seen."""
         runs, at_work = self.busy_in_loop(), self.loop.current_task()
         return [run for run in runs if run.task is at_work] or runs
 
@@ -296,5 +295,5 @@ class Units:
 
 
 def _is_async(run: Run) -> bool:
-    """Also which of the places of its queue are for it."""
+    """True if its handler is async. As an index: that of its places in `QueueUnits.places`."""
     return registry.is_async(run.record.kind, run.record.queue)

@@ -44,10 +44,11 @@ def _assignments_of(records: list[ClaimedRecord]) -> dict[int, Assignment]:
 
 
 DATABASE_AWAY_SECONDS = 30.0
+"""The wait of a record whose handler could not ask the database, so that it does not try in a tight loop."""
 
 
 def database_away(record: ClaimedRecord, error: Exception) -> Outcome:
-    """The database did not answer a handler: no failure of the source, and no reason to try again in a tight circle."""
+    """The outcome when the database did not answer a handler, which is not a failure of the source."""
     again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
     return Postponed(
         again_at, WaitingFor.RECHECK, f"the database did not answer ({str(error).strip()}); tried again at"
@@ -192,6 +193,7 @@ def _without_asking(assignment: Assignment, record: ClaimedRecord) -> Outcome | 
 
 
 FOLLOWED_AFTER_SECONDS = 10.0
+"""The wait of a record whose source has moved while another transaction holds its row, such as an edit."""
 
 
 def _follow(record: ClaimedRecord, source: Source, address: str) -> bool:

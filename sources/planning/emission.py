@@ -1,4 +1,4 @@
-"""Due assignments, put on the backlog; and the related requests of operators.
+"""Puts due assignments on the backlog.
 
 One statement emits the due assignments of any number of policies. Nothing is emitted twice: a period's trigger yields
 one record per assignment, and an assignment has one unfinished record, both by unique index.
@@ -35,8 +35,8 @@ from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 # already are left out at once: each minute every worker asks for all that is due, and a refused insert costs five times
 # as much. The duration of a first backup is guessed from the bytes in its source, as `Source.expected_first_seconds`
 # does. A last backup in the future was dated by a clock that was wrong: its next-backup date is not a reason to wait.
-# Local days are counted by the offsets of Python's zones: those of the server may be others. They are cast once a
-# policy, behind the wall of MATERIALIZED, and not once an assignment.
+# Local days are counted by the offsets of Python's zones: the server may have another version of them. MATERIALIZED
+# makes the server cast them once per policy and not once per assignment.
 EMIT = f"""
 WITH p AS MATERIALIZED (
 SELECT policy_id, schedule_id, trigger_at, today, opens_at, closes_at, must_fit, priority, retry_policy_id, lane,
@@ -109,12 +109,12 @@ SELECT DISTINCT a.policy_id
 """
 
 CATCH_UP_SECONDS = 0.3
-"""Seconds of a minute's round."""
+"""The share of a minute's round that `catch_up` may take, in seconds."""
 AT_ONCE = 100
-"""Policies a transaction."""
+"""Policies in one transaction."""
 
 _first = 0
-"""The policy from whose id on the next round looks: one that never ends in time starves no other."""
+"""The id of the policy with which the next round begins: each has its turn, even if no round gets to the end."""
 
 
 def emit_batches(triggers: Sequence[tuple[Schedule, datetime]], now: datetime) -> int:
@@ -181,7 +181,8 @@ def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids:
         ]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         with connection.cursor() as cursor:
-            cursor.execute(EMIT, {**columns, **_of_first_backups(), "now": now, "assignment_ids": assignment_ids})
+            values = {**columns, **_rules_for_first_backups(), "now": now, "assignment_ids": assignment_ids}
+            cursor.execute(EMIT, values)
             counts = dict(cursor.fetchall())
         lines = [
             _line(policy, trigger_at, count)
@@ -194,13 +195,13 @@ def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids:
     return sum(counts.values())
 
 
-def _of_first_backups() -> dict[str, float | None]:
+def _rules_for_first_backups() -> dict[str, float | None]:
     rate = FIRST_BYTES_PER_SECOND if order_parts.in_force().sizes else None
     return {"forgiven_first": order_parts.forgiven_losses(None), "bytes_per_second": rate}
 
 
 def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.DecisionLine:
-    """A line a policy, and not one an assignment: a period may begin for a hundred thousand."""
+    """A line for a whole policy and not for each assignment: a period may begin for a hundred thousand."""
     began = f"{trigger_at:%Y-%m-%d %H:%M} UTC"
     return decisions.DecisionLine(
         "emitted",

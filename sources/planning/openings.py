@@ -1,8 +1,8 @@
 """Times in which a policy's backups may start, and backups that only start if they fit.
 
-A record's `closes_at` is the instant from which it is not begun any more: the close of its window, or, under a policy
+A record's `closes_at` is the instant from which it is no longer started: the close of its window, or, under a policy
 that only starts backups that fit, earlier by the duration of its last backup. So neither a claim nor an execution unit
-has to consider it, and the tick that closes windows postpones the records that do not fit any more.
+has to consider whether it fits, and the tick that closes windows postpones the records that no longer do.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,8 @@ from sources.models.policy import Opening
 from sources.planning.names import KIND, assignment_of, subject_of
 
 STARTS_ALL_THE_SAME_AFTER = 3
-"""Openings running that an assignment may be left out of since it does not fit; in the next one it is started."""
+"""The number of consecutive openings that an assignment is left out of because it does not fit. In the next one it is
+started all the same: a backup that never fits would otherwise never be made."""
 
 
 def must_fit(policy: Policy, assignment: Assignment) -> bool:
@@ -39,11 +40,11 @@ def stops_at(policy: Policy, assignment: Assignment, now: datetime) -> datetime 
 
 
 def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
-    """The next openings of backup records (id, subject) whose `closes_at` has passed: record id → (run_after,
-    closes_at) from here on.
+    """The next openings of backup records (id, subject) whose `closes_at` has passed: record id → its new (run_after,
+    closes_at).
 
-    Those that would not end before their window closes are put off to its next opening, and that is counted. To be
-    called in a transaction.
+    Records that would not end before their window closes are put off to the next opening, and each such skip is
+    counted. Must be called in a transaction.
     """
     ids = {record_id: assignment_of(subject) for record_id, subject in records}
     assignments = Assignment.objects.select_related("source").in_bulk(set(ids.values()))

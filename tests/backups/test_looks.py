@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from backups import locations
-from backups.upkeep import looks, trials
+from backups.upkeep import looks, repository_trials
 from fleet.files.apply import FleetError, apply_fleet
 from fleet.status import reasons_of, summary
 from jobs.clock import database_clock
@@ -232,7 +232,7 @@ class TestAMove:
                 assert program.patch(path, moved).status_code == 200
                 assert doubtful() == 3, "at once, although no server was asked"
                 claimed = claim("default", database_clock())
-                settle(claimed, trials.look(Run(claimed)), database_clock())
+                settle(claimed, repository_trials.look(Run(claimed)), database_clock())
                 assert doubtful() == in_doubt, Repository.objects.get().tried
         Repository.objects.update(made_at=None)
         program.patch(path, {"location": "bucket/other"})

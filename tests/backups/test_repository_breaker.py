@@ -203,7 +203,7 @@ class TestWhatIsWrittenDown:
             settle(claim("availability", NINE), Held(breaker.pk, "closed for now"), NINE)
         planning.back_up_now([asked], NINE)
         settle(claim("availability", NINE), Held(breaker.pk, "closed for now"), NINE)
-        assert breakers.look(NINE + MINUTE) == 1
+        assert breakers.let_trials_through(NINE + MINUTE) == 1
         assert (record_of(asked).status, record_of(asked).closes_at) == (Status.READY, None)
         planning.check_in(first.source, NINE + SECOND)
         assert record_of(first).status == Status.WAITING
@@ -213,7 +213,7 @@ class TestWhatIsWrittenDown:
         self.held(assignment, tried=False)
         planning.pause([assignment.source], NINE)
         assert BacklogRecord.objects.get().status == Status.CANCELLED
-        assert breakers.look(NINE + MINUTE) == 0
+        assert breakers.let_trials_through(NINE + MINUTE) == 0
 
 
 class TestRepositoriesComeAndGo:

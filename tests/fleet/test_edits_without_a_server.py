@@ -9,7 +9,7 @@ import pytest
 
 from backups import locations
 from backups.copying.handler import copy_source
-from backups.upkeep import looks, trials
+from backups.upkeep import looks, repository_trials
 from fleet.repository_edits import TESTING
 from jobs import settling
 from jobs.clock import database_clock
@@ -66,7 +66,7 @@ def look() -> Run:
 def looked() -> Repository:
     """The repository, once that has tried it."""
     run = look()
-    settling.settle([(run.record, trials.look(run))])
+    settling.settle([(run.record, repository_trials.look(run))])
     return Repository.objects.get()
 
 
@@ -118,15 +118,15 @@ def test_what_was_saved_is_used_once_a_look_has_tried_it(tmp_path: Path) -> None
         failed = failed_before(make_assignment(policy))
         stopped = look()
         stopped.stop.set()
-        stopped_look = trials.look(stopped)
+        stopped_look = repository_trials.look(stopped)
         assert stopped_look == Released(), "a worker that stops knows nothing of the repository"
         settling.settle([(stopped.record, stopped_look)])
         assert looked().untried == ""
         assert record_of(failed).status == Status.READY
-        assert program.get(address).json()["test_result"].startswith(trials.WORKS)
+        assert program.get(address).json()["test_result"].startswith(repository_trials.WORKS)
         program.patch(address, {"location": f"{path}2"})
         run = look()
-        found = trials.look(run)
+        found = repository_trials.look(run)
         program.patch(address, {"location": f"{path}3"})
         settling.settle([(run.record, found)])
         assert Repository.objects.get().untried == "usual", "an edit came between the try and its settle"
@@ -135,7 +135,7 @@ def test_what_was_saved_is_used_once_a_look_has_tried_it(tmp_path: Path) -> None
     assert (row.untried, "does not answer" in row.away_why, row.tried) == ("usual", True, row.away_why)
     assert "does not answer" in program.get(address).json()["test_result"]
     assert looks.plan(database_clock()) == 0, "it is tried again after ten minutes"
-    trials.try_at_once(row)
+    repository_trials.try_at_once(row)
     assert BacklogRecord.objects.filter(kind=looks.KIND, status=Status.READY).exists()
 
 

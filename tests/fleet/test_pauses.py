@@ -240,7 +240,7 @@ class TestOfEvents:
     @pytest.mark.django_db(transaction=True)
     def test_a_round_that_cannot_ask_what_is_due_does_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Hold.objects.create(pk=1, since=timezone.now() - DAY, reason="ransom", by="a test", until=timezone.now() - DAY)
-        wrong = dict.fromkeys(periodic.DUE_OF_OURS, "(SELECT 1 / 0) = 1")
+        wrong = dict.fromkeys(periodic.DUE, "(SELECT 1 / 0) = 1")
         monkeypatch.setattr(periodic, "DUE_OF_OURS", wrong)
         monkeypatch.setattr(periodic.registry, "periodic", [])
         periodic.run_minutely(rare=False)

@@ -37,7 +37,7 @@ class TestTicks:
         open_it()
         hold(10)
         for number in range(5):
-            moved = at_once(*[lambda: breakers.look(breaker().probe_at)] * 4)
+            moved = at_once(*[lambda: breakers.let_trials_through(breaker().probe_at)] * 4)
             assert sum(moved) == 1
             assert len(ready_ids()) == 1
             BacklogRecord.objects.filter(status=Status.READY).delete()
@@ -49,15 +49,15 @@ class TestTicks:
         verbs.close([breaker().pk], now=NOON)
         with another_connection() as other, impatience():
             other.execute("SELECT id FROM jobs_breaker FOR NO KEY UPDATE")
-            assert breakers.look(NOON + SECOND) == 0
+            assert breakers.let_trials_through(NOON + SECOND) == 0
             other.rollback()
             other.execute("SELECT id FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [first])
             with transaction.atomic():
-                breakers._look_once(NOON + SECOND)
+                breakers._let_batches_through(NOON + SECOND)
                 claim = beside(lambda: claim_ready())
                 assert claim.result(PATIENCE) == []  # nothing is committed yet, and no claim waits
         assert ready_ids() == rest
-        assert breakers.look(NOON + SECOND + breakers.LOOK_AFTER) == 1
+        assert breakers.let_trials_through(NOON + SECOND + breakers.LOOK_AFTER) == 1
         assert breaker().probe_at is None
 
 
@@ -87,7 +87,7 @@ class TestSettles:
         hold(3)
         record = trial(NOON + MINUTE)
         later = NOON + MINUTE + breakers.LOOK_AFTER
-        at_once(lambda: fail([record], later), lambda: breakers.look(later))
+        at_once(lambda: fail([record], later), lambda: breakers.let_trials_through(later))
         tick(breaker().probe_at)
         assert len(ready_ids()) == 1
         assert breaker().trials == 1

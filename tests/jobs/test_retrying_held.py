@@ -96,7 +96,7 @@ class TestAtTheSameMoment:
         with transaction.atomic():
             ACTIONS[verb]([record.pk for record in mine])
             assert beside(lambda: sweeps.process_backlog(1, now=LATER)).result(timeout=PATIENCE).ready == 1
-            assert beside(lambda: breakers.look(LATER)).result(timeout=PATIENCE) == 1
+            assert beside(lambda: breakers.let_trials_through(LATER)).result(timeout=PATIENCE) == 1
         after = Status.READY if verb == "retry" else Status.CANCELLED
         assert [fresh(record).status for record in mine + others] == [after, after, Status.READY, Status.READY]
         assert sweeps.process_backlog(1, now=LATER).ready == 0
@@ -120,6 +120,6 @@ class TestAtTheSameMoment:
             at_once(
                 lambda: ACTIONS[verb]([waiting.pk, running.pk]),  # noqa: B023
                 lambda: settling.settle([(claimed, Failed("full", fault_of=NAS))], now=LATER),  # noqa: B023
-                lambda: breakers.look(LATER + timedelta(days=2)),
+                lambda: breakers.let_trials_through(LATER + timedelta(days=2)),
             )
             BacklogRecord.objects.all().delete()

@@ -24,7 +24,7 @@ import django
 django.setup()
 from django.core.management import call_command
 from jobs.worker import process
-process.BESIDES_SECONDS = 0.5  # instead of a minute
+process.MINUTELY_SECONDS = 0.5  # instead of a minute
 call_command("worker", "--queues", "callbacks")
 """
 

@@ -83,7 +83,7 @@ def need(comment: str) -> None:
 
 def test_a_worker_continues_on_expanded_tables_and_on_others_finishes_what_runs_claims_no_more_and_ends(workers):
     record = workers.put("hang")
-    worker = workers(grace=0.1, WORKER_BESIDES="0.2")
+    worker = workers(grace=0.1, WORKER_MINUTELY="0.2")
     workers.wait_for("hang")
     expanding = MigrationRecorder.Migration.objects.create(app="jobs", name="0999_later")
     try:
@@ -106,7 +106,7 @@ def test_a_worker_continues_on_expanded_tables_and_on_others_finishes_what_runs_
 
 def test_a_worker_ends_when_its_host_is_upgraded_after_the_database_and_loads_no_new_migration(workers, tmp_path):
     def start(name: str) -> "subprocess.Popen[bytes]":
-        return workers(grace=0.1, WORKER_BESIDES="0.2", **version_with({**HERE}, tmp_path / name))
+        return workers(grace=0.1, WORKER_MINUTELY="0.2", **version_with({**HERE}, tmp_path / name))
 
     def upgrade(*names: str) -> None:
         for name in names:

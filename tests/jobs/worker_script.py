@@ -1,6 +1,6 @@
 """A worker with test handlers, as a process of its own: `python worker_script.py GRACE`. Settings by environment.
 
-WORKER_READY names the file that says that it has started; WORKER_POLL and WORKER_BESIDES are the seconds between its
+WORKER_READY names the file that says that it has started; WORKER_POLL and WORKER_MINUTELY are the seconds between its
 looks and its rounds, WORKER_QUIET those for which who wakes it says nothing more, WORKER_STOPPING those that stopped
 handlers have to end, if not the usual.
 """
@@ -96,7 +96,7 @@ for name, function in zip(KINDS, HANDLERS, strict=True):
     registry.add(Kind(name, home_queue="default", max_seconds=LONGEST_SECONDS if name.startswith("short") else None))
     registry.handler(name, queue="default")(function)
 
-process.BESIDES_SECONDS = float(os.environ.get("WORKER_BESIDES", process.BESIDES_SECONDS))
+process.MINUTELY_SECONDS = float(os.environ.get("WORKER_MINUTELY", process.MINUTELY_SECONDS))
 process.STOPPING_SECONDS = float(os.environ.get("WORKER_STOPPING", process.STOPPING_SECONDS))
 process.POLL_SECONDS = float(os.environ.get("WORKER_POLL", process.POLL_SECONDS))
 worker = process.WorkerProcess([QueueRule("default", 4), QueueRule("backups", 2)], grace=float(sys.argv[1]))

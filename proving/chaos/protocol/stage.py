@@ -46,7 +46,7 @@ def set_up() -> Player:
     kinds.register()
     registry.periodic.clear()
     registry.rare.clear()
-    cast("Any", process).BESIDES_SECONDS = NEVER
+    cast("Any", process).MINUTELY_SECONDS = NEVER
     cast("Any", threading.Thread).start = baton.start_thread
     return Player(monitor, clocks, _memories())
 

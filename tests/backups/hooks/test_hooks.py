@@ -154,7 +154,7 @@ def test_what_a_killed_worker_owes_is_paid_before_the_next_before_and_by_one_alo
     with debts.noted(laptop.pk, note, lambda *_: True):
         assert isinstance(copy(laptop), Postponed)
         debts.pay_all(lambda *_: pytest.fail("its run is under way"))
-    assert [debt.said for debt in debts.debts()] == [set()]
+    assert [debt.marks for debt in debts.debts()] == [set()]
     run = Run(claimed_for(laptop, queue=planning.BACKUPS))
     assert isinstance(copy(laptop, run), Succeeded)
     assert log.read_text().splitlines() == ["after failed", "77", "before ", "after succeeded", str(run.record.id)]

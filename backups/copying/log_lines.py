@@ -8,7 +8,7 @@ from jobs.outcomes import ClaimedRecord
 
 
 def line_of(record: ClaimedRecord, what: str, text: str, **facts: Any) -> decisions.RecordLine:
-    """The work on a record for the log, as a sentence about its source, with the facts that it rests on."""
+    """A line about the work on a record: a sentence about its source, with the facts behind it."""
     title = record.payload.get("title") or record.subject
     return decisions.RecordLine(record, what, f"{title}: {text}", {"attempt": record.attempt, **facts})
 
