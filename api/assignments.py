@@ -133,7 +133,7 @@ class Assignments(DeclaredResource[Assignment]):
     changes = False
     filters = {"source": RowId, "policy": RowId, "status": ProtectionStatus, "held_back": bool}
     lookups = {"held_back": lambda held: Q(held_back_since__isnull=not held)}
-    told = {
+    computed = {
         "source_name": "source.name", "policy_name": "policy.schedule.name",
         "copies": lambda row: [_copy(each) for each in row.copies.all()],
     }  # fmt: skip

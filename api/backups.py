@@ -40,7 +40,7 @@ class Backups(Resource[Backup]):
     model, tag, answer = Backup, "backups", BackupAnswer
     filters = {"source": RowId, "assignment": RowId, "policy": RowId, "repository": RowId, "since": Instant}
     lookups = {"source": "assignment__source", "policy": "assignment__policy", "since": "ended_at__gte"}
-    told = {
+    computed = {
         "source": "assignment.source_id", "source_name": "assignment.source.name",
         "policy": "assignment.policy_id", "policy_name": "assignment.policy.schedule.name",
     }  # fmt: skip

@@ -33,7 +33,7 @@ class Breakers(Resource[Breaker]):
 
     model, tag, answer = Breaker, "rules", BreakerAnswer
     filters, lookups = {"key": Name, "open": bool}, {"open": lambda is_open: Q(opened_at__isnull=not is_open)}
-    told, seen_by = {"state": breakers.state_of, "waiting": breakers.held_by}, (may_look,)
+    computed, seen_by = {"state": breakers.state_of, "waiting": breakers.held_by}, (may_look,)
     orderings, usual_ordering = ("id", "key", "opened_at"), "opened_at"
 
 

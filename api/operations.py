@@ -44,8 +44,8 @@ def query_schema(resource: ListedResource) -> type[Schema]:
         text += f". By {' or '.join(f'`{name}`' for name in resource.with_value)}: only rows with a value"
     fields: dict[str, Any] = {}
     for name, filtered_by in resource.filters.items():
-        kind, told = filtered_by if isinstance(filtered_by, tuple) else (filtered_by, None)
-        fields[name] = (kind | None, Field(None, description=told))
+        kind, description = filtered_by if isinstance(filtered_by, tuple) else (filtered_by, None)
+        fields[name] = (kind | None, Field(None, description=description))
     fields |= {
         "limit": (int, Field(USUAL_PAGE, ge=1, le=LARGEST_PAGE, description="The largest number of rows to return")),
         "after": (After, Field(None, description="`next` of the answer before: the id of its last row")),
@@ -65,7 +65,7 @@ def page_schema(answer: type[BaseModel]) -> type[Schema]:
 
 def saved_schema(answer: type[BaseModel], more: Mapping[str, Any]) -> type[BaseModel]:
     """The answer to a change of one row, or, with the `more` that is shown once, to its creation."""
-    told = "Remarks on the saved row, with what to do; empty when the answer is sent again"
-    fields = {**more, "warnings": (list[str], Field(description=told))}
+    description = "Remarks on the saved row, with what to do; empty when the answer is sent again"
+    fields = {**more, "warnings": (list[str], Field(description=description))}
     prefix = "New" if more else "Saved"
     return create_model(f"{prefix}{answer.__name__}", __base__=answer, **fields)

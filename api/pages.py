@@ -126,11 +126,11 @@ def patiently(ask_for_less: str = ASK_FOR_LESS, whole: float = math.inf) -> Iter
     """
     outermost = not connection.in_atomic_block
     try:
-        with at_most(PAGE_SECONDS, whole) as go_on:
+        with at_most(PAGE_SECONDS, whole) as check_time:
             if outermost:
                 with connection.cursor() as cursor:
                     cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            yield go_on
+            yield check_time
     except TookTooLong as error:
         headers = {"Retry-After": str(DATABASE_AWAY_SECONDS)}
         raise ApiError(503, f"the answer took more than {PAGE_SECONDS} s", ask_for_less, headers) from error

@@ -97,7 +97,7 @@ class PoliciesOfTheApi(DeclaredResource[models.Policy]):
         "name": "schedule__name", "enabled": "schedule__enabled", "throttle": "schedule__throttle__name",
         "repository": "repository__name",
     }  # fmt: skip
-    told = {"next_trigger_at": lambda row: row.schedule.next_trigger_at if row.schedule.enabled else None}
+    computed = {"next_trigger_at": lambda row: row.schedule.next_trigger_at if row.schedule.enabled else None}
     orderings = ("id", "schedule__name", "schedule__priority", "schedule__next_trigger_at")
 
     def rows(self) -> QuerySet[Any]:

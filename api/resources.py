@@ -6,7 +6,7 @@
         filters = {"key": Name, "open": bool}        # query parameters; one that is left out does not filter
         lookups = {"open": lambda is_open: Q(opened_at__isnull=not is_open)}     # where that is not `field = value`
         orderings = ("id", "key", "opened_at")       # fields of the model, also in joins, as `schedule__name`
-        told = {"waiting": breakers.held_by}         # fields of the answer that are not fields of the row
+        computed = {"waiting": breakers.held_by}         # fields of the answer that are not fields of the row
         seen_by = (may_look,)                        # in addition to those who may view or change breakers
 
         def facts(self, rows):                       # values that are looked up for all rows of a page at once
@@ -72,7 +72,7 @@ class Resource(Generic[Row]):
     """Type of each query parameter; or (type, description)."""
 
     lookups: ClassVar[Mapping[str, str | Callable[[Any], Q]]] = {}
-    told: ClassVar[Mapping[str, str | Callable[[Any], Any]]] = {}
+    computed: ClassVar[Mapping[str, str | Callable[[Any], Any]]] = {}
     """Field of the answer → the path of an attribute of the row, such as `source.name`, or a function of the row."""
 
     seen_by: ClassVar[tuple[str | Allowed, ...]] = ()
@@ -130,10 +130,11 @@ class Resource(Generic[Row]):
     def own_facts(self, row: Row) -> dict[str, Any]:
         """The answer's fields that are fields of the row, or computed from it."""
         columns = {each.name: each.attname for each in row._meta.concrete_fields}  # a foreign key's is its id
-        fields = {name: columns.get(name, name) for name in self.answer.model_fields if name not in self.told}
+        fields = {name: columns.get(name, name) for name in self.answer.model_fields if name not in self.computed}
         # asked for by its name, a foreign key would be fetched, for each row
         own = {name: getattr(row, column) for name, column in fields.items() if hasattr(row, column)}
-        return own | {name: (attrgetter(of)(row) if isinstance(of, str) else of(row)) for name, of in self.told.items()}
+        computed = self.computed.items()
+        return own | {name: (attrgetter(of)(row) if isinstance(of, str) else of(row)) for name, of in computed}
 
     def detailed(self, row: Row) -> dict[str, Any]:
         """The fields of `detail` for one row, next to its facts."""

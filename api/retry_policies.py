@@ -27,7 +27,7 @@ class RetryPoliciesOfTheApi(DeclaredResource[models.RetryPolicy]):
 
     service, tag, answer = RetryPolicies, "rules", RetryPolicyAnswer
     filters = {"name": Name, "algorithm": AlgorithmName}
-    told = {"first_delays": _first_delays}
+    computed = {"first_delays": _first_delays}
     orderings, usual_ordering = ("id", "name"), "name"
 
 

@@ -87,7 +87,7 @@ class SchedulesOfTheApi(DeclaredResource[Schedule]):
         "retry_policy": Name,
     }  # fmt: skip
     lookups = {name: f"{name}__name" for name in ("throttle", "endpoint", "retry_policy")}
-    told = {"next_trigger_at": lambda schedule: schedule.next_trigger_at if schedule.enabled else None}
+    computed = {"next_trigger_at": lambda schedule: schedule.next_trigger_at if schedule.enabled else None}
     orderings = ("id", "name", "next_trigger_at")
 
 

@@ -107,7 +107,7 @@ class SourcesOfTheApi(DeclaredResource[Source]):
         "paused": lambda paused: Q(paused_at__isnull=not paused),
         "policy": _is_under,
     }
-    told = {"policies": policies_of}
+    computed = {"policies": policies_of}
     orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
     removes = True
 
@@ -173,8 +173,8 @@ def when(request: HttpRequest, source: Source) -> dict[str, Any]:
 def explain_sources(request: HttpRequest) -> dict[str, Any]:
     """Each source under each policy counts once, by its first reason; the most frequent reason first."""
     now = database_clock()
-    with patiently("ask again later", whole=EXPLAINING_SECONDS) as go_on:
-        return {"at": now, "groups": [each.as_facts for each in explain_all(now, go_on)]}
+    with patiently("ask again later", whole=EXPLAINING_SECONDS) as check_time:
+        return {"at": now, "groups": [each.as_facts for each in explain_all(now, check_time)]}
 
 
 @router.get(

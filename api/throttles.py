@@ -45,7 +45,7 @@ class ThrottlesOfTheApi(DeclaredResource[models.Throttle]):
     service, tag, answer = Throttles, "throttles", ThrottleAnswer
     filters = {"name": Name, "paused": bool}
     lookups = {"paused": lambda paused: Q(max_in_flight=0) if paused else ~Q(max_in_flight=0)}
-    told = {"paused": lambda throttle: not throttle.max_in_flight}
+    computed = {"paused": lambda throttle: not throttle.max_in_flight}
     orderings = ("id", "name", "max_in_flight")
 
     def facts(self, rows: Sequence[models.Throttle]) -> list[dict[str, Any]]:

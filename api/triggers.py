@@ -51,7 +51,7 @@ class Triggers(Resource[Trigger]):
     model, tag, answer, detail = Trigger, "schedules", TriggerAnswer, TriggerDetail
     filters = {"schedule": RowId, "state": TriggerState, "since": Instant, "before": Instant}
     lookups = {"state": IN_STATE.__getitem__, "since": "trigger_at__gte", "before": "trigger_at__lt"}
-    told, seen_by = {"state": state_of}, (may_look, "schedules.view_schedule", "schedules.change_schedule")
+    computed, seen_by = {"state": state_of}, (may_look, "schedules.view_schedule", "schedules.change_schedule")
     orderings, usual_ordering = ("id", "trigger_at"), "-trigger_at"
 
     def detailed(self, row: Trigger) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def sentence(found: dict[str, Any]) -> str:
     """The action, such as `changed: cron 0 3 * * * → 0 4 * * *; priority 0 → 9`."""
     if found["verb"] == Verb.DID:
         return str(found["text"])
-    changes = "; ".join(changes_in_words(found))
+    changes = "; ".join(changes_as_text(found))
     return f"{found['verb']}: {changes}" if changes else str(found["verb"])
 
 
@@ -83,8 +83,8 @@ def prune(_before: datetime) -> int:
     return AuditEntry.objects.filter(at__lt=timezone.now() - KEPT_FOR).delete()[0]
 
 
-def changes_in_words(found: dict[str, Any]) -> list[str]:
-    """A line a field, as `cron 0 3 * * * → 0 4 * * *`, or `cron 0 3 * * *` of a row that is new or gone."""
+def changes_as_text(found: dict[str, Any]) -> list[str]:
+    """A line per field, such as `cron 0 3 * * * → 0 4 * * *`, or `cron 0 3 * * *` of a row that is new or gone."""
     lines = []
     for field, (before, after) in found["changes"].items():
         is_new, is_gone = found["verb"] == Verb.CREATED, found["verb"] == Verb.DELETED

@@ -17,7 +17,7 @@ from simulation.changes import MOST_ADDED, Changes, ImpossibleChange, ranges
 from simulation.chart import chart_of
 from simulation.on_own_fleet import ASKED, OwnFleetComparison, what_if
 from simulation.own_history import LONGEST_DAYS
-from simulation.what_if import in_words
+from simulation.what_if import as_text
 from sources.models import Policy
 
 USUAL_DAYS = 28
@@ -87,7 +87,7 @@ def what_if_page(request: HttpRequest) -> HttpResponse:
     shown: dict[str, Any] = {}
     if form.is_valid() and form.changes != Changes():
         shown = _answer(request, form)
-    shown |= {"off": gains.off_in_words(), "program": PROGRAM}
+    shown |= {"off": gains.off_as_text(), "program": PROGRAM}
     return page(request, "dashboard/what_if.html", "What if", asked=form, **shown)
 
 
@@ -104,7 +104,7 @@ def shown_of(answer: OwnFleetComparison) -> dict[str, Any]:
     """The difference for a template: sentences, the chart, and who misses more or fewer periods."""
     found = answer.found
     return {
-        "found": found, "lines": in_words(found), "lacks": answer.lacks, "chart": chart_of(found),
+        "found": found, "lines": as_text(found), "lacks": answer.lacks, "chart": chart_of(found),
         "worse": found.worse[:SHOWN], "more_worse": max(0, len(found.worse) - SHOWN),
         "better": found.better[:SHOWN], "more_better": max(0, len(found.better) - SHOWN),
     }  # fmt: skip

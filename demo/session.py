@@ -110,9 +110,9 @@ class Session:
         if self.services is not None and self.services.poll() is not None:
             raise DemoError(f"a service ended by itself: see {self.home / 'services.log'}")
         if self.options.runs_on:
-            self._go_on()
+            self._keep_running()
 
-    def _go_on(self) -> None:
+    def _keep_running(self) -> None:
         self.history.look()
         missing = self.missing()
         if not missing:

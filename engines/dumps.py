@@ -201,7 +201,7 @@ class Dump(EngineRun):
         digest = hashlib.sha256()
         with file.open("rb") as opened:
             while chunk := opened.read(DIGEST_BYTES):
-                self.store.go_on()
+                self.store.check_stop()
                 digest.update(chunk)
             os.fsync(opened.fileno())  # not every program does
         found = file.stat()

@@ -47,7 +47,7 @@ def sentence(
     worst = min(active, key=lambda each: PRECEDENCE.index(each.status))
     text = _of_assignment(worst, records.get(subject_of(worst.pk)), around)
     doubts = [_doubt(each, wrong.get(each.pk, ())) for each in active]
-    broken_off = [f"its backup {words}" for each in active if (words := each.loss.in_words)]
+    broken_off = [f"its backup {words}" for each in active if (words := each.loss.sentence)]
     text = f"under {worst.policy}: {text}" if text and len(active) > 1 else text
     found = [*doubts, text] if worst.status == ProtectionStatus.DOUBTFUL else [text, *doubts]
     found = [*broken_off, *found]
@@ -148,7 +148,7 @@ def _doubt(assignment: Any, wrong: Sequence[AssignmentFinding]) -> str:
 
 def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
     """Sentences about damaged files, and about points that are gone as a whole."""
-    from backups.upkeep.damage import in_words  # loads the engines
+    from backups.upkeep.damage import as_text  # loads the engines
     from storage.points.checking import GONE, Damage
 
     all_of = [Damage(**each) for each in check.damage]
@@ -162,7 +162,7 @@ def _of_damage(assignment: Any, check: Any) -> Iterator[str]:
         if assignment.policy.check_within is None:
             clears = f"`{PROGRAM} sources check {assignment.source}` clears it"
             last += f"; no check comes automatically: once that is corrected, {clears}"
-        yield f"a check found damage in {_places(assignment.policy, damage)}: {in_words(damage)}{last}"
+        yield f"a check found damage in {_places(assignment.policy, damage)}: {as_text(damage)}{last}"
 
 
 def _places(policy: Any, damage: Sequence[Any]) -> str:

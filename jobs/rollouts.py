@@ -129,7 +129,7 @@ def progress(name: str, row_ids: Iterable[int]) -> dict[int, RolloutProgress]:
     }
 
 
-def go_on(run: Run) -> Outcome:
+def run_rollout(run: Run) -> Outcome:
     """The handler: one batch after the other, from where it was left."""
     while not run.is_stopped:
         try:
@@ -158,7 +158,7 @@ def _do_one_batch(record: ClaimedRecord) -> bool:
     return batch.reached is not None
 
 
-def begin_anew(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
+def begin_again(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Start again, in the settle, if the row was edited after the last batch."""
     edited = BacklogRecord.objects.filter(pk=record.id, payload__has_key="reached").values_list("payload", flat=True)
     if isinstance(outcome, Succeeded) and (payload := edited.first()):
@@ -167,5 +167,5 @@ def begin_anew(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 def register_kind() -> None:
     """Tell the backlog about edits."""
-    registry.add(Kind(KIND, home_queue=QUEUE, after_settle=one_by_one(begin_anew)))
-    registry.handler(KIND, queue=QUEUE)(go_on)
+    registry.add(Kind(KIND, home_queue=QUEUE, after_settle=one_by_one(begin_again)))
+    registry.handler(KIND, queue=QUEUE)(run_rollout)

@@ -9,10 +9,10 @@ from schedules.obstacles import obstacle_to_editing
 
 
 def pause(schedule: Schedule, *, until: datetime | None = None, reason: str = "") -> tuple[bool, str]:
-    """Pause; returns True if that changed anything, and the new state as text. Raises: ValueError as `stands_alone` and
+    """Pause; returns True if that changed anything, and the new state as text. Raises: ValueError as `check_no_policy` and
     `verbs.pause`.
     """
-    stands_alone(schedule)
+    check_no_policy(schedule)
     if not verbs.pause(schedule, until=until, reason=reason):
         return False, "it was paused before"
     schedule.refresh_from_db()
@@ -22,16 +22,16 @@ def pause(schedule: Schedule, *, until: datetime | None = None, reason: str = ""
 
 def resume(schedule: Schedule) -> tuple[bool, str]:
     """Resume; returns True if that changed anything, and the new state as text. Raises: ValueError as
-    `stands_alone`.
+    `check_no_policy`.
     """
-    stands_alone(schedule)
+    check_no_policy(schedule)
     if not verbs.resume(schedule):
         return False, "it was not paused"
     schedule.refresh_from_db()
     return True, f"it triggers next at {moment(schedule.next_trigger_at)} UTC"
 
 
-def stands_alone(schedule: Schedule) -> None:
+def check_no_policy(schedule: Schedule) -> None:
     """Raises: ValueError for the schedule of a policy, whose dates and records change with it."""
     if obstacle := obstacle_to_editing(schedule):
         raise ValueError(obstacle)

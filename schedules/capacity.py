@@ -27,7 +27,7 @@ from jobs.states import AttemptOutcome
 from schedules import stagger
 from schedules.cron import Period
 from schedules.models import Schedule, Stagger
-from schedules.time_limits import LONGEST_SECONDS, GoOn, for_ever, within
+from schedules.time_limits import LONGEST_SECONDS, TimeCheck, without_limit, within
 
 MINUTE, MINUTES = 60, 7 * 24 * 60
 WORKER_PACE = 1_500.0
@@ -38,7 +38,7 @@ EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
 """More events a batch or steps a week (10 ms), of all schedules, are taken as spread evenly: true to one event a minute
 and batch."""
 
-batches_provided: list[Callable[[list[int], GoOn], dict[int, tuple[int, float]]]] = []
+batches_provided: list[Callable[[list[int], TimeCheck], dict[int, tuple[int, float]]]] = []
 """One function for each provider: schedule ids → for the provider's schedules, the largest number of records of a
 batch, and the least seconds for which they may run in a period. The second argument limits its time.
 """
@@ -137,17 +137,17 @@ def check(schedule: Schedule, now: datetime | None = None, seconds: float = LONG
     Raises: ValueError for a cron or zone that cannot be read, or when it takes more than `seconds`.
     """
     now = now or database_clock()
-    go_on = within(seconds, f"the load of so many schedules under one throttle: `{conf.PROGRAM} schedules plan` does")
+    check_time = within(seconds, f"the load of so many schedules under one throttle: `{conf.PROGRAM} schedules plan` does")
     sharing = Schedule.objects.filter(throttle=schedule.throttle, enabled=True).exclude(pk=schedule.pk).order_by("pk")
-    demands = _demands([schedule, *(sharing if schedule.throttle else ())], go_on)
-    return assess(demands, limits_of(schedule, now), now, go_on)
+    demands = _demands([schedule, *(sharing if schedule.throttle else ())], check_time)
+    return assess(demands, limits_of(schedule, now), now, check_time)
 
 
-def assess(demands: Sequence[Demand], limits: Limits, now: datetime, go_on: GoOn = for_ever) -> Capacity:
+def assess(demands: Sequence[Demand], limits: Limits, now: datetime, check_time: TimeCheck = without_limit) -> Capacity:
     """The capacity of the schedule of the first of `demands`; the others are those that share its throttle. Pure.
 
     Schedules of a lower priority do not delay it; those of a higher or the same one are assumed to go first if they
-    come first. Batches under way at the start are left out: an edit does not change them. `go_on` is called before each
+    come first. Batches under way at the start are left out: an edit does not change them. `check_time` is called before each
     of the others, and may raise.
     """
     demand, schedule = demands[0], demands[0].schedule
@@ -162,7 +162,7 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime, go_on: GoOn
     pace, limited_by = limits.pace(demand.seconds_each)
     arriving = [(demand, at, steps)]
     for each in demands[1:]:
-        go_on()
+        check_time()
         with suppress(ValueError):  # stored past its form
             at_other = triggers(each.schedule.cron, each.schedule.zone, start, minutes)
             arriving.append((each, at_other, steps_of_batch(each, len(at_other), len(demands))[0]))
@@ -248,13 +248,13 @@ def limits_of(schedule: Schedule, now: datetime) -> Limits:
     return Limits(schedule.throttle, sum(places) or assumed, len(places))
 
 
-def _demands(schedules: Sequence[Schedule], go_on: GoOn) -> list[Demand]:
+def _demands(schedules: Sequence[Schedule], check_time: TimeCheck) -> list[Demand]:
     ids = [schedule.pk for schedule in schedules if schedule.pk]
     with connection.cursor() as cursor:
         cursor.execute(SECONDS, [ids, max(LEAST_SAMPLE, SAMPLE // max(1, len(ids)))])
         took = dict(cursor.fetchall())
     provided = [schedule.pk for schedule in schedules if schedule.provider]
-    found = {pk: batch for ask in batches_provided for pk, batch in ask(provided, go_on).items()}
+    found = {pk: batch for ask in batches_provided for pk, batch in ask(provided, check_time).items()}
     demands = []
     for each in schedules:
         events, open_for = found.get(each.pk, (0, 0)) if each.provider else (each.event_count or 0, 0)

@@ -50,9 +50,9 @@ def coming_batches(
     first, last = timedelta(seconds=min(places)), timedelta(seconds=max(places))
     window = timedelta(seconds=schedule.window_for)
     since = (start or now or database_clock()) - timedelta(microseconds=1)
-    go_on, found = within(seconds, f"{count} batches: ask for fewer"), list[ComingBatch]()
+    check_time, found = within(seconds, f"{count} batches: ask for fewer"), list[ComingBatch]()
     for at in islice(schedule.period.after(since), count):
-        go_on()
+        check_time()
         found.append(ComingBatch(at, schedule.event_count, at + first, at + last, at + window if window else None))
     return found
 

@@ -42,8 +42,8 @@ class CompiledTemplate(NamedTuple):
         inside = {"event_id": event_id, "number": str(number), "run_after": run_after}
         alone = {"event_id": f'"{event_id}"', "number": str(number), "run_after": f'"{run_after}"'}
         pieces = [self.texts[0]]
-        for (name, stands_alone), text in zip(self.gaps, self.texts[1:], strict=True):
-            pieces.append(alone[name] if stands_alone else inside[name])
+        for (name, is_whole), text in zip(self.gaps, self.texts[1:], strict=True):
+            pieces.append(alone[name] if is_whole else inside[name])
             pieces.append(text)
         return "".join(pieces)
 

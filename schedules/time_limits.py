@@ -11,20 +11,20 @@ LONGEST_SECONDS = 3.0
 LONGEST_LOOK_SECONDS = 600.0
 """Limit of a command at a terminal."""
 
-GoOn = Callable[[], None]
+TimeCheck = Callable[[], None]
 """Called at each step. Raises: ValueError when the time is over."""
 
 
-def for_ever() -> None:
+def without_limit() -> None:
     """No limit: a user waits for it at a terminal, or its steps are few."""
 
 
-def within(seconds: float, what: str) -> GoOn:
+def within(seconds: float, what: str) -> TimeCheck:
     """A limit of that many seconds from now on. `what` ends the error: the purpose of the work, and advice."""
     until = time.monotonic() + seconds
 
-    def go_on() -> None:
+    def check_time() -> None:
         if time.monotonic() > until:
             raise ValueError(f"it takes more than {seconds:g} s to find {what}")
 
-    return go_on
+    return check_time

@@ -69,6 +69,6 @@ def _gain(name: str, plain: Result, tried: Result) -> Gain:
     )
 
 
-def off_in_words() -> list[str]:
+def off_as_text() -> list[str]:
     """The parts that are off, a line each."""
     return [f"{name}: {MEANS[name]}" for name in _off()]

@@ -20,7 +20,7 @@ from simulation.changes import Changes
 from simulation.chart import chart_of
 from simulation.own_history import RecordedFleet, recorded_fleet
 from simulation.samples import SampleRequest, rest_in
-from simulation.what_if import NotComputed, OutlookComparison, compare, in_words
+from simulation.what_if import NotComputed, OutlookComparison, compare, as_text
 from sources.models import Assignment, Policy
 
 SECONDS = 8.0
@@ -70,7 +70,7 @@ def _compared(now: datetime, days: int, changes: Changes, seconds: float, most: 
     found = compare(fleet, changed, recorded.days, left, rests=rests)
     lacks = [*recorded.lacks, *samples.coarse(changes, share)]
     if share < samples.WHOLE:
-        lacks = [samples.in_words(found, recorded.read, recorded.sources), *lacks]
+        lacks = [samples.as_text(found, recorded.read, recorded.sources), *lacks]
     if found.days < recorded.days:
         lacks.append(f"the time was enough for the first {found.days} of {recorded.days} days")
     return OwnFleetComparison(samples.of_whole_fleet(found, share, units, changes), lacks)
@@ -116,5 +116,5 @@ def effect_of(policy: Policy) -> Effect:
     ]
     more = [f"and {len(found.worse) - SHOWN:,} more"] if len(found.worse) > SHOWN else []
     lacks = [f"not known: {each}" for each in answer.lacks]
-    lines = [f"over {several(found.days, 'recorded day')}", *in_words(found), *worse, *more, *lacks]
+    lines = [f"over {several(found.days, 'recorded day')}", *as_text(found), *worse, *more, *lacks]
     return Effect(lines, found.is_worse, mark_safe(chart_of(found)))  # noqa: S308 - its template escapes

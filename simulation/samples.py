@@ -86,7 +86,7 @@ def coarse(changes: Changes, share: Fraction) -> list[str]:
     ]
 
 
-def in_words(found: OutlookComparison, read: int, of: int) -> str:
+def as_text(found: OutlookComparison, read: int, of: int) -> str:
     """A sentence about a sample of `read` of the sources, with its error."""
     now, then, difference = (f"{100 * each:.1f}" for each in found.margins)
     return (

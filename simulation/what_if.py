@@ -119,7 +119,7 @@ def _simulated(fleet: SimulatedFleet, days: int, until: float, progress: Progres
     """Simulate as many whole days as there is time for until `until`, of the monotonic clock."""
     ledger, share = Ledger(fleet, machines_of(fleet, days), days, rest=rest), 0.0
 
-    def go_on(passed: float) -> None:
+    def check_time(passed: float) -> None:
         nonlocal share
         share = passed
         progress(passed)
@@ -127,7 +127,7 @@ def _simulated(fleet: SimulatedFleet, days: int, until: float, progress: Progres
             raise _OutOfTime
 
     try:
-        SCHEDULERS["lookahead"](ledger, go_on)
+        SCHEDULERS["lookahead"](ledger, check_time)
     except _OutOfTime:
         return cut(ledger, int(share * days))
     return ledger
@@ -220,7 +220,7 @@ def outlook(ledger: Ledger, possible: set[tuple[int, int]], protected: set[tuple
     )  # fmt: skip
 
 
-def in_words(found: OutlookComparison) -> list[str]:
+def as_text(found: OutlookComparison) -> list[str]:
     """The difference, a line a fact."""
     now, then = found.now, found.then
     at, busy = now.valley

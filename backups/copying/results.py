@@ -159,7 +159,7 @@ def _silence(
 
 
 def _broke_off(assignment: Assignment | None) -> str:
-    words = assignment.loss.in_words if assignment else ""
+    words = assignment.loss.sentence if assignment else ""
     return words and f"; it {words}"
 
 

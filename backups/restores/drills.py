@@ -117,12 +117,12 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
             end = "not restorable" if done.error else "not proved here" if done.not_here else "proved"
             if end == "proved":
                 row.update(proved_at=now, proved_point=done.point)
-            records.log(record, end, in_words(done), now, **facts)
+            records.log(record, end, as_text(done), now, **facts)
         case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
             row.update(drill_error=error.partition("\n")[0])
 
 
-def in_words(done: DrillResult) -> str:
+def as_text(done: DrillResult) -> str:
     """The result as text, such as `point 20261121T065755Z: 3 of 3 files, 12 KB, came back as its manifest says`."""
     if done.error:
         return f"point {done.point}: {done.error}"

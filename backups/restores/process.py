@@ -217,7 +217,7 @@ def _naming_others(repository: Repository, folder: str, point: str) -> Iterator[
 
 
 def added(text: str, sentence: str) -> str:
-    """A text, and a sentence behind it; the text if that is empty."""
+    """A text with a sentence after it; the text alone if the sentence is empty."""
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} {sentence}" if sentence else text
 
 
@@ -230,7 +230,7 @@ def way_out(repository: Repository | None, folder: str, point: str) -> str:
         rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
         assignment = rows.filter(directory=folder).first()
         if assignment and (others := list(_others(assignment, repository, point))):
-            return _in_words(assignment, point, others)
+            return _as_text(assignment, point, others)
     return ""
 
 
@@ -251,7 +251,7 @@ def _touches(damage: Iterable[dict[str, Any]], point: str) -> bool:
     return any(each["place"] == RESTIC or Damage(**each).touches(point) for each in damage)
 
 
-def _in_words(assignment: Assignment, point: str, others: list[Repository]) -> str:
+def _as_text(assignment: Assignment, point: str, others: list[Repository]) -> str:
     source, policy = assignment.source, assignment.policy.schedule.name
     is_alone = source.assignments.exclude(directory="").count() == 1
     which = "" if is_alone else f" --policy {quote(policy)}"

@@ -40,7 +40,7 @@ NONE_THERE = (
 ACCOUNT = ("user", "secret")
 ALLOWED = ("overwrite", "foreign", "dry_run", "trusted", "roles_with_rights")
 """The terms of one restore that a user may agree to."""
-LOOK = "(only a look) "
+DRY_RUN = "(dry run) "
 """The beginning of the title of a restore in which nothing is written."""
 MAY_RESTORE = "sources.restore_source"
 
@@ -92,7 +92,7 @@ class Restores(Service[Restore]):
 
     def write(self, row: Restore, changed: set[str] | None) -> list[str]:
         row.save()
-        title = f"{LOOK if row.dry_run else ''}{row} to {describe_target(row)}"
+        title = f"{DRY_RUN if row.dry_run else ''}{row} to {describe_target(row)}"
         facts = {"restore": row.pk, "source": row.assignment.source_id, "title": title, "place": self.place}
         backlog.enqueue(KIND, [(str(row.pk), facts)], now=row.asked_at)
         record = BacklogRecord.objects.filter(kind=KIND, subject=str(row.pk)).values_list("pk", flat=True)
@@ -161,7 +161,9 @@ class Restores(Service[Restore]):
 
 
 def end_cancelled() -> int:
-    """Each minute: note of which the record was cancelled while it waited, which no settle does. Returns how many."""
+    """Each minute: end the restores whose record was cancelled while it waited, since no settle does. Returns their
+    number.
+    """
     records = BacklogRecord.objects.filter(kind=KIND, status=Status.CANCELLED)
     waiting = Restore.objects.filter(ended_at=None, record_id__in=records.values("pk"))
     return waiting.update(
@@ -196,9 +198,9 @@ def points_of(assignment: Assignment, only: str | None = None, foreign: str | No
     """Its points, the oldest first, each with the repository that holds it: that of its policy, an earlier one, or a
     copy. `only`: the name of the repository to ask; `foreign`: the name of a foreign point that is included.
 
-    If a repository does not answer, the points that its backups name and no other has are returned, so that no older
-    point takes the place of one of them. Raises: StorageFailed when none answers; NotHeldThere for one that has nothing
-    of it.
+    If a repository does not answer, its points are taken from the database, unless another one has them, so that no
+    older point is chosen in their place. Raises: StorageFailed when none answers; NotHeldThere if the repository
+    `only` has no points of the assignment.
     """
     found: dict[str, Repository] = {}
     lost: dict[str, Repository] = {}

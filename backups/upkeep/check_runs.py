@@ -13,7 +13,7 @@ from django.template.defaultfilters import filesizeformat
 
 from backups import holdings, known_points, repository_orders
 from backups.upkeep import checks, records, restic_turns, retention_decisions
-from backups.upkeep.damage import OF_NO_FILE, in_words
+from backups.upkeep.damage import OF_NO_FILE, as_text
 from external.formatting import several
 from jobs import breakers
 from jobs.handlers import Run
@@ -113,7 +113,7 @@ def _read(
     Raises: StorageFailed, StorageStopped, Busy.
     """
     in_parts = repository.format == Format.RESTIC and work.is_asked_for  # it would read one part
-    goes_on = repository.pk == row.repository_id and not in_parts
+    continues = repository.pk == row.repository_id and not in_parts
     answer = repository_orders.work(
         "check_files",
         repository,
@@ -121,9 +121,9 @@ def _read(
         grace=work.grace,
         on_progress=work.on_progress,
         folder=work.assignment.directory,
-        part=row.part if goes_on else "",
-        after=row.after if goes_on else "",
-        total=row.total if goes_on else 0,
+        part=row.part if continues else "",
+        after=row.after if continues else "",
+        total=row.total if continues else 0,
         share=share,
         known=[each for each in row.damage if each.get("repository") == repository.pk],
         recorded=retention_decisions.to_be_there(work.assignment, repository),
@@ -178,9 +178,9 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 
 def _move_on(row: CheckRound, read: Read, began_at: datetime, now: datetime) -> None:
-    done, goes_on = read.done, row.part and row.repository_id == read.repository
-    row.read = done.size + (row.read if goes_on else 0)
-    row.began_at = (row.began_at if goes_on else began_at) if done.part else None
+    done, continues = read.done, row.part and row.repository_id == read.repository
+    row.read = done.size + (row.read if continues else 0)
+    row.began_at = (row.began_at if continues else began_at) if done.part else None
     row.repository_id = read.next
     row.part, row.after, row.total = done.part, done.after, done.total
     if read.ends:
@@ -205,7 +205,7 @@ def _log(record: ClaimedRecord, read: Read, found: list[Damage], now: datetime) 
     text += "; that was the last part of a round" if read.ends else ""
     records.log(record, "checked", text, now, size=done.size, filled=done.filled)
     if found:
-        records.log(record, "damaged", in_words(found), now, damage=[asdict(each) for each in found[:20]])
+        records.log(record, "damaged", as_text(found), now, damage=[asdict(each) for each in found[:20]])
     if mended := [path for each in (done, *read.again.values()) for path in each.mended]:
         records.log(record, "mended", f"{len(mended)} damaged before, such as {mended[0]!r}", now)
     if done.not_filled:

@@ -44,7 +44,7 @@ def plan(now: datetime | None = None) -> int:
         assignments += records.due(again & checked, "check_round__planned_at", room, may_be_new=False)
     if not assignments:
         return 0
-    _go_on_with_the_round(assignments)
+    _continue_rounds(assignments)
     return _enqueue(assignments, instant, since=instant - EVERY, priority=records.PRIORITY)
 
 
@@ -102,7 +102,7 @@ def _enqueue(
     return new + records.enqueue(KIND, turns.files, now, payload={FILES_ONLY: True}, **how)
 
 
-def _go_on_with_the_round(assignments: Iterable[Assignment]) -> None:
+def _continue_rounds(assignments: Iterable[Assignment]) -> None:
     """One repository that was asked for and fails keeps the others waiting for a day, no longer: by its next try the
     record reads as a planned one."""
     subjects = [planning.subject_of(each.pk) for each in assignments]

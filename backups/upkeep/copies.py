@@ -245,7 +245,7 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
             is_behind = assignment.last_backup_at != found.as_of
             rows.update(to_copy_since=now if is_behind else None)
             retention.plan([assignment], now)
-            records.log(record, "copied", in_words(found), now, size=found.done.size, points=found.done.new[:100])
+            records.log(record, "copied", as_text(found), now, size=found.done.size, points=found.done.new[:100])
             if (problem := problem_of(found)) and problem != before:
                 records.log(record, "damaged", problem, now)
         case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
@@ -274,7 +274,7 @@ def problem_of(found: Brought) -> str:
     return "; ".join(filter(None, (damaged, more, found.trouble)))
 
 
-def in_words(found: Brought) -> str:
+def as_text(found: Brought) -> str:
     """The result as text, such as `2 points copied (7 files, 12 KB), 30 there, 1 removed`."""
     new, points = len(found.done.new), len(found.done.points)
     size = f", {filesizeformat(found.done.size)}" if found.done.size else ""  # restic names no bytes

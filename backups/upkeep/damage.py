@@ -21,7 +21,7 @@ def places(assignment: Assignment, repository: Repository) -> dict[str, list[str
     return dict(found)
 
 
-def in_words(found: list[Damage]) -> str:
+def as_text(found: list[Damage]) -> str:
     """The damage as text, such as `2 files: 'a' of 20261121T065755Z: it is missing; …`. restic names no files, but the
     problem.
     """

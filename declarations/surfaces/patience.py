@@ -55,12 +55,12 @@ def at_most(seconds: float, whole: float = math.inf) -> Iterator[Callable[[], No
     django.db.Error, also for a silent server."""
     before, until = _answer_within.set(seconds + ON_ITS_WAY_SECONDS), time.monotonic() + whole
 
-    def go_on() -> None:
+    def check_time() -> None:
         if time.monotonic() > until:
             raise TookTooLong(f"that took more than {whole:g} s")
 
     def executed(execute: Callable[..., Any], *statement: Any) -> Any:
-        go_on()
+        check_time()
         return execute(*statement)
 
     try:
@@ -68,7 +68,7 @@ def at_most(seconds: float, whole: float = math.inf) -> Iterator[Callable[[], No
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL statement_timeout = %s", [int(seconds * 1000)])
             with connection.execute_wrapper(executed):
-                yield go_on
+                yield check_time
     except OperationalError as error:
         if not was_given_up(error):
             raise

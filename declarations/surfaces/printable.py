@@ -42,6 +42,6 @@ class PrintableFormatter(logging.Formatter):
         return printable(super().format(record))
 
 
-def facts_in_words(facts: dict[str, Any] | None) -> str:
+def facts_as_text(facts: dict[str, Any] | None) -> str:
     """Facts of an attempt on one line, such as `status 200, seconds 0.12`."""
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in (facts or {}).items())

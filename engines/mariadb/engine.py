@@ -159,7 +159,7 @@ def _dump_globals(dump: Dump, start: Callable[..., ProgramEnd]) -> tuple[str, ..
 
 def _read(file: Path, dump: Dump) -> DumpContents:
     with file.open("rb") as opened:
-        found = read(opened, dump.store.go_on)
+        found = read(opened, dump.store.check_stop)
     if not found.is_whole:
         text = "the dump is cut off, although its program reported no error; so it was removed"
         raise RunEnded(Verdict.REPOSITORY_FAILED, text)

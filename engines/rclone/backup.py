@@ -9,7 +9,7 @@ from typing import Any
 
 from engines.base import EngineResult, RunEnded, Verdict
 from engines.limits import Later
-from engines.rclone import bringing, local, told
+from engines.rclone import bringing, local, reported_digests
 from engines.rclone.comparing import OF_A_LINE, Comparison, Item, PathDecision, with_exceptions
 from engines.rclone.last_point import LastPoint, coming
 from engines.rclone.leftovers import Leftovers
@@ -30,7 +30,7 @@ from storage.points.sorted_items import SortedItems
 from storage.points.store import StorageFailed, StorageStopped
 
 TRIES = 3
-"""Tries of a run whose base is removed while it is at work."""
+"""Tries of a backup whose base, the last point, is removed while it runs."""
 TWICE = "its source has more than one file of this name, and one of them was copied: rename the others"
 SHOWN = 20
 HALF = "more than half of its files could not be copied: "
@@ -41,7 +41,7 @@ def back_up(run: RcloneRun) -> EngineResult:
     run.check_source()
     store, folder = run.store, run.task.folder
     for _ in range(TRIES):
-        with suppress(BaseGone):  # the files that it has brought are found by its mark
+        with suppress(BaseGone):  # the next try finds the files that were brought, by the mark of this one
             begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
             if begun.left and run.space.lack():  # the disk may be full because of the files that they left
                 with suppress(StorageFailed):
@@ -91,9 +91,9 @@ class _Backup:
     def _list(self) -> None:
         task = self.task
         if task.source.kind == "local":
-            list_folder(self.listing, task.source, task.options, self.store.go_on)
+            list_folder(self.listing, task.source, task.options, self.store.check_stop)
             return
-        digest = told.offered(task.source, self.run.ask) if task.options.get("checksum") else ""
+        digest = reported_digests.offered(task.source, self.run.ask) if task.options.get("checksum") else ""
         judgement = list_remote(self.listing, task.source, task.options, self.run.ask, digest)
         bringing.check(judgement)
         self.run.check_it_answers(judgement.is_silent)
@@ -106,7 +106,7 @@ class _Backup:
         )
         found: Iterable[Listed] = listing.found
         if self.task.options.get("checksum") and self.task.source.kind != "local":
-            found = told.with_digests(found, self.task.source, self.task.options, self.run.ask)
+            found = reported_digests.with_digests(found, self.task.source, self.task.options, self.run.ask)
         listed = with_exceptions(found, listing.exceptions)
         items = likeness.looked_at(self.comparison.items(listed, last.lines()))
         if self.begun.left:
@@ -166,8 +166,8 @@ class _Backup:
         return gone_of(self.task.source, asked, folders, self.run.ask)
 
     def _disown(self) -> None:
-        """Remove the files of this run, so that none is taken over: after a write that the disk of this host did not
-        take, they may be whole in memory alone. The mark is removed first.
+        """Remove the files of this run, so that no later run takes them over: after a failed write to a disk of this
+        host, they may be whole in memory alone. The mark is removed first.
         """
         store, folder = self.store, self.task.folder
         with suppress(StorageStopped, StorageFailed, OSError):
@@ -176,8 +176,8 @@ class _Backup:
                 store.delete(f"{layout.files_path(folder)}/{each}")
 
     def _leave(self) -> None:
-        """Remove pieces of files, and flush the files that have come to the disk: they count for the next run, after a
-        power cut, too. A run that was stopped does it all the same, as far as possible in half of the remaining grace.
+        """Remove pieces of files, and flush the whole ones to the disk, so that the next run can take them over, even
+        after a power cut. A run that was stopped does as much of it as half of the remaining grace allows.
         """
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)

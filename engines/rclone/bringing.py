@@ -31,7 +31,7 @@ ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
 """The options of a second try, for servers that allow few open files at a time; everything else was
 tried again before.
 """
-SAID_NOTHING = "it was not there any more when it was to be copied"
+NO_MESSAGE = "it was not there any more when it was to be copied"
 UNNAMED = "it was not copied, like many others"
 LATEST = 2**70
 """Nanoseconds since 1970: later than any time that a calendar has."""
@@ -138,14 +138,14 @@ class Problems:
     is_silent: bool = False
 
     def why(self, path: str) -> str:
-        return self.said_of(path) or (UNNAMED if self.unnamed else SAID_NOTHING)
+        return self.message_of(path) or (UNNAMED if self.unnamed else NO_MESSAGE)
 
     def may_pass(self, path: str) -> bool:
         """True if another try may bring the file, one at a time."""
-        why = self.said_of(path)
+        why = self.message_of(path)
         return bool(why or self.unnamed) and not FINAL.search(why)
 
-    def said_of(self, path: str) -> str:
+    def message_of(self, path: str) -> str:
         """The message about a file, or about a folder above it: rclone lists the names of a list again, and about a
         folder that it cannot list it reports that, and nothing about the files.
         """

@@ -20,8 +20,8 @@ Kept = tuple[str, bytes]
 """A path of the last point, with its line."""
 OF_A_LINE = 4
 END, FILE = b"}\n", (b',"digest":"', b',"folder":"')
-SPEAKS_AGAINST = re.compile(rb'"(?:doubtful|why|as_of|linked)":')
-"""Fields in the rest of a line which mean that the entry has to be checked."""
+CONTRADICTING = re.compile(rb'"(?:doubtful|why|as_of|linked)":')
+"""Fields of a line that make its entry one to be examined, although the source's facts are unchanged."""
 
 
 class PathDecision(IntEnum):
@@ -121,7 +121,7 @@ class Comparison:
         if not kept.startswith(begins) or path in self.exceptions or self.is_checked:
             return None
         rest = kept[len(begins) :]
-        is_whole = rest == END if fields[1] != "file" else rest.startswith(FILE) and not SPEAKS_AGAINST.search(rest)
+        is_whole = rest == END if fields[1] != "file" else rest.startswith(FILE) and not CONTRADICTING.search(rest)
         return (path, kept, fields[1], fields[2]) if is_whole else None
 
     def _listed(self, path: str, found: Listed, old: Entry | None) -> Item:

@@ -104,7 +104,7 @@ class EarlyDigests:
             with suppress(OSError, StorageStopped):
                 for path, file in self._come(folder):
                     began, facts = monotonic(), _facts(file)
-                    self._found.add((path, facts, digest_of(file, self._check_it_goes_on)))
+                    self._found.add((path, facts, digest_of(file, self._check_not_ended)))
                     self._reading += monotonic() - began
             if not self._waiting[folder]:
                 del self._waiting[folder]
@@ -113,16 +113,16 @@ class EarlyDigests:
         """The path of each file that has come into a folder since the last look, and its place on the disk. Raises:
         OSError, StorageStopped.
         """
-        self._check_it_goes_on()
+        self._check_not_ended()
         at, names = os.path.join(self._top, folder), self._waiting[folder]
         changed = os.stat(at).st_mtime_ns
         if self._looked.get(folder) != changed:
             self._looked[folder] = changed
             for name in [each for each in os.listdir(at) if each in names]:
-                self._check_it_goes_on()
+                self._check_not_ended()
                 yield names.pop(name), os.path.join(at, name)
 
-    def _check_it_goes_on(self) -> None:
+    def _check_not_ended(self) -> None:
         if self._ended.is_set():
             raise StorageStopped
 

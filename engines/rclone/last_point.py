@@ -60,7 +60,7 @@ class PointFetch:
         try:
             if not point or not self._store.manifest(self._folder, point, self._file):
                 return LastPoint()
-            if self._store.known is None:  # else its digest is known to be ours
+            if self._store.known is None:  # otherwise its digest was compared, and it need not be read to be trusted
                 for _ in manifests.read(self._file):
                     pass
             return LastPoint(point, self._file)
@@ -72,7 +72,7 @@ class PointFetch:
 
 @contextmanager
 def coming(store: Store, folder: str, begun: BegunRun) -> Iterator[PointFetch]:
-    """The point before a run, for as long as the block lasts."""
+    """Fetch the point before a run in the background. The file of the point exists until the block ends."""
     with tempfile.TemporaryDirectory() as scratch:
         found = PointFetch(store, folder, begun, Path(scratch) / "manifest")
         try:

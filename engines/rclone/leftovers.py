@@ -79,7 +79,7 @@ class Leftovers:
         missing = UnexplainedFiles(is_timed=self.store.location.directory is not None)
         for number, each in enumerate(planned):
             if number % BETWEEN_LOOKS == 0:
-                self.store.go_on()
+                self.store.check_stop()
             if not each.stored and each.place not in found:
                 missing.add(each.path, each.size, each.modified)
         return missing

@@ -116,8 +116,8 @@ def listed_of(entry: Entry) -> Listed:
     return entry.path, head_of(*entry.of_the_source), entry.of_the_source, None
 
 
-def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], go_on: Callable[[], None]) -> None:
-    """List a folder of this host. Raises: RunEnded if it cannot be listed at all; and what `go_on` raises."""
+def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], check_stop: Callable[[], None]) -> None:
+    """List a folder of this host. Raises: RunEnded if it cannot be listed at all; and what `check_stop` raises."""
 
     def note(path: str, text: str) -> None:
         listing.notes.add(text, path)
@@ -127,7 +127,7 @@ def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], g
 
     is_left_out = exclude.matcher(pattern_options(options))
     try:
-        for each in LocalFolder(Path(source.path), is_left_out, listing.except_for, note, special, go_on):
+        for each in LocalFolder(Path(source.path), is_left_out, listing.except_for, note, special, check_stop):
             listing.add(each)
     except OSError as error:
         raise RunEnded(Verdict.SOURCE_FAILED, f"{source.path} cannot be listed: {error.strerror}") from None

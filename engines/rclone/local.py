@@ -33,7 +33,7 @@ an identifier that they share.
 class LocalFolder:
     """A folder of this host. `is_left_out`: decides by a path; `on_exception` gets the path of anything that cannot be
     read, and the reason; `on_note` the path of anything that is not kept whole, `on_special` that of anything but a
-    file, link or folder, with its kind; `go_on` is called now and then.
+    file, link or folder, with its kind; `check_stop` is called now and then.
     """
 
     def __init__(
@@ -43,20 +43,20 @@ class LocalFolder:
         on_exception: OnText,
         on_note: OnText,
         on_special: OnText,
-        go_on: Callable[[], None],
+        check_stop: Callable[[], None],
     ) -> None:
-        self._top, self._is_left_out, self._go_on = top, is_left_out, go_on
+        self._top, self._is_left_out, self._check_stop = top, is_left_out, check_stop
         self._on_exception, self._on_note, self._on_special = on_exception, on_note, on_special
         self._waiting: list[tuple[str, str]] = []
 
     def __iter__(self) -> Iterator[Listed]:
         """All files, folders and links below it, in no order, without sockets, pipes and devices. Raises: OSError if it
-        cannot be listed; and what `go_on` raises.
+        cannot be listed; and what `check_stop` raises.
         """
         self._waiting = [(os.fspath(self._top), "")]
         while self._waiting:
             folder, called = self._waiting.pop()
-            self._go_on()
+            self._check_stop()
             try:
                 with os.scandir(folder) as found:
                     for each in found:

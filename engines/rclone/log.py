@@ -8,7 +8,7 @@ from typing import Any
 from engines.base import EngineProgress
 from external.processes.advice import without_middle
 from external.processes.rows import number, row_of
-from storage.places.servers import in_words
+from storage.places.servers import explained
 from storage.points.store import PIECE
 
 MAX_PROBLEMS = 5_000
@@ -64,7 +64,7 @@ class RcloneLog:
             if BREAKDOWN.match(line):
                 self._take_problem(line, {})
             elif line.strip():
-                self.summary = self._in_words(line.strip())[:MESSAGE_LENGTH]
+                self.summary = self._explained(line.strip())[:MESSAGE_LENGTH]
             return None
         if isinstance(stats := entry.get("stats"), dict):
             return self._take_stats(stats)
@@ -72,7 +72,7 @@ class RcloneLog:
         if message.startswith(SKIPPED_LINK):
             return None
         if message.startswith(CONSEQUENCES):
-            self.summary = self._in_words(message)[:MESSAGE_LENGTH]
+            self.summary = self._explained(message)[:MESSAGE_LENGTH]
         elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
         return None
@@ -86,7 +86,7 @@ class RcloneLog:
         self.problem_count += 1
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
-        self.problems.append(LoggedError(cut(self._in_words(PREAMBLE.sub("", message))), self._shortened(path)))
+        self.problems.append(LoggedError(cut(self._explained(PREAMBLE.sub("", message))), self._shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 
@@ -104,8 +104,8 @@ class RcloneLog:
         name = self._shortened(str(largest.get("name", "")))
         return f"{name} ({number(largest, 'bytes'):,} bytes so far)" if name else ""
 
-    def _in_words(self, message: str) -> str:
-        return in_words(without_middle(self._redacted(message)))
+    def _explained(self, message: str) -> str:
+        return explained(without_middle(self._redacted(message)))
 
     def _shortened(self, text: str) -> str:
         return cut(self._redacted(text))

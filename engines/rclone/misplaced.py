@@ -59,7 +59,7 @@ def may_be_renamed(path: str, problems: Problems, *, is_any_stray: bool) -> bool
     """True if a missing file may come under another name: rclone gave no reason, or its name, or there are files that
     were not asked for.
     """
-    why = problems.said_of(path)
+    why = problems.message_of(path)
     return is_any_stray or not (why or problems.unnamed) or OF_A_NAME.search(why) is not None
 
 

@@ -108,7 +108,7 @@ class PointMaker:
         entry, old = item.entry, item.old
         if not is_as_wanted(arrived, entry):  # it changed while it was copied
             return entry._replace(size=arrived[0], doubtful=True)
-        if _is_mighty(entry) and not is_as_listed(Path(self.task.source.path), entry):
+        if _is_privileged(entry) and not is_as_listed(Path(self.task.source.path), entry):
             return entry._replace(doubtful=True)  # other content could run with the rights that were meant for this one
         if (old is not None and old.doubtful and looks_same(entry, old)) or not self._is_recent(entry):
             return entry
@@ -184,7 +184,7 @@ class PointMaker:
         return set(unlike)
 
 
-def _is_mighty(entry: Entry) -> bool:
+def _is_privileged(entry: Entry) -> bool:
     """True if it runs with more rights than its caller has."""
     return bool((entry.mode or 0) & 0o6000) or CAPABILITY in (entry.attributes or ())
 

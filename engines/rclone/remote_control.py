@@ -11,7 +11,7 @@ from typing import Any
 
 from external.processes.advice import without_middle
 from external.redaction import redacted
-from storage.places.servers import in_words
+from storage.places.servers import explained
 
 LOOK_EVERY_SECONDS = 0.02
 """Seconds between two looks for rclone's socket."""
@@ -39,7 +39,7 @@ def obeyed(
             for path, what, order in orders:
                 answer = ask(socket_file, what, order)
                 if error := answer.get("error"):  # of WebDAV it is all that the server sent
-                    answer["error"] = in_words(without_middle(redacted(str(error), hidden)))
+                    answer["error"] = explained(without_middle(redacted(str(error), hidden)))
                 on_answer(path, answer)
             done.set()
         except OSError:  # rclone was ended

@@ -194,5 +194,5 @@ class Transfer:
         """The items, with a check for a stop every now and then. Raises: StorageStopped."""
         waiting = iter(items)
         while piece := list(islice(waiting, BETWEEN_LOOKS)):
-            self.store.go_on()
+            self.store.check_stop()
             yield from piece

@@ -141,7 +141,7 @@ def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store,
             if entry.kind == "folder" or not entry.is_kept:
                 continue
             done.files, done.size = done.files + 1, done.size + entry.size
-            found = differs(entry, opened_folder, thorough=True, alive=store.go_on)
+            found = differs(entry, opened_folder, thorough=True, alive=store.check_stop)
             if found in (FileMatch.MISSING, FileMatch.OTHER):
                 wrong.append(f"{entry.path}: {found.value} came back")
     return wrong

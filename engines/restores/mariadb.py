@@ -140,7 +140,7 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
     `create`.
     """
     with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
-        contents = read(content, server.store.go_on)
+        contents = read(content, server.store.check_stop)
     drop, token = f"DROP DATABASE IF EXISTS {name_of(name)};", secrets.token_hex(8)
     is_mine = IS_MINE.format(fact=FACT, name=text_of(name), table=UNFINISHED, token=token)
     mark = f"CREATE TABLE {name_of(name)}.{UNFINISHED} (n INT) COMMENT '{token}';"
@@ -199,7 +199,7 @@ def drill(files: Path, folder: Path, scratch: Scratch, space: Space, store: Stor
     """
     server = _ScratchMariaDb(folder / "data", scratch, space, store)
     with loading.opened(files, DATABASE) as dump, open(dump, "rb", closefd=False) as content:
-        contents = read(content, store.go_on)
+        contents = read(content, store.check_stop)
     server.versioned = contents.versioned
     with server.running(server.made(), signal.SIGTERM):
         return server.count(server.load(files), contents.rows)
@@ -236,7 +236,7 @@ class _ScratchMariaDb(ScratchServer):
         errors, done = list[LoadError](), Database()
         with loading.opened(files, DATABASE) as dump, moved(dump) as moving:
             ended = self._client(taker(errors), reads=moving)
-        failed = failures_of(files, errors, self.store.go_on)
+        failed = failures_of(files, errors, self.store.check_stop)
         for error, statement in failed.values():
             is_note = error.number in NOT_HERE or (statement.definition and error.number in OF_OTHERS)
             (done.notes if is_note else done.wrong).append(str(not_loaded([(error, statement)])[0]))

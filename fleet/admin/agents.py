@@ -67,9 +67,9 @@ class Agents(ModelAdmin):
     @admin.display(description="tokens")
     def shown_tokens(self, source: Any) -> str:
         """The tokens as text, kept on the row: the theme asks six times for a value that it shows once."""
-        if not hasattr(source, "tokens_in_words"):
-            source.tokens_in_words = _tokens_in_words(source)
-        return str(source.tokens_in_words)
+        if not hasattr(source, "tokens_as_text"):
+            source.tokens_as_text = _tokens_as_text(source)
+        return str(source.tokens_as_text)
 
     @action(description=NEW_CODE[0], url_path="enrol", permissions=["change"], icon="key")
     @of_a_source
@@ -109,7 +109,7 @@ def _question(request: HttpRequest, source: Source, name: str, means: str, *, da
     return question(request, name, means, asks=asks, yes=name, back=back, danger=danger, opts=source._meta, title=title)
 
 
-def _tokens_in_words(source: Source) -> str:
+def _tokens_as_text(source: Source) -> str:
     valid = list(source.tokens.filter(revoked_at=None).values_list("used_at", flat=True))
     used = max((instant for instant in valid if instant), default=None)
     codes = source.enrolment_codes.filter(used_at=None, expires_at__gt=timezone.now()).count()

@@ -44,7 +44,7 @@ def of_page(known: KnownSource) -> dict[str, Any]:
     return {
         "explained": [(each.policy, each.record, each.explanation.reasons) for each in explained],
         "strips": [
-            {"policy": policy, "marks": _marks(found), "totals": _in_words(found), "since": found[0].begins}
+            {"policy": policy, "marks": _marks(found), "totals": _as_text(found), "since": found[0].begins}
             for policy, found in strips
             if found
         ],
@@ -66,6 +66,6 @@ def _marks(found: Sequence[Stretch]) -> list[Mark]:
     ]
 
 
-def _in_words(found: Sequence[Stretch]) -> list[tuple[str, str, str]]:
+def _as_text(found: Sequence[Stretch]) -> list[tuple[str, str, str]]:
     """The class, the reason and the total time for which it held, the longest first."""
     return [(LOOKS.get(code, "rest"), WHAT[code], span(seconds)) for code, seconds in totals(found).items()]

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 
 from backups.hooks import debts
 from backups.repository_state import not_writable_of, of_directories
-from backups.upkeep.damage import in_words
+from backups.upkeep.damage import as_text
 from external.formatting import moment
 from fleet import assignment_findings, status
 from fleet.assignment_findings import AssignmentFinding
@@ -75,7 +75,7 @@ def broken_off(look: Look) -> Iterator[Case]:
     """Assignments that were lost in mid-backup several times in a row."""
     lost = Assignment.objects.active().filter(losses__gt=1).select_related("source").order_by("-losses", "pk")
     for each in lost[:COUNT_TO]:
-        yield Case(f"assignment:{each.pk}", f"{each.source} {each.loss.in_words}")
+        yield Case(f"assignment:{each.pk}", f"{each.source} {each.loss.sentence}")
 
 
 @condition(
@@ -88,7 +88,7 @@ def broken_off(look: Look) -> Iterator[Case]:
 def damage(look: Look) -> Iterator[Case]:
     """Files that checks found to differ from their manifest."""
     for each in _of_kind("damage", look):
-        words = in_words([Damage(**damage) for damage in each.damage])
+        words = as_text([Damage(**damage) for damage in each.damage])
         yield Case(f"assignment:{each.pk}", f"{each.source}, {words}", each.since, each.source)
 
 

@@ -24,7 +24,7 @@ from jobs.states import UNFINISHED
 from operations.backlog.reason import Code, Explanation, Reason
 from operations.backlog.reasons import hindrances
 from operations.backlog.surroundings import Surroundings
-from schedules.time_limits import LONGEST_SECONDS, GoOn, within
+from schedules.time_limits import LONGEST_SECONDS, TimeCheck, within
 from sources.models import Assignment, Source
 from sources.planning.names import REMOVAL, subject_of, subject_of_source
 
@@ -84,15 +84,19 @@ def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> 
     related = Assignment.objects.filter(source=source).select_related("policy__schedule")
     assignments = list(related.order_by("policy__schedule__name"))
     records = records_of(assignments)
-    seen, go_on = snapshot(now), within(LONGEST_SECONDS, "when it starts, since so many wait")
-    return [(str(each.policy), _expected(each, records.get(_subject(each)), seen, rng, go_on)) for each in assignments]
+    seen, check_time = snapshot(now), within(LONGEST_SECONDS, "when it starts, since so many wait")
+    return [(str(each.policy), _expected(each, records.get(_subject(each)), seen, rng, check_time)) for each in assignments]
 
 
 def _expected(
-    assignment: Assignment, record: BacklogRecord | None, seen: QueueSnapshot, rng: random.Random, go_on: GoOn
+    assignment: Assignment,
+    record: BacklogRecord | None,
+    seen: QueueSnapshot,
+    rng: random.Random,
+    check_time: TimeCheck,
 ) -> ExpectedStart:
     if record is not None and record.status in UNFINISHED:
-        return seen.expect(record, rng, go_on)
+        return seen.expect(record, rng, check_time)
     due_at = assignment.next_backup_at
     text = (
         f"it is not due before {moment(due_at)} UTC"

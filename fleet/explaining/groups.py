@@ -84,8 +84,8 @@ class ReasonGroup:
         return {"code": str(self.code), "what": WHAT[self.code], "number": self.number, "names": list(self.names)}
 
 
-def explain_all(now: datetime, go_on: Callable[[], object] = lambda: None) -> list[ReasonGroup]:
-    """All groups, the largest first. A number of statements that does not grow with the sources. `go_on` is called for
+def explain_all(now: datetime, check_time: Callable[[], object] = lambda: None) -> list[ReasonGroup]:
+    """All groups, the largest first. A number of statements that does not grow with the sources. `check_time` is called for
     each group before it is looked at, and may raise."""
     with connection.cursor() as cursor:
         cursor.execute(GROUPS, {"now": now})
@@ -95,7 +95,7 @@ def explain_all(now: datetime, go_on: Callable[[], object] = lambda: None) -> li
     around = Surroundings(list(examples.values()), now)
     numbers, names = defaultdict[Code, int](int), defaultdict[Code, list[str]](list)
     for row in rows:
-        go_on()
+        check_time()
         code = Code(row.code) if row.code else _first(examples.get(row.example or 0), around)
         numbers[code] += row.number
         names[code] += row.names

@@ -25,7 +25,7 @@ from operations.backlog.obstacles import paused
 from operations.backlog.starts import QueueState, Runner, Waiter, starts
 from operations.backlog.surroundings import Surroundings, title_of
 from operations.backlog.throttling import Head
-from schedules.time_limits import GoOn, for_ever
+from schedules.time_limits import TimeCheck, without_limit
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
 
 RUNS = 41
@@ -107,12 +107,12 @@ class QueueSnapshot:
     rated: Collection[int]
     stopped: str = ""
 
-    def expect(self, record: BacklogRecord, rng: random.Random, go_on: GoOn = for_ever) -> ExpectedStart:
-        """Estimate when `record` starts. `go_on` is called at each step; if it raises, there is no estimate."""
+    def expect(self, record: BacklogRecord, rng: random.Random, check_time: TimeCheck = without_limit) -> ExpectedStart:
+        """Estimate when `record` starts. `check_time` is called at each step; if it raises, there is no estimate."""
         try:
-            if because := self._unqualified(record, go_on):
+            if because := self._unqualified(record, check_time):
                 return ExpectedStart(record.pk, because=because)
-            drawn = [self._run(record.pk, rng, go_on) for _ in range(RUNS)]
+            drawn = [self._run(record.pk, rng, check_time) for _ in range(RUNS)]
         except ValueError as error:
             return ExpectedStart(record.pk, because=str(error))
         found = sorted(instant for instant in drawn if instant is not None)
@@ -131,7 +131,7 @@ class QueueSnapshot:
             return ForecastGroup.READY
         return ForecastGroup.ALWAYS if presence.answered == presence.asked else ForecastGroup.THERE
 
-    def _unqualified(self, record: BacklogRecord, go_on: GoOn) -> str:
+    def _unqualified(self, record: BacklogRecord, check_time: TimeCheck) -> str:
         """The reason why there is no estimate; empty if there is one."""
         if record.status == Status.RUNNING and record.queue == BACKUPS:
             return "it is running already"
@@ -152,19 +152,19 @@ class QueueSnapshot:
                 return f"its source answered {presence.answered} of {presence.asked} times in two weeks: it may be away"
         if all(each.head.id != record.pk for each in self.state.waiting):
             return f"more than {MOST_IN_LINE} records come before it, or it waits for longer than a day"
-        if len(self.ratios) < LEAST_KNOWN and not self._is_next(record, go_on):
+        if len(self.ratios) < LEAST_KNOWN and not self._is_next(record, check_time):
             known = several(len(self.ratios), "backup")
             return f"history is too short: {known} with an earlier one of the same source, and {LEAST_KNOWN} are needed"
         return ""
 
-    def _is_next(self, record: BacklogRecord, go_on: GoOn) -> bool:
+    def _is_next(self, record: BacklogRecord, check_time: TimeCheck) -> bool:
         """True if it starts at once, however long others take."""
-        return record.pk in starts(self.state, lambda each: inf, record.pk, go_on) and record.pk not in self.presence
+        return record.pk in starts(self.state, lambda each: inf, record.pk, check_time) and record.pk not in self.presence
 
-    def _run(self, wanted: int, rng: random.Random, go_on: GoOn) -> datetime | None:
+    def _run(self, wanted: int, rng: random.Random, check_time: TimeCheck) -> datetime | None:
         there = [each for each in self.state.waiting if each.head.id == wanted or self._is_there(each, rng)]
         state = QueueState(**{**vars(self.state), "waiting": there})
-        return starts(state, lambda each: self._draw(each, rng), wanted, go_on).get(wanted)
+        return starts(state, lambda each: self._draw(each, rng), wanted, check_time).get(wanted)
 
     def _is_there(self, waiter: Waiter, rng: random.Random) -> bool:
         presence = self.presence.get(waiter.head.id)

@@ -38,11 +38,11 @@ def apply_fleet(
     force: bool = False,
     on_progress: OnProgress = lambda section, done, total: None,
 ) -> FleetReport:
-    """Make a fleet (the parsed content of a fleet file) true. `origin` names it in messages. Relative repository
-    locations count from `folder`, or without one from the current directory. Missing directories of repositories are
-    made. With `prune` the rows are deleted that a section of the file does not name. With `dry_run` everything is done,
-    and nothing is kept. `force`: for repositories, as in `Repositories`. `on_progress` gets the number of finished rows
-    of a long section, and their total.
+    """Apply the parsed content of a fleet file, `data`. `origin` names it in messages. Relative repository locations
+    count from `folder`, or without one from the current directory. Missing directories of repositories are made.
+    `prune`: rows that a section of the file does not name are deleted. `dry_run`: everything is done, and nothing is
+    kept. `force`: for repositories, as in `Repositories`. `on_progress` gets the name of a long section, the number of
+    its finished rows, and their total.
 
     Raises: FleetError with every error found; nothing is kept then.
     """
@@ -67,7 +67,8 @@ RENAMED = f"; if it was renamed, give its new row `{RENAMED_FROM}`"
 @dataclass
 class _Written:
     """The rows of a section that were written: their names, and the rows themselves if `finish` needs them. `first`:
-    name → the row of the file that has it; `made`: names that were given in it, and `gone`: names taken away.
+    name → the number of the row of the file that has it. `made`: names that are new; `gone`: names that renamed rows
+    had before.
     """
 
     names: set[str] = field(default_factory=set)

@@ -55,7 +55,7 @@ def read(file: str) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         raise UnreadableFile(f"{name} is not JSON: {where}: {error.msg.removesuffix(' at')}") from error
     except MarkedYAMLError as error:
-        raise UnreadableFile(f"{name} is not YAML: {yaml_problems.in_words(error, text)}") from error
+        raise UnreadableFile(f"{name} is not YAML: {yaml_problems.explained(error, text)}") from error
     except UnreadableFile:
         raise
     except (YAMLError, ValueError) as error:

@@ -11,7 +11,7 @@ AN_ALIAS = "aliases are not taken; write the values out"
 BACKSLASH = "in double quotes a backslash begins a code; in single quotes it is one"
 
 
-def in_words(error: MarkedYAMLError, text: str) -> str:
+def explained(error: MarkedYAMLError, text: str) -> str:
     """The problem as text, such as `line 3, column 9: found character '@' … ; put it in quotes: `cron: "@daily"``."""
     mark = error.problem_mark or error.context_mark
     told = error.problem or error.context or "it cannot be read"

@@ -34,9 +34,9 @@ def keep(now: datetime | None = None, rng: random.Random = RNG) -> int:
     """Look at all due assignments, and keep those at risk. Returns their number."""
     instant, began = now or database_clock(), time.monotonic()
     try:
-        with at_most(READING_SECONDS, READING_SECONDS) as go_on:
+        with at_most(READING_SECONDS, READING_SECONDS) as check_time:
             state = queue_state(instant)
-            due = due_assignments(instant, go_on) if state is not None else []
+            due = due_assignments(instant, check_time) if state is not None else []
             draw = drawing(*known_durations())
     except TookTooLong as error:
         return _write(instant, began, because=str(error))

@@ -56,8 +56,8 @@ def queue_state(now: datetime) -> QueueState | None:
     )
 
 
-def due_assignments(now: datetime, go_on: Callable[[], object] = lambda: None) -> list[DueAssignment]:
-    """Assignments on the backlog whose period ends soon. `go_on` is called for each, and may raise."""
+def due_assignments(now: datetime, check_time: Callable[[], object] = lambda: None) -> list[DueAssignment]:
+    """Assignments on the backlog whose period ends soon. `check_time` is called for each, and may raise."""
     related = Assignment.objects.active().select_related("source", "policy__schedule").order_by("pk")
     assignments = {subject_of(each.pk): each for each in related if not each.policy.problem}
     records = BacklogRecord.objects.filter(kind=KIND).unfinished().defer("payload", "last_error")
@@ -68,7 +68,7 @@ def due_assignments(now: datetime, go_on: Callable[[], object] = lambda: None) -
     seen = sightings_since(since, {each.pk: each.source_id for _, each in paired}) if paired else {}
     found = []
     for record, each in paired:
-        go_on()
+        check_time()
         learnt = _learnt(each, seen.get(each.source_id, []), since, now)
         ready = record.status == Status.READY and record.queue == BACKUPS
         contender = Contender(

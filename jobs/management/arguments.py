@@ -27,10 +27,10 @@ class ExactParser(CommandParser):
         return found, left
 
     def error(self, message: str) -> Any:
-        super().error(in_words(message, self._option_string_actions))
+        super().error(explained(message, self._option_string_actions))
 
 
-def in_words(message: str, options: Iterable[str]) -> str:
+def explained(message: str, options: Iterable[str]) -> str:
     """A message of argparse in plain words. `options`: those that there are."""
     for pattern, words in SAID:
         if said := re.fullmatch(pattern, message, re.DOTALL):

@@ -41,7 +41,7 @@ class AuditAdmin(CompletingAdmin, ReadOnlyAdmin):
     """The changes that users made, entry by entry."""
 
     when_empty = "Each change to a declaration is an entry here: who, what, before and after."
-    adds = "in_words"
+    adds = "as_text"
     list_display = ("shown_at", "who", "via", "kind", "name", "shown_done")
     list_display_links = ("shown_at",)
     list_filter = ("verb", WhoFilter, AboutFilter, "at")
@@ -55,11 +55,11 @@ class AuditAdmin(CompletingAdmin, ReadOnlyAdmin):
 
     shown_at = column("at", "at (UTC)", moment)
     kind = column("about", "what", entries.kind_of, ordered=False)
-    shown_done = column(lambda entry: entry.in_words, "done", ordered=False)
+    shown_done = column(lambda entry: entry.as_text, "done", ordered=False)
 
     def complete(self, rows: list[Any]) -> None:
         for row, facts in zip(rows, entries.facts(rows), strict=True):
-            row.in_words = done(facts)
+            row.as_text = done(facts)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         if (row := super().get_object(request, object_id, from_field)) is not None:

@@ -25,7 +25,7 @@ from declarations.surfaces.admin.base import (
     moment,
     shortened,
 )
-from declarations.surfaces.printable import facts_in_words
+from declarations.surfaces.printable import facts_as_text
 from external.durations import span
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, PausedQueue
@@ -89,7 +89,7 @@ class AttemptInline(ReadOnlyRows, TabularInline):
         "outcome", "outcome", lambda outcome: str(AttemptOutcome(outcome).label), ordered=False, label=OUTCOME_LABELS
     )
     took = column(took, "took")
-    found = column(lambda attempt: facts_in_words(attempt.facts), "found")
+    found = column(lambda attempt: facts_as_text(attempt.facts), "found")
     shown_error = column("error", "error", lambda error: format_html('<div style="{}">{}</div>', ANSWER_STYLE, error))
 
 

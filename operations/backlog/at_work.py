@@ -32,7 +32,7 @@ def _known(records: list[BacklogRecord]) -> dict[int, dict[str, int]]:
     return known
 
 
-def in_words(facts: dict[str, Any]) -> str:
+def as_text(facts: dict[str, Any]) -> str:
     """The progress, as `42 %, 1.2 GB of 2.9 GB, 1,200 files`; empty if it is not known."""
     done, total, files = facts["bytes_done"], facts["bytes_total"], facts["files_done"]
     parts = [f"{facts['share']} %"] if facts["share"] is not None else []
@@ -60,4 +60,4 @@ def _facts(record: BacklogRecord, known: dict[str, int], now: datetime) -> dict[
 
 def row(facts: dict[str, Any]) -> tuple[object, ...]:
     """A row of the table in a terminal."""
-    return facts["id"], f"{facts['kind']} {facts['title']}", facts["queue"], span(facts["running_for"]), in_words(facts)
+    return facts["id"], f"{facts['kind']} {facts['title']}", facts["queue"], span(facts["running_for"]), as_text(facts)

@@ -166,7 +166,7 @@ def _runs(record: BacklogRecord, now: datetime) -> Reason:
     end = expected_end(record, now)
     text = f"it has been running in queue {record.queue}{_worker(record)} since {moment(record.started_at)} UTC"
     text = f"{text}, for {span(facts['running_for'])}"
-    if so_far := at_work.in_words(facts):
+    if so_far := at_work.as_text(facts):
         text = f"{text}: {so_far}"
     if end and end > now:
         text = f"{text}; by its last duration it ends at {moment(end)} UTC"

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from declarations.surfaces.printable import facts_in_words
+from declarations.surfaces.printable import facts_as_text
 from declarations.surfaces.terminal import columns, one_line, plain, table
 from external.durations import span
 from external.formatting import moment, several
@@ -144,7 +144,7 @@ def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> Renderabl
         (
             attempt.number, attempt.queue, moment(attempt.started_at), took(attempt),
             AttemptOutcome(attempt.outcome).label, attempt.worker_id or "",
-            "; ".join(filter(None, (facts_in_words(attempt.facts), attempt.error))),
+            "; ".join(filter(None, (facts_as_text(attempt.facts), attempt.error))),
         )
         for attempt in attempts
     )  # fmt: skip

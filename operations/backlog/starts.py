@@ -61,10 +61,10 @@ Seconds = Callable[[Waiter | Runner], float]
 
 
 def starts(
-    state: QueueState, seconds: Seconds, wanted: int | None = None, go_on: Callable[[], object] = lambda: None
+    state: QueueState, seconds: Seconds, wanted: int | None = None, check_time: Callable[[], object] = lambda: None
 ) -> dict[int, datetime]:
     """Record → its start, until all have one that can, or the record `wanted` has. A record that does not start is not
-    in it. `go_on` is called at each step, and may raise.
+    in it. `check_time` is called at each step, and may raise.
     """
     ends = [(_end(each, seconds, state.now), each.lane) for each in state.running]
     heapify(ends)
@@ -75,7 +75,7 @@ def starts(
     found: dict[int, datetime] = {}
     now = state.now.timestamp()
     while True:
-        go_on()
+        check_time()
         while ends and ends[0][0] <= now:
             line.take(heappop(ends)[1], -1)
         while coming and coming[-1].ready_at.timestamp() <= now:

@@ -46,7 +46,7 @@ class Loss(NamedTuple):
         return since is not None and since <= now < since + timedelta(seconds=recheck_after)
 
     @property
-    def in_words(self) -> str:
+    def sentence(self) -> str:
         """A sentence without its subject. Empty if there is nothing to say."""
         if self.demoted_since is None:
             return ""

@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 from schedules.cron import Period
-from schedules.time_limits import GoOn, for_ever
+from schedules.time_limits import TimeCheck, without_limit
 from sources.domain.windows import Opening, Window
 
 CHECKED_PERIODS = 10
@@ -32,19 +32,19 @@ class PreviewedPeriod:
 
 
 def coming_periods(
-    period: Period, window: Window, start: datetime, count: int, go_on: GoOn = for_ever
+    period: Period, window: Window, start: datetime, count: int, check_time: TimeCheck = without_limit
 ) -> list[PreviewedPeriod]:
-    """The first `count` periods that begin at or after `start` (aware). `go_on` is called before each and for each of
+    """The first `count` periods that begin at or after `start` (aware). `check_time` is called before each and for each of
     its openings: some take a search over two years, and some have hundreds of thousands.
 
-    Raises: ValueError for more openings than are shown; the errors of `go_on`.
+    Raises: ValueError for more openings than are shown; the errors of `check_time`.
     """
     found, left = list[PreviewedPeriod](), MOST_OPENINGS
     for begins_at, ends_at in _periods(period, start, count):
-        go_on()
+        check_time()
         openings = list[Opening]()
         for opening in window.openings(begins_at, ends_at):
-            go_on()
+            check_time()
             left -= 1
             if left < 0:
                 raise ValueError(f"{count} periods have more than {MOST_OPENINGS:,} openings: ask for fewer periods")

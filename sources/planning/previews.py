@@ -11,7 +11,7 @@ from django.db.models import Count
 from engines.not_kept import not_kept
 from external.durations import span
 from jobs.clock import database_clock
-from schedules.time_limits import LONGEST_SECONDS, GoOn, within
+from schedules.time_limits import LONGEST_SECONDS, TimeCheck, within
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.models import Policy
 
@@ -35,8 +35,8 @@ def preview(
     """
     if not 1 <= count <= LARGEST_COUNT:
         raise ValueError(f"{count} periods cannot be shown; ask for 1 to {LARGEST_COUNT}")
-    schedule, go_on = policy.schedule, within(seconds, f"{count} periods: ask for fewer")
-    return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count, go_on)
+    schedule, check_time = policy.schedule, within(seconds, f"{count} periods: ask for fewer")
+    return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count, check_time)
 
 
 def holidays_of(policy: Policy, periods: list[PreviewedPeriod]) -> list[tuple[date, str]]:
@@ -113,21 +113,21 @@ def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneIn
     }
 
 
-def batches_of_policies(schedule_ids: list[int], go_on: GoOn) -> dict[int, tuple[int, float]]:
+def batches_of_policies(schedule_ids: list[int], check_time: TimeCheck) -> dict[int, tuple[int, float]]:
     """The batches of the policies with these schedules, by the id of the schedule: the largest number of records of a
     batch, and the seconds for which their windows are open in a period: the least of the coming ten that have an
-    opening. `go_on` is called before each, and may raise.
+    opening. `check_time` is called before each, and may raise.
     """
     policies = Policy.objects.filter(schedule__in=schedule_ids).select_related("schedule")
     return {
-        policy.schedule_id: (policy.number, _least_open_time(policy, go_on))
+        policy.schedule_id: (policy.number, _least_open_time(policy, check_time))
         for policy in policies.annotate(number=Count("assignments"))
     }
 
 
-def _least_open_time(policy: Policy, go_on: GoOn) -> float:
+def _least_open_time(policy: Policy, check_time: TimeCheck) -> float:
     """The least open time in seconds. 0 if it is not known, or if there is none."""
-    go_on()
+    check_time()
     try:
         periods = preview(policy)
     except ValueError:  # stored past its form

@@ -18,7 +18,7 @@ from external.processes.rows import number, row_of, text
 from external.processes.runner import Command, EndReason, ProgramEnd, StopSignal
 from external.redaction import redacted
 from storage.places.location import Location
-from storage.places.servers import in_words, reached
+from storage.places.servers import explained, reached
 
 QUIET = ("--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
 ANY = 2**60
@@ -123,7 +123,7 @@ class Rclone:
             return True
         return _judge(ended, arguments[0], errors, missing_ok, most)
 
-    def go_on(self) -> None:
+    def check_stop(self) -> None:
         """Called between two steps of work without a program. Raises: StorageStopped."""
         if self.stop.is_set():
             raise StorageStopped
@@ -248,4 +248,4 @@ def _message(line: str, secrets: Collection[str]) -> tuple[str, str, bool]:
         return redacted(line.strip(), secrets), "", False
     message = text(row, "msg").strip()
     is_summary = message.startswith(ALL_TOGETHER)
-    return in_words(without_middle(redacted(message, secrets))), text(row, "object"), is_summary
+    return explained(without_middle(redacted(message, secrets))), text(row, "object"), is_summary

@@ -143,7 +143,7 @@ def of_libraries(gate: str) -> dict[str, str]:
     return dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), gate)
 
 
-def in_words(message: str) -> str:
+def explained(message: str) -> str:
     """A message of rclone, without its advice and a server's words. A connection that the gate refused, and a file that
     it cannot decrypt, are named as such: a flipped bit is not a wrong password.
     """

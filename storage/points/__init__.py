@@ -1,1 +1,1 @@
-"""Points of an assignment: the manifests, how they are made, read, checked, copied and removed."""
+"""Points of an assignment: their manifests, and how points are made, read, checked, copied and removed."""

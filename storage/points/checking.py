@@ -287,5 +287,5 @@ def _problem(entry: Entry, digest: str | None, problem: str | None) -> str | Non
 def _going_on(store: Store, entries: Iterator[Entry]) -> Iterator[Entry]:
     for number, each in enumerate(entries):
         if number % 1000 == 0:
-            store.go_on()
+            store.check_stop()
         yield each

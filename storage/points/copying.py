@@ -104,7 +104,7 @@ class _PointCopying:
             self.there = set(self.target.names(self.files, folders=True))
             remove_pieces(self.target, self.folder, points, self.there)
         for point in wanted:
-            self.source.go_on()
+            self.source.check_stop()
             try:
                 manifest = self._fetched(self.source, point)
                 self._bring_point(point, manifest, before)
@@ -177,7 +177,7 @@ class _PointCopying:
     def _looked_for(self, entries: Iterable[Entry]) -> Iterator[Found]:
         """Yield the files that should be in the copy, each with True if a killed copy has brought it whole."""
         for batch in batches(entries, OF_A_LIST):
-            self.target.go_on()
+            self.target.check_stop()
             left = [each for each in batch if each.folder in self.there]
             sizes = self.target.sizes(self.files, [each.place for each in left]) if left else {}
             left = [each for each in left if sizes.get(each.place) == each.size]
@@ -264,7 +264,7 @@ class _PointCopying:
             for _ in (
                 manifests.read(file) if store.known is None else ()
             ):  # otherwise its digest shows that the scheduler wrote it
-                store.go_on()
+                store.check_stop()
         except ManifestDamaged:
             file.unlink()
             raise

@@ -25,7 +25,7 @@ def digests_of_copy(
     """
     ended = threading.Event()
 
-    def check_it_goes_on() -> None:
+    def check_not_ended() -> None:
         if ended.is_set():
             raise StorageStopped
 
@@ -33,7 +33,7 @@ def digests_of_copy(
         digests = {}
         for path in some:
             try:
-                digests[path] = digest_of(path_in(folder, path), check_it_goes_on)
+                digests[path] = digest_of(path_in(folder, path), check_not_ended)
             except FileNotFoundError:
                 continue
             except OSError as error:

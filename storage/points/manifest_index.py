@@ -68,7 +68,7 @@ def index(manifest: Path, file: Path, store: Store) -> None:
             rows.executemany("INSERT INTO folders VALUES (?, ?, ?, ?, ?)", ended)
             for each in (named, implied, ended):
                 each.clear()
-            store.go_on()
+            store.check_stop()
             check_room(file.parent, file.stat().st_size)
 
         def end_folders(path: str) -> None:

@@ -37,8 +37,8 @@ NO_TEXTS = ("format", "complete", "users", "groups", "not_kept")
 DECODER = json.JSONDecoder()
 BEGINS = b'{"path":"'
 BUFFERED, TOGETHER = 2**16, 500
-"""Bytes of a buffer, and lines that are written at once. gzip takes longer to handle a single line than to compress it.
-"""
+"""Bytes of a buffer, and lines that are written at once: a call of gzip for a single line takes longer than the line's
+compression."""
 
 
 class ManifestDamaged(Exception):
@@ -127,7 +127,8 @@ def write(file: Path, header: Header, entries: Iterable[Entry | Line]) -> Totals
 
 
 def _said(header: Header) -> dict[str, Any]:
-    """The header's fields, without `not_kept` if that is empty: older readers do not know it."""
+    """The header's fields, without `not_kept` if that is empty, since older readers refuse fields that they do not
+    know."""
     fields = dataclasses.asdict(header)
     return fields if header.not_kept else {name: value for name, value in fields.items() if name != "not_kept"}
 

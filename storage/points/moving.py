@@ -154,10 +154,10 @@ def check_inside(location: Location, folder: str) -> None:
             raise StorageFailed(f"{path} is a link where a folder belongs: {NO_LINKS}")
 
 
-def delete_here(place: Path, paths: Collection[str], go_on: Callable[[], None]) -> None:
+def delete_here(place: Path, paths: Collection[str], check_stop: Callable[[], None]) -> None:
     """Delete the files among `paths` in a folder of a repository here, each by its name: rclone would look for it in a
-    listing, where a disk may show another one. `go_on` is called now and then. Raises: StorageFailed for the first file
-    that cannot be deleted, after all others; what `go_on` raises.
+    listing, where a disk may show another one. `check_stop` is called now and then. Raises: StorageFailed for the first file
+    that cannot be deleted, after all others; what `check_stop` raises.
     """
     failed = ""
     try:
@@ -169,7 +169,7 @@ def delete_here(place: Path, paths: Collection[str], go_on: Callable[[], None]) 
     with folder:
         for number, path in enumerate(paths):
             if number % BETWEEN_LOOKS == 0:
-                go_on()
+                check_stop()
             try:
                 if stat.S_ISREG(folder.stat(relative(path)).st_mode):
                     folder.unlink(relative(path))

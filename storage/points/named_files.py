@@ -52,7 +52,7 @@ class NamedFiles:
         try:
             for number, entry in enumerate(manifests.read(file)):
                 if number % BETWEEN_LOOKS == 0:
-                    self.store.go_on()
+                    self.store.check_stop()
                 if entry.folder:
                     yield entry
         except ManifestDamaged:
@@ -84,7 +84,7 @@ class NamedFiles:
         try:
             for number, each in enumerate(manifests.lines(self._fetched(point))):
                 if number % BETWEEN_LOOKS == 0:
-                    self.store.go_on()
+                    self.store.check_stop()
                 yield each
         except ManifestDamaged:
             raise UnreadablePoint(point) from None
@@ -137,7 +137,7 @@ class NamedFiles:
                 )
             if self.store.known is None:  # otherwise its digest shows that the scheduler wrote it
                 for _ in manifests.read(file):
-                    self.store.go_on()
+                    self.store.check_stop()
             self._bases[point] = manifests.read_header(file).base
         except ManifestDamaged:
             self._damaged.add(point)

@@ -74,7 +74,7 @@ class ReadableStore(Rclone):
         if (here := self._here(path)) is not None:
             for folder in among or ("",):
                 for row in rows_below(here / folder, folder, files_only=files_only):
-                    self.go_on()
+                    self.check_stop()
                     take(row)
             return
         kinds = ("--files-only", *(() if times else ("--no-modtime",))) if files_only else ()
@@ -168,7 +168,7 @@ class ReadableStore(Rclone):
             found = set[str]()
             for number, path in enumerate(paths):
                 if number % BETWEEN_LOOKS == 0:
-                    self.go_on()
+                    self.check_stop()
                 try:
                     os.stat(self.location.at(path))
                     found.add(path)

@@ -127,7 +127,7 @@ def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Callab
             if store.fetch(mark_path(folder, run), file, MANIFEST):
                 known.compare(file, f"{run}{known.OF_A_MARK}", store.known)
                 for _ in manifests.read(file):
-                    store.go_on()
+                    store.check_stop()
                 found = manifests.read_header(file), partial(manifests.read, file)
         yield found
 

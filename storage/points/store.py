@@ -172,7 +172,7 @@ class Store(ReadableStore):
         watched: dict[str, Any] = {"missing_ok": True, "on_line": done.take, "sign_of_life": done}
         how = ("delete", "--stats=5s", "--stats-log-level=ERROR", at)
         if paths is not None and (here := self._here(path)) is not None:
-            delete_here(here, paths, self.go_on)
+            delete_here(here, paths, self.check_stop)
         elif paths is not None:
             self.with_paths(paths, *how, **watched)
         # a purge of a missing folder is an error like any other

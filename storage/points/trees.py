@@ -236,7 +236,7 @@ def versions_of(store: Store, assignment: str, points: Sequence[str], path: str,
     found: list[dict[str, Any]] = []
     before: Entry | None = None
     for point in points:
-        store.go_on()
+        store.check_stop()
         entry = _entry_at(store, assignment, point, path, cache)
         if entry is not None and not entry.is_kept:
             continue

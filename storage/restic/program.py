@@ -22,7 +22,7 @@ from external.redaction import redacted
 from storage.places import remotes
 from storage.places.location import Location
 from storage.places.locks import Busy
-from storage.places.servers import in_words, reached
+from storage.places.servers import explained, reached
 from storage.points.store import StorageFailed, StorageStopped
 from storage.restic.verdicts import ResticTrouble, text_of, trouble_of
 
@@ -86,7 +86,7 @@ class StuckSignal:
 
     def take(self, on_line: Callable[[str], None], line: str) -> None:
         if found := OF_RCLONE.match(line):
-            self._of_rclone = in_words(self._shortened(found[1]))
+            self._of_rclone = explained(self._shortened(found[1]))
         if not RETRYING.search(line):
             on_line(line)
             return

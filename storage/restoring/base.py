@@ -120,7 +120,7 @@ class RunningRestore:
 
     def ask(self) -> None:
         """Raises: StorageStopped."""
-        self.store.go_on()
+        self.store.check_stop()
 
     def entries(self, *kinds: str) -> Iterator[Entry]:
         """The requested entries that the point has, each once. Raises: StorageStopped."""

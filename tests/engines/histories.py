@@ -221,7 +221,7 @@ class History:
         tops = (self.copies, self.at) if self.location.directory else (self.copies,)
         return {each for top in tops for each in top.rglob("*") if each.is_file()}
 
-    def go_on(self) -> None:
+    def check_stop(self) -> None:
         """Raises: Killed."""
         if self.left is not None:
             self.left -= 1
@@ -242,7 +242,7 @@ class History:
 
     def _step(self, do: Callable[..., Any], name: str) -> Callable[..., Any]:
         def step(store: Store, *given: Any, **named: Any) -> Any:
-            self.go_on()
+            self.check_stop()
             if name == "flush":
                 at = store.location.directory
                 self.synced |= {each for each in self._files() if at and each.is_relative_to(at)}
@@ -256,7 +256,7 @@ class History:
 
     def _bringing(self, bring: Callable[..., Any]) -> Callable[..., Any]:
         def brought(*given: Any) -> Any:
-            self.go_on()
+            self.check_stop()
             for number, name in enumerate(self.hidden):
                 with suppress(FileNotFoundError):
                     os.rename(self.source / name, self.top / f"away/{number}")
@@ -267,7 +267,7 @@ class History:
                 for number, file in enumerate(came):
                     if number in self.step.pieces:
                         file.unlink() if number % 2 else os.truncate(file, file.stat().st_size // 2)
-            self.go_on()
+            self.check_stop()
             return done
 
         return brought

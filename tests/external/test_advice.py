@@ -8,7 +8,7 @@ import pytest
 
 from engines.rclone.log import RcloneLog
 from external.processes.advice import without_advice
-from storage.places.servers import in_words
+from storage.places.servers import explained
 from storage.restic.program import StuckSignal
 from storage.restic.verdicts import text_of, trouble_of
 
@@ -56,7 +56,7 @@ def test_what_is_wrong_stays_and_what_to_do_goes(stays: str, advice: str) -> Non
 
 def test_it_is_taken_out_of_what_each_program_says() -> None:
     assert not any(each in without_advice(UPGRADED) for each in OF_OTHER_COMMANDS)
-    assert in_words(PINNED + RUN_AGAIN) == PINNED, "of a repository"
+    assert explained(PINNED + RUN_AGAIN) == PINNED, "of a repository"
     log = RcloneLog()
     log.take(json.dumps({"level": "error", "msg": PINNED + RUN_AGAIN}))
     assert log.everything[0].message == PINNED, "of a source"

@@ -48,7 +48,7 @@ class TestAnEditBesideWorkers:
             assert rescheduling.apply(policy) == 0
         assert rollouts.progress("retry policy", [policy.pk]) == {policy.pk: rollouts.RolloutProgress(0, 1)}
         [edit] = claim("default", worker_id=make_worker().pk, limit=1)
-        assert rollouts.go_on(Run(edit)) == Succeeded()
+        assert rollouts.run_rollout(Run(edit)) == Succeeded()
         record.refresh_from_db()
         assert record.run_after <= database_clock()
 

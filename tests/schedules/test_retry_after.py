@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from declarations.surfaces.printable import facts_in_words
+from declarations.surfaces.printable import facts_as_text
 from jobs import backlog, rescheduling
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
@@ -51,7 +51,7 @@ def test_the_facts_of_the_attempt_say_what_was_asked_for_a_day_at_most(seconds: 
 @pytest.mark.parametrize("facts", [{"a": "x" * LARGEST_FACTS}, {1: 2}])
 def test_they_say_it_also_when_the_others_cannot_be_kept(facts: dict[Any, Any]) -> None:
     busy(None, Failed("busy", retry_after=60, facts=facts))
-    assert facts_in_words(Attempt.objects.get().facts).endswith("retry after 60")
+    assert facts_as_text(Attempt.objects.get().facts).endswith("retry after 60")
 
 
 class TestAnEditedPolicy:

@@ -110,7 +110,7 @@ class TestTheDifference:
         assert sorted(each.name for each in found.worse) == ["b", "c"]
         assert (found.better, round(found.now.peak, 2), found.then.busy[8]) == ([], 2.5, 0.0)
         assert what_if.compare(given, changes.Changes(4).made_to(given), 1).is_worse is False
-        assert "33.3%" in " ".join(what_if.in_words(found))
+        assert "33.3%" in " ".join(what_if.as_text(found))
 
     def test_of_what_takes_too_long_is_of_fewer_days_or_none(self):
         given = fleet(*(source(f"s{number}", (0, 9 * DAY, "awake")) for number in range(40)), units=2)

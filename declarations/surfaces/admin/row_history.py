@@ -78,7 +78,7 @@ def done(found: dict[str, Any]) -> SafeString | str:
     """The text of an entry: a line for each field; those of a row that is new or gone are folded."""
     if found["verb"] == Verb.DID:
         return str(found["text"])
-    lines = format_html_join("", "<li>{}</li>", ((line,) for line in entries.changes_in_words(found)))
+    lines = format_html_join("", "<li>{}</li>", ((line,) for line in entries.changes_as_text(found)))
     listed = format_html('<ul style="overflow-wrap: anywhere">{}</ul>', lines)
     if found["verb"] == Verb.CHANGED or not lines:
         return listed or str(found["verb"])

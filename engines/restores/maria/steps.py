@@ -49,7 +49,7 @@ def load(
     is None, the source's account is used, and loading ends at the first error. Raises: what `AtSource` raises.
     """
     errors = server.load(database, files, account or server.source, goes_on=account is not None)
-    failed = failures_of(files, errors, server.store.go_on)
+    failed = failures_of(files, errors, server.store.check_stop)
     _define(server, database, failed)
     done = LoadResult(failures=not_loaded(failed.values()), tables=server.count(database, contents))
     done.lacking = lacking(contents, done.tables)

@@ -48,7 +48,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     except OSError as error:
         raise CommandError(f"{error.filename}: {reason_of(error)}") from None
     call_command("migrate", verbosity=0)
-    command.answer(asdict(restored), _in_words(restored))
+    command.answer(asdict(restored), _as_text(restored))
 
 
 def _passphrase(file: Path | None) -> str:
@@ -57,7 +57,7 @@ def _passphrase(file: Path | None) -> str:
     return getpass.getpass("Passphrase: ") if sys.stdin.isatty() else sys.stdin.readline()
 
 
-def _in_words(restored: restoring.RestoredArchive) -> str:
+def _as_text(restored: restoring.RestoredArchive) -> str:
     """The restored files, the missing ones, and the next steps, as text."""
     lines = [f"The scheduler is back as it was at {restored.made_at}, in {settings.VAR_DIR}."]
     lines += [f"  {path}" for path in restored.files]

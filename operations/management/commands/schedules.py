@@ -125,7 +125,7 @@ class Command(DeclaredCommand):
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
-        schedule_verbs.stands_alone(schedule)
+        schedule_verbs.check_no_policy(schedule)
         found = _batches_under_way(schedule)
         if not found:
             self._report(schedule, False, "none of its batches is under way", batches=0, cancelled=0)

@@ -127,7 +127,7 @@ class Command(VerbCommand):
             task = progress.add_task("as it is, and changed", total=1.0)
             found = what_if.compare(fleet, changed, days, progress=_into(progress, task))
         moved = [*found.worse[:SHOWN], *found.better[:SHOWN]]
-        lines = [f"{several(found.days, 'day')}, simulated twice", *what_if.in_words(found), *_noted(lacks)]
+        lines = [f"{several(found.days, 'day')}, simulated twice", *what_if.as_text(found), *_noted(lacks)]
         self.answer(
             found.as_facts | {"lacks": lacks}, "\n".join(lines),
             lambda: table(MOVED, [tuple(map(str, each)) for each in moved]) if moved else "",
@@ -162,7 +162,7 @@ class Command(VerbCommand):
             "units": fleet.units, "sources": len(fleet.sources), "days": days, "seed": fleet.seed,
             "bound": None if possible is None else round(possible, 1), "bound_lacks": lacking, "lacks": lacks,
             "schedulers": {name: each.as_facts() for name, each in results.items()},
-            "off": gains.off_in_words(), "gains": [each.as_facts for each in found],
+            "off": gains.off_as_text(), "gains": [each.as_facts for each in found],
         }  # fmt: skip
         shown = table(HEADERS, [_row(name, each) for name, each in results.items()])
         notes = [*([f"of bound is empty: {lacking}"] if lacking else []), *_noted(lacks)]
@@ -170,7 +170,7 @@ class Command(VerbCommand):
 
 
 def _off() -> list[str]:
-    return [f"a part of the order that is off: {each} (--parts shows its effect)" for each in gains.off_in_words()]
+    return [f"a part of the order that is off: {each} (--parts shows its effect)" for each in gains.off_as_text()]
 
 
 def _noted(lacks: list[str]) -> list[str]:

@@ -87,7 +87,7 @@ def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: 
     built.back_up(excepted=[old, Entry("new", size=5, why="permission denied")])
     done = drilling.drill(built.store, ASSIGNMENT, Scratch(folder=str(var / "drills"), reserve=0.0))
     assert (done.error, done.files, done.of_files, done.lost, done.missing_files, done.old_files) == ("", 4, 4, 0, 1, 1)
-    assert drills.in_words(done).partition("came back whole")[2] == (
+    assert drills.as_text(done).partition("came back whole")[2] == (
         "; not in this point, since they could not be read: new: permission denied; "
         "1 file as of 2026-11-20 06:00 UTC, since it could not be read later: docs/a"
     )

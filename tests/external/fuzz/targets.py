@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from engines.base import RunEnded
 from engines.mariadb import reading
-from engines.rclone import told
+from engines.rclone import reported_digests
 from engines.rclone.listing import Listing, list_remote
 from engines.rclone.log import RcloneLog
 from engines.rclone.verdicts import judge
@@ -49,7 +49,7 @@ class Folder:
         file.write_bytes((self.root / path).read_bytes())
         return True
 
-    def go_on(self) -> None:
+    def check_stop(self) -> None:
         pass
 
 
@@ -240,7 +240,7 @@ def read_features(data: bytes, folder: Path) -> None:
         on_line(data.decode(errors="replace"))
         return judge(0, RcloneLog(), "/srv/backups")
 
-    told.offered(specification("webdav", "share"), ask)
+    reported_digests.offered(specification("webdav", "share"), ask)
 
 
 def read_database(data: bytes, folder: Path) -> None:

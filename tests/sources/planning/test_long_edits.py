@@ -50,7 +50,7 @@ def edit(policy: Policy, cron: str) -> None:
 def go_on() -> tuple[Any, Outcome]:
     """Claim the record of the edit and run it. Returns the claim and its outcome."""
     claimed = claim("default", database_clock())
-    return claimed, rollouts.go_on(Run(claimed))
+    return claimed, rollouts.run_rollout(Run(claimed))
 
 
 def many(count: int) -> Policy:
@@ -181,7 +181,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing() -> None:
     edit(policy, yearly(1))
     stale = claim("default", now)
     BacklogRecord.objects.running().update(lease_token="00000000-0000-0000-0000-000000000000")
-    rollouts.go_on(Run(stale))
+    rollouts.run_rollout(Run(stale))
     assert left(policy, now) == 2
 
 
