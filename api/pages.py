@@ -1,8 +1,8 @@
 """Pages of a list: `limit`, `ordering` and `after`, the id of the last row of the page before. And the time limit of an
 answer.
 
-A page begins behind that row, by its value in the ordering and its id, and not at a number of rows: rows that come or
-go in between neither repeat nor hide others, and a page far behind costs what the first one does. In the order of ids
+A page begins after that row, by its value in the ordering and its id, and not at a number of rows: rows that come or
+go in between neither repeat nor hide others, and the last page costs no more than the first one. In the order of ids
 the row itself may be gone. In another ordering its value is read from the row, so one that is gone is refused, and one
 whose value has changed continues from its new place.
 

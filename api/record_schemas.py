@@ -79,8 +79,8 @@ class RecordAnswer(
     "tried_at expected_seconds failures first_failure_at last_failure_at last_error attempt started_at leased_by_id "
     "lease_expires_at cancel_requested_at trigger_at retry_policy_id lane breaker_id",
 ):
-    """A backlog record: its columns, without the token of its lease. `delivery`: of an event; else null. Of a `url`
-    in the payload of an event no more than scheme, host and port is answered."""
+    """A backlog record: its columns, without the token of its lease. `delivery`: the delivery of an event; null for
+    other records. A `url` in the payload of an event is shortened to its scheme, host and port."""
 
     payload: Any
     status: StatusName

@@ -1,5 +1,5 @@
 """Orders to processes that work in repositories and can be killed (`engines.repository_process`), so that a dead share
-costs a bounded time: its silence ends them, and so does a stop, be it a cancel, the end of a lease or a shutdown.
+costs a bounded time: its silence ends them, and so does a stop (a cancel, the end of a lease, a shutdown).
 
 A process that sleeps in the kernel survives even that. It is left behind, holds the lock of its destination, and ends
 when the share is back; until then backups to that destination find it busy.
@@ -213,5 +213,5 @@ def why_unanswered(error: NoAnswer, location: str, silent_for: float) -> str:
 
 
 def silent(location: str, seconds: float) -> str:
-    """The sentence about a place that gave no answer for so long."""
+    """The sentence about a place that has not answered for that many seconds."""
     return f"{location} has not answered for {seconds:g} s; is its share dead?"

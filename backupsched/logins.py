@@ -1,8 +1,8 @@
 """Failed logins: django-axes notices and refuses them; they are counted like everything else that may be guessed
 (`operations/limits.py`).
 
-The pair of account and address is counted, and the address; never the account alone: a stranger could lock an
-administrator out by that.
+The pair of account and address is counted, and the address; never the account alone, since a stranger could then lock
+an administrator out.
 """
 
 import logging

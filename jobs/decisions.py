@@ -22,7 +22,7 @@ from jobs.prepared_statements import storable, until_done
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 
 MAX_ROWS = {Level.DOING: 1_000_000, Level.CONSIDERING: 100_000}
-"""Whatever their age, no more lines are kept. A line of *doing* takes some 420 bytes with its indexes."""
+"""The most lines that are kept, of any age. A line of *doing* takes some 420 bytes with its indexes."""
 
 PRUNE_BATCH = 5_000
 

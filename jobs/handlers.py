@@ -223,7 +223,7 @@ class Registry:
         return self.kinds[kind].home_queue if kind in self.kinds else queue
 
     def without_windows(self) -> list[str]:
-        """The kinds known here whose records have no windows. Of any other, a worker that knows it decides."""
+        """The kinds known here whose records have no windows. A worker that knows another kind decides about it."""
         return [kind.name for kind in self.kinds.values() if kind.next_opening is None]
 
     def add_periodic(self, task: Callable[[], int], *, rare: bool = False, due: str = "") -> None:
@@ -243,8 +243,8 @@ UNKNOWN_KIND_SECONDS, LONGEST_UNKNOWN_KIND_SECONDS = 60, 3_600
 
 
 def _unknown(run: Run) -> Outcome:
-    """Left to a worker that knows the kind, such as during an upgrade that has not reached this host. Each attempt is a
-    row of the history, so it waits a minute longer each time, at most an hour."""
+    """Leave the record to a worker that knows its kind, such as during an upgrade that has not reached this host. Each
+    attempt is a row of the history, so it waits a minute longer each time, at most an hour."""
     record = run.record
     seconds = min(record.attempt * UNKNOWN_KIND_SECONDS, LONGEST_UNKNOWN_KIND_SECONDS)
     reason = f"no handler for kind {record.kind!r} in queue {record.queue!r}: is its app installed here?"

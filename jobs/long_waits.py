@@ -29,8 +29,9 @@ SECONDS = 0.5
 A_MOMENT = timedelta(seconds=5)
 """The longest time between a look at the clock and later settles of others. A wait may be too long by as much."""
 
-# Attempts by `attempt_ended`, almost none in good times; their records by the primary key. Of the latest attempt
-# only: what is let through is claimed under the next number, and an old attempt says nothing about a later wait.
+# Attempts by `attempt_ended`, almost none in good times; their records by the primary key. Only the latest attempt
+# counts: a record that is let through is claimed under the next number, and its earlier attempts do not explain its
+# present wait.
 AFTER_ATTEMPTS = promotion.statement(
     f"""waiting_for IN ({WaitingFor.RECHECK}, {WaitingFor.BACKOFF}, {WaitingFor.THROTTLE}, {WaitingFor.BREAKER})
           AND run_after > %(now)s::timestamptz

@@ -15,7 +15,7 @@ from jobs.zones import in_zone, zone_of
 
 
 class RankedRecord(Protocol):
-    """Whatever has the keys of the claim order: a claimed record, a row of the model."""
+    """An object with the keys of the claim order: a claimed record, a row of the model."""
 
     @property
     def id(self) -> int: ...

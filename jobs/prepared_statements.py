@@ -125,7 +125,7 @@ def prepare_in_this_thread() -> None:
 
 
 def limit_lock_waits_in_this_thread(seconds: float) -> None:
-    """Let statements on the connections that this thread opens from now on wait so long for a lock, and no longer.
+    """Let statements on the connections that this thread opens from now on wait at most `seconds` for a lock.
 
     Does nothing in an installation that polls, either.
     """

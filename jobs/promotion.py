@@ -10,9 +10,9 @@ from jobs.wakeups import notify
 def statement(which: str, order: str, *, key: str = "id", run_after: str = "%(now)s::timestamptz") -> str:
     """The statement of `make_ready`: up to `limit` waiting records of which `which` is true, the first in `order`.
 
-    Records that others hold locked are skipped. The exclusive key of a gate that one waited behind is dropped: it asks
-    again. `key`: "ctid" is quicker, and misses rows that another transaction has just moved; for rows that are met
-    again at once.
+    Records that others hold locked are skipped. A record that waited behind a gate loses its exclusive key: its next
+    handoff asks for it again. `key`: "ctid" is faster, and misses rows that another transaction has just moved, so it
+    is for rows that the next call finds again.
     """
     return f"""
 UPDATE jobs_backlogrecord

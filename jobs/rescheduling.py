@@ -4,8 +4,8 @@ Each settle of a failure reads the policy, so the next failures wait by the edit
 here. A failure whose settle read the policy just before the edit, and is written just after this has looked, waits once
 more by the old policy.
 
-Whatever the policy, nothing is tried before the time that the server at which it failed asked for (`Retry-After`): the
-failure's attempt has that among its facts. A retry by a user ignores it.
+Under any policy, no record is tried before the time that the failing server asked for (`Retry-After`), which is among
+the facts of the failed attempt. A retry by a user ignores it.
 """
 
 from collections.abc import Sequence

@@ -95,8 +95,8 @@ class LeaseWatch:
 def release_strays(*, worker_id: int, known: set[int]) -> bool:
     """Give back records that this worker owns without knowing it: claims whose COMMIT was lost on the way.
 
-    To be called after a broken connection, with the ids of the records that the worker does run, until it returns that
-    none is left: it does not wait for one that another transaction holds locked.
+    Must be called after a broken connection, with the ids of the records that the worker does run, again and again
+    until it returns True: none is left. It does not wait for a record that another transaction holds locked.
     """
     values = {"worker": worker_id, "known": sorted(known)}
     lost = Released("its claim was committed, but the answer never reached the worker")

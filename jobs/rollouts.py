@@ -32,21 +32,21 @@ QUEUE = "default"
 BATCH = 1000
 """Rows in a transaction: others that need one of them wait for some 100 ms."""
 SECONDS = 0.3
-"""Seconds of the answer to an edit, after its first batch. The rest continues in a worker."""
+"""Seconds for which an edit does batches itself, after the first one. A worker does the rest."""
 LOCK_SECONDS = 2
 """Seconds for which a batch waits for a row. Others wait for the batch's rows in that time."""
 
 # Served by `one_unfinished_record_per_subject`. The edit may have repaired what failed before.
-BEGIN_ANEW = f"""
+BEGIN_AGAIN = f"""
 UPDATE jobs_backlogrecord
    SET payload = payload || jsonb_build_object('reached', 0, 'done', 0, 'edits', (payload ->> 'edits')::int + 1),
        status = CASE WHEN status = {Status.WAITING} THEN {Status.READY} ELSE status END, waiting_for = NULL
  WHERE kind = '{KIND}' AND subject = %(subject)s AND status IN {tuple(map(int, UNFINISHED))}
 """
 
-BE_IMPATIENT = "SET LOCAL lock_timeout = '{}s'"
+LIMIT_LOCK_WAITS = "SET LOCAL lock_timeout = '{}s'"
 
-MINE = "SELECT payload FROM jobs_backlogrecord WHERE id = %(id)s AND lease_token = %(token)s::uuid"
+OWN_RECORD = "SELECT payload FROM jobs_backlogrecord WHERE id = %(id)s AND lease_token = %(token)s::uuid"
 
 NOTE = """
 UPDATE jobs_backlogrecord
@@ -93,7 +93,7 @@ def roll_out(name: str, row_id: int, *, title: str, of: Callable[[], int], **giv
     `title`: the edited row, for users; `of`: counts the affected rows; `given`: more for the steps that are done here.
     """
     subject, until = f"{name}:{row_id}", time.monotonic() + SECONDS
-    if execute(BEGIN_ANEW, {"subject": subject}).rowcount:
+    if execute(BEGIN_AGAIN, {"subject": subject}).rowcount:
         return 0
     batch, done, changed = Batch(0), 0, 0
     try:
@@ -106,16 +106,16 @@ def roll_out(name: str, row_id: int, *, title: str, of: Callable[[], int], **giv
     if batch.reached is not None:
         payload = {"title": f"{name} {title}", "reached": batch.reached, "done": done, "of": of(), "edits": 1}
         if not backlog.enqueue(KIND, [(subject, payload)]):
-            execute(BEGIN_ANEW, {"subject": subject})  # of another edit at the same moment, which may be older
+            execute(BEGIN_AGAIN, {"subject": subject})  # of another edit at this moment, which may be an older one
     return changed
 
 
 def _step(name: str, row_id: int, after: int, **given: Any) -> Batch:
-    """A batch. In an edit's own transaction, which holds more than that, it waits for a row as the edit does."""
+    """Do a batch. Within the transaction of the edit the limit for locks stays that of the edit."""
     if connection.in_atomic_block:
         return steps[name](row_id, after, **given)
     with transaction.atomic():
-        execute(BE_IMPATIENT.format(LOCK_SECONDS), {})
+        execute(LIMIT_LOCK_WAITS.format(LOCK_SECONDS), {})
         return steps[name](row_id, after, **given)
 
 
@@ -138,16 +138,16 @@ def run_rollout(run: Run) -> Outcome:
         except OperationalError as error:
             if not is_busy(error):
                 raise
-            run.stop.wait(1)
+            run.stop.wait(1)  # others hold a row that it needs
     return Released("stopped in the middle; it continues there")
 
 
 @transaction.atomic
 def _do_one_batch(record: ClaimedRecord) -> bool:
     """Returns whether there may be more."""
-    execute(BE_IMPATIENT.format(LOCK_SECONDS), {})
+    execute(LIMIT_LOCK_WAITS.format(LOCK_SECONDS), {})
     lease = {"id": record.id, "token": record.lease_token}
-    mine = execute(MINE, lease).fetchone()
+    mine = execute(OWN_RECORD, lease).fetchone()
     if mine is None or (after := json.loads(mine[0]).get("reached")) is None:
         return False  # another worker has it, or a worker that died had done the last batch
     name, _, row_id = record.subject.partition(":")

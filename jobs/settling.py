@@ -128,7 +128,7 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
 
     Plain successes are written in one statement; the others in one transaction, in which the `after_settle` hooks of
     their kinds run: an exception of a hook or the database leaves all of those as they were. Settling the same results
-    again does no harm. Of several results of one attempt (a handler that ended while it was already being released) the
+    again does no harm. If an attempt has several results (its handler ended while it was already being released), the
     first one counts. A record that a user cancelled while it ran ends as cancelled, unless it succeeded.
     `skip_locked`: leave out records that other transactions hold locked, and wait for no other lock longer than a
     moment.

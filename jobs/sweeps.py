@@ -1,19 +1,20 @@
-"""The progressive schedule: sweeps that make records ready that wait for one, regardless of their failures.
+"""The progressive schedule: sweeps, which make the records ready that wait for one, however often they failed.
 
     ≤ 1 day old     every 5 min         ≤ 30 days old     every 24 h
     ≤ 7 days old    hourly              ≤ 180 days old    every 96 h
     ≤ 14 days old   every 12 h          ≤ 360 days old    every 192 h
 
-qcluster runs them; workers run those that are overdue (`run_overdue`). A tier is swept
-once in each of its slots on the grid of `tiers`, the newest first, at most SWEEP_MAX_RECORDS a sweep. One
-that was missed is not replayed; one that is late still counts for its slot, and takes what it would have taken in time.
+qcluster runs them; workers run those that are overdue (`run_overdue`). A tier is swept once in each of its slots on the
+grid of `tiers`, the newest records first, at most SWEEP_MAX_RECORDS per sweep. A missed sweep is not replayed; a late
+one still counts for its slot, and takes the records that it would have taken on time.
 
-Two at once: the tier's advisory lock lets one through, and the other one ends without waiting. Sweeps that coincide
-make one attempt: a record that has failed since a tier's slot began has had its attempt of that slot.
+Two sweeps of a tier at once: its advisory lock lets one through, and the other one ends without waiting. Sweeps of
+several tiers at once cause one attempt: a record that has failed since a tier's slot began has had its attempt of that
+slot.
 
-A sweep is one transaction: killed in the middle, it has not been, and the next look does it. It waits for no lock:
-records are locked last and skipped where others hold them. While a sweep leaves such, its slot stays undone, so that
-the next look, a minute later, sweeps again: passing one by for a moment must not cost it 192 hours.
+A sweep is one transaction: if it is killed, nothing has happened, and the next round repeats it. It waits for no lock:
+records are locked last and skipped where others hold them. A sweep that had to skip some does not count, so that the
+next round, a minute later, sweeps again: a lock of a moment must not cost a record 192 hours.
 """
 
 import logging
@@ -39,8 +40,8 @@ OVERDUE_AFTER = timedelta(seconds=60)
 LARGEST = 1_000_000
 """The most records of a sweep, whatever the request: more would be one transaction of minutes."""
 
-# A failure from the future is one of a clock that was wrong: it must not hide its record until then. A minute of it is
-# no future, since settles continue between this clock and the statement.
+# A failure in the future was dated by a clock that was wrong: it must not hide its record until then. Within a minute
+# it counts as past, since others settle between the reading of the clock and this statement.
 WANTED = f"""waiting_for = {WaitingFor.SWEEP}
           AND inserted_at >= %(since)s::timestamptz
           AND (last_failure_at >= %(tried_since)s::timestamptz
@@ -115,11 +116,11 @@ def process_backlog(max_age_days: int, *, max_records: int | None = None, now: d
 def sweep_by_hand(
     max_age_days: int, *, max_records: int | None = None, dry_run: bool = False, now: datetime | None = None
 ) -> Swept:
-    """Make ready the records that wait for a sweep and are at most `max_age_days` old (any number), the newest first,
-    at once.
+    """Make the records ready at once that wait for a sweep and are at most `max_age_days` old (any number), the newest
+    first.
 
-    It takes also records that have just failed, and is not a tier's sweep: that comes all the same. `dry_run`: only
-    counts. Raises: ValueError for an age or a number below 1, or beyond the last tier or LARGEST.
+    It also takes records that have just failed, and does not replace the sweep of a tier. `dry_run`: only counts.
+    Raises: ValueError for an age or a number below 1, or beyond the last tier or LARGEST.
     """
     limit = _limit(max_records)
     if not 1 <= max_age_days * tiers.DAY <= tiers.OLDEST:
@@ -137,9 +138,9 @@ def sweep_by_hand(
 
 
 def run_overdue(now: datetime | None = None) -> int:
-    """Sweep the tiers whose sweep of the present slot is overdue: a clock that is down costs a minute, no work.
+    """Sweep the tiers whose sweep of the present slot is overdue, so that a qcluster that is down costs only a minute.
 
-    Returns how many records are ready by that.
+    Returns the number of records that were made ready.
     """
     instant = now or database_clock()
     swept_at = dict(Sweep.objects.values_list("max_age_days", "swept_at"))
@@ -197,7 +198,7 @@ def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
         f"{swept.ready:,}, and left older ones, which wait longer than intended for their age: raise "
         "JOBS['SWEEP_MAX_RECORDS'], or cancel the records that will never succeed"
     )
-    # once a day while it lasts: the row has it, and 288 warnings a day are not read
+    # at most once a day: the row shows it all the time, and nobody reads 288 warnings a day
     if row is None or not row.left_some or row.swept_at.date() != now.date():
         log.warning("%s", text)
         decisions.doing("sweep left some", text, now=now)

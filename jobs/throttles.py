@@ -16,8 +16,8 @@ are held for as long as the server takes. It
 3. counts again, and claims across lane 0 and those lanes in claim order, ranked in each throttle that a record names.
    Between throttles that a lane shares with others a place may stay free until the next claim; none is taken twice.
 
-If others were quicker it returns fewer records than possible, and the lanes that it tried: then the others are tried,
-each time in a separate transaction, since throttles are locked in id order.
+If other claims were faster, it returns fewer records than possible, and the lanes that it tried: then other lanes are
+tried, each time in a separate transaction, since throttles are locked in id order.
 
 The settle of a lane's record announces room in the lane's throttles. A claim returns the throttles that the ready
 records of its queue name: room in these wakes its worker, and no other.

@@ -1,9 +1,9 @@
 """The step of a tick that closes windows: records that are ready when their window has closed are postponed or dropped.
 
-The kind of a record knows when its window opens next. In a kind without this, such as events, only records that should
-be dropped then have an instant at which their window closes. A record that its kind cannot read is set aside: it waits
-for an hour, has the reason in `last_error`, and delays no other. One of a kind that is unknown here is left to the
-workers that know it, such as during an upgrade.
+The kind of a record knows when its window opens next. In a kind without openings, such as events, only records that
+should be dropped at the close of their window have a `closes_at`. A record that its kind cannot read is set aside: it
+waits for an hour, has the reason in `last_error`, and delays no other. One of a kind that is unknown here is left to
+the workers that know it, such as during an upgrade.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ BATCH = 500
 """Records in a transaction: it takes some 50 ms, for which others that need one of them wait."""
 
 CLOSE_SECONDS = 0.1
-"""Seconds of a tick; the next one, right after the claims, closes the rest."""
+"""The share of a tick that this step may take, in seconds; the next tick, right after the claims, closes the rest."""
 
 LOOK_AGAIN_AFTER = timedelta(hours=1)
 """The time until another look at a record that was set aside."""
@@ -47,9 +47,10 @@ WINDOW_CLOSED = "window closed"
 
 
 def close_windows(now: datetime, seconds: float = CLOSE_SECONDS) -> int:
-    """Put ready records whose window has closed off to its next opening; of kinds without one, drop them: they fail.
+    """Put off ready records whose window has closed to its next opening. Those of kinds without openings are dropped:
+    they fail.
 
-    For some `seconds`; the next tick does the rest. Returns how many.
+    Works for some `seconds`; the next tick does the rest. Returns the number of records.
     """
     return until_done(lambda: _close_batch(now), BATCH, seconds)
 
@@ -92,7 +93,8 @@ def _put_off(
 
 
 def _put_aside(kind: Kind, bad: dict[BacklogRecord, str], now: datetime) -> None:
-    """They keep `closes_at`, which has passed: nothing claims them when they come back, and this step looks again."""
+    """Set records aside. They keep `closes_at`, which has passed: when they are ready again, no claim takes them, and
+    this step looks at them again."""
     errors = {record: storable(SET_ASIDE + message, MAX_ERROR_LENGTH) for record, message in bad.items()}
     if errors:
         until = now + LOOK_AGAIN_AFTER

@@ -78,7 +78,7 @@ def finish(trigger_ids: Sequence[int], now: datetime) -> int:
 def hold(record_ids: Sequence[int]) -> None:
     """Keep the batches of these records from being finished until the transaction ends; waits for a finish under way.
 
-    To be called before the records are locked.
+    Must be called before the records are locked.
     """
     execute(HOLD, {"ids": list(record_ids)})
 

@@ -90,7 +90,7 @@ class Limits(NamedTuple):
     workers: int = 0
 
     def pace(self, seconds_each: float) -> tuple[float, str]:
-        """Events a second when each is in flight for so long, and the limit that holds them to that."""
+        """Events per second if each is in flight for that long, and the name of the limit that is reached first."""
         each, throttle = max(seconds_each, 1e-9), self.throttle
         found = [(WORKER_PACE * max(1, self.workers), "the speed of the workers")]
         if self.places:

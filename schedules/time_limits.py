@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 LONGEST_SECONDS = 3.0
-"""Limit of a page or an answer: a thread of the website is busy for so long."""
+"""The limit of a page or an answer, which keeps a thread of the website busy."""
 
 LONGEST_LOOK_SECONDS = 600.0
 """Limit of a command at a terminal."""

@@ -28,7 +28,7 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
     """Let `schedule` fire at `now` (by default the database's clock), cut to the second, also while it is paused.
 
     Its overlap policy holds: the trigger that comes back may be queued (neither emitted nor skipped), or skipped with
-    the reason in `skipped_for`. Of a huge batch the first thousands are on the backlog, the workers see to the rest.
+    the reason in `skipped_for`. The first thousands of a huge batch are on the backlog then; workers emit the rest.
 
     Raises: ValueError when it has a trigger in this very second, or belongs to something that is triggered as a whole.
     """

@@ -89,8 +89,8 @@ class SimulatedMachine:
         return round(median * exp(self.source.sigma * self.draws[int(now // DAY)]), 6)
 
     def run(self, now: float, *, first: bool, done: float = 0.0) -> "SimulatedRun":
-        """The backup that begins at `now`: it ends when it is done or the source leaves. Of one that does not answer,
-        at once. `done`: the share of its work that an earlier run has done."""
+        """The backup that begins at `now`. It ends when it is done or the source leaves, at once if the source does not
+        answer. `done`: the share of its work that an earlier run has done."""
         leaves_at = self.leaves_at(now) if self.answers(now) else now
         fails = self.fails[int(now // DAY)]
         ends = round(now + self.takes(now, first=first) * (1.0 - done) / (2 if fails else 1), 6)

@@ -24,7 +24,7 @@ from simulation.what_if import NotComputed, OutlookComparison, compare, as_text
 from sources.models import Assignment, Policy
 
 SECONDS = 8.0
-"""The limit of a page or an answer, which holds a thread of the website for so long."""
+"""The limit of a page or an answer, which keeps a thread of the website busy."""
 ASKED = LimitOfOneProcess("what-if", 6, 60)
 """The limit per account."""
 BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7

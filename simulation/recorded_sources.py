@@ -120,7 +120,7 @@ class RecordedSources:
         return self._midnights[zone]
 
     def made(self) -> list[SimulatedSource]:
-        """The sources of all that were added, in the order of their assignments. To be called once."""
+        """All added sources, in the order of their assignments. Must be called once."""
         self._known.sort(key=lambda each: each.assignment.pk)
         usual = median(self._laters) if self._laters else None
         usual_first = median(self._firsts) if self._firsts else None
@@ -155,7 +155,7 @@ class RecordedSources:
 
     @property
     def policies(self) -> Collection[Any]:
-        """The policies of all that were added, in the order of their assignments."""
+        """The policies of all added sources, in the order of their assignments."""
         return {known.assignment.policy_id: known.assignment.policy for known in self._known}.values()
 
     def lacks(self) -> list[str]:

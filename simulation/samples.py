@@ -1,8 +1,9 @@
 """Samples of a fleet that is too large to be simulated in the time that there is.
 
-A sample is some of the sources, each with all its policies, and the share of the units that these sources have of the
-load: by their number alone, a sample with a few long backups too many would look overloaded. A share of units is rarely
-a whole number: it is rounded up, and each unit rests after a copy, so long that all do that share of the work.
+A sample is some of the sources, each with all its policies, and as large a share of the units as these sources have of
+the load: by their number alone, a sample with a few long backups too many would look overloaded. A share of units is
+rarely a whole number. It is rounded up, and each unit rests after each copy, for long enough that all units together
+do that share of the work.
 """
 
 import time

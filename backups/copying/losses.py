@@ -7,7 +7,7 @@ from sources import planning
 from sources.models import Assignment, Policy
 
 NOTICED_WITHIN_SECONDS = 60.0
-"""The time in which an engine notices that a source is gone, with its tries."""
+"""The time in which an engine notices that a source is gone, its own retries included."""
 
 
 def vanished(policy: Policy, silence: str) -> Unavailable:
@@ -25,8 +25,8 @@ def lost(policy: Policy, reason: str) -> Unavailable:
 
 
 def counted(outcome: Outcome, assignment: Assignment) -> Outcome:
-    """The same outcome, unless the source was lost now and the time before, too, or in its first backup: then it comes
-    behind the sources that are there.
+    """The same outcome, unless the source was lost now and the time before, too, or in its first backup: then it ranks
+    after the sources that are there.
     """
     if not isinstance(outcome, Unavailable) or assignment.loss.next_is_forgiven:
         return outcome

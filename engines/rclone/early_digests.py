@@ -71,8 +71,8 @@ class EarlyDigests:
             self._lists.put(file)
 
     def of(self, entries: Iterable[Entry]) -> dict[str, str]:
-        """Path → digest of those of these files that were read, and are the same ones. To be called with entries in the
-        order of their paths.
+        """Path → digest of the files among these that were read and have not changed since. The entries must come in
+        the order of their paths.
         """
         digests = {}
         for each in entries:

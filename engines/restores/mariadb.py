@@ -8,7 +8,7 @@ two restores under one name, the one that has been overtaken fails, and drops no
 
 The server of a drill loads no plugin, reads and writes no file for a query, and starts no event. It has one account in
 addition to the system's locked one: the restoring account, which has one database. `SET USER` lets it make objects of
-accounts that are not here, and there is no account whose rights it could take by that.
+accounts that do not exist here, and there is no other account whose rights it could take that way.
 """
 
 import os

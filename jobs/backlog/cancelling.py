@@ -16,8 +16,8 @@ from jobs.wakeups import notify_cancelled
 
 @dataclass(frozen=True)
 class CancelResult:
-    """Record ids by the findings of a cancel, ascending: off the backlog now, asked to stop, ended before, not
-    there."""
+    """Record ids by the result of a cancel, ascending: taken off the backlog, asked to stop, finished before, unknown.
+    """
 
     cancelled: list[int]
     stopping: list[int]

@@ -25,7 +25,7 @@ from jobs.states import Status
 from jobs.wakeups import notify
 
 MAX_CONTESTS = 20
-"""Each means that a record of one of these subjects was put on the backlog in the meantime."""
+"""The most tries. Each that fails means that a record of one of these subjects was put on the backlog just then."""
 
 # A user wants it tried although it is late, unless its kind says when the next opening is.
 WITHOUT_A_CLOSED_WINDOW = """
@@ -39,7 +39,7 @@ UPDATE jobs_backlogrecord
  WHERE id = ANY(%(ids)s::bigint[])
 """
 
-# It is where it would have been: it is no longer first in line for one re-check.
+# The usual priority: being first in line was meant for one re-check.
 OPEN_AGAIN = f"""
 UPDATE jobs_backlogrecord b
    SET status = {Status.READY}, queue = wanted.queue, run_after = %(now)s::timestamptz, finished_at = NULL,
@@ -71,16 +71,16 @@ class RetryResult:
 def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     """Make these records ready at once, in one transaction (see `in_batches` for more than some thousand).
 
-    A waiting record stops waiting, for whatever reason, and keeps its failures; of those that waited for one open
-    breaker the first is its trial, and the others wait again if that fails. A failed or cancelled one starts a fresh
-    series in the home queue of its kind, where it would have been; its attempts are counted on. Of several of one
-    subject the latest is opened. A window of a kind with openings stays as it is: the next tick puts off records
-    outside of it; any other window that has closed is removed. The batch of the opened records is under way again, also
-    for overlap. `now` (aware) replaces the database's clock in tests.
+    A waiting record stops waiting, for whatever reason, and keeps its failures. If several waited for one open breaker,
+    the first of them is its trial, and the others wait again if that fails. A failed or cancelled record starts a fresh
+    series of failures in the home queue of its kind, at the place of its due day; its attempts are not counted from 1
+    again. If several have one subject, the latest is opened. A window of a kind with openings stays as it is: the next
+    tick puts off records outside of it. Any other window that has closed is removed. The batch of the opened records is
+    under way again, also for overlap. `now` (aware) replaces the database's clock in tests.
     """
     wanted = set(ids)
     for hold in registry.before_retry:
-        hold(sorted(wanted))  # their triggers before records, as emitters do
+        hold(sorted(wanted))  # their triggers are locked before records, as emitters lock them
     rows = lock(wanted)
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]
@@ -115,8 +115,8 @@ def _open_again(ended: list[BacklogRecord], now: datetime) -> tuple[list[Backlog
         raise OperationalError(
             f"in the meantime, others put records of the same subjects on the backlog {MAX_CONTESTS} times"
         )
-    goes_on = {key: by_others.get(row.id, row.id) for key, row in latest.items()}
-    superseded = {row.id: goes_on[row.kind, row.subject] for row in ended}
+    unfinished = {key: by_others.get(row.id, row.id) for key, row in latest.items()}
+    superseded = {row.id: unfinished[row.kind, row.subject] for row in ended}
     return opened, {record_id: other for record_id, other in superseded.items() if record_id != other}
 
 

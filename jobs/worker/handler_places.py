@@ -37,7 +37,7 @@ def may_begin(run: Run, now: float, deadline: float) -> bool:
 
 def ended(run: Run, outcome: Any) -> Outcome:
     """The outcome of a handler that returned `outcome`."""
-    if type(outcome) not in OUTCOMES and not isinstance(outcome, Outcome):  # the first question is ten times quicker
+    if type(outcome) not in OUTCOMES and not isinstance(outcome, Outcome):  # the first test is ten times faster
         return Failed(f"the handler returned {outcome!r:.200}, which is not an outcome")
     if run.ran_out and isinstance(outcome, Released):
         return Failed(f"stopped: it ran for longer than the {run.limit:g} s that it may take")

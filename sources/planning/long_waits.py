@@ -1,8 +1,8 @@
 """Waits for a window, and pauses by users, that a database clock which was ahead has made too long.
 
-A window decides until when its records may wait at the longest, whatever clock computed the wait: a record that waits
-for longer is closed again, by the tick, which asks the window. A pause by a user that begins in the future lasts from
-now on. `jobs.long_waits` has the waits that follow from attempts.
+A window determines the latest instant until which its records may wait, whatever clock computed the wait: a record that
+waits for longer is closed again, so that the tick asks the window once more. A pause by a user that begins in the
+future begins now. `jobs.long_waits` has the waits that follow from attempts.
 """
 
 import time
@@ -111,6 +111,6 @@ def _begin_now(source: Source, now: datetime) -> int:
         return 0
     as_read = Source.objects.filter(pk=source.pk, paused_at=since, paused_until=until)
     if not as_read.update(paused_at=now, paused_until=now + (until - since)):
-        return 0  # an operator or the user was quicker
+        return 0  # an operator or the user has changed the pause in the meantime
     Pause.objects.filter(source=source, since=since, until=None).update(since=now)
     return 1

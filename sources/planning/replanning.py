@@ -34,10 +34,10 @@ UPDATE sources_assignment a
    AND a.next_backup_at IS DISTINCT FROM computed.next_backup_at
 """
 
-# The day bucket is counted in the policy's zone. A record that silence or a failure moved back stays behind what is due
-# by then. Ready and window-waiting records, and those that wait for the breaker of another repository, look at once;
-# whatever else a record waits for, it comes back through the new window. A record that an operator moved ahead, or that
-# was just woken, stays ahead.
+# The day bucket is counted in the policy's zone. A record that silence or a failure moved back stays behind records
+# that are due by then. Ready and window-waiting records, and those that wait for the breaker of another repository, are
+# examined at once; records that wait for anything else meet the new window when their wait is over. A record that an
+# operator moved ahead, or that was just woken, stays ahead.
 MOVE = f"""
 UPDATE jobs_backlogrecord b
    SET due_day = moved.day,
@@ -85,7 +85,7 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
 def limit_seeding(policy: Policy) -> None:
     """Make the throttle that holds the policy's first backups to its `seeding_limit`, or bring it up to date.
 
-    Without a limit it is left as it is: records that name it may still run. To be called last in an edit: claims from
+    Without a limit it is left as it is: records that name it may still run. Must be called last in an edit: claims from
     all its lanes wait for a changed throttle until the transaction ends.
     """
     _make_seeding_throttle(policy)
@@ -200,11 +200,12 @@ def _give(moved: list[Given], now: datetime) -> None:
 
 
 def reopen(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
-    """The openings in which backup records (id, subject) that a tick has closed may run next, as `next_openings`, under
-    the present rules of their policies. Without those that are not wanted any more: they are cancelled.
+    """The openings in which backup records (id, subject) that a tick has closed may run next, as `next_openings`
+    returns them, under the present rules of their policies. Records that are no longer wanted are cancelled and left
+    out.
 
     An edit closes records whose sources are being asked. The settle of the question does not know about the edit: it
-    writes priority and days as they were at the claim. To be called in the transaction that holds the records.
+    writes priority and days as they were at the claim. Must be called in the transaction that holds the records.
     """
     subjects = dict(records)
     found = BacklogRecord.objects.filter(pk__in=subjects).defer("payload")
@@ -223,7 +224,7 @@ def reopen(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
 
 
 def _is_due(assignment: Assignment, now: datetime) -> bool:
-    """True if it is due, also if its last backup is in the future, as for the emission: the clock was wrong."""
+    """True if it is due. As in the emission, a last backup in the future counts as due: the clock was wrong."""
     following, last = assignment.next_backup_at, assignment.last_backup_at
     return not following or following <= now or (last is not None and last > now + timedelta(hours=1))
 

@@ -35,7 +35,7 @@ NEWEST = "newest"
 RCLONE = "rclone"
 """The engine whose points are files; a point of any other engine is one dump."""
 BATCH_FILES, BATCH_BYTES = 2000, 256 * 2**20
-"""The amount that is read between two looks at how much is left to do."""
+"""The most that is read at a time: after that the progress is reported, and a run whose share is read ends."""
 LEAST_BYTES = 256 * 2**20
 """The least bytes of a run, so that a small repository is read at once."""
 MISSING = "it is missing"
@@ -205,8 +205,8 @@ class _Check:
         wanted = {each.place: each.size for each in entries if each.digest is None and each.place in digests}
         found = self.store.sizes(self.files, wanted, by_name=True) if wanted else {}
         wrong = {place: size for place, size in found.items() if size != wanted[place]}
-        said = "it has {:,} bytes, and {:,} were written"
-        return digests, problems | {place: said.format(size, wanted[place]) for place, size in wrong.items()}
+        text = "it has {:,} bytes, and {:,} were written"
+        return digests, problems | {place: text.format(size, wanted[place]) for place, size in wrong.items()}
 
     def _fill(self, point: str, manifest: Path, filled: dict[str, str]) -> None:
         """Write the manifest with these digests, where it may be replaced."""

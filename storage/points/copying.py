@@ -1,9 +1,9 @@
 """Brings an assignment's points from one repository into another one, which is then a whole repository by itself, with
 a separate key.
 
-Points come in the order of time: for each one the stored files that it names and the copy's newest point does not, by
-the list, and then its manifest, byte for byte. A file has the same place in the copy as in the first repository, and is
-never moved or replaced, so a copy that is killed at any step has harmed no point.
+Points are copied in the order of time: for each one, first the stored files that it names and the copy's newest point
+does not, list by list, and then its manifest, byte for byte. A file has the same place in the copy as in the first
+repository, and is never moved or replaced, so a copy that is killed at any step has harmed no point.
 
 While files come, the copy holds a mark, `manifests/<point>.unfinished`, which names them. The next copy of them takes
 over whole files: in a plain folder of this host those with the digest in the manifest; elsewhere those with the right
@@ -271,9 +271,9 @@ class _PointCopying:
         return file
 
     def _write_last(self, manifest: Path, point: str, found: IO[bytes]) -> None:
-        """Make the point. Files that a disk of this host did not take are whole in memory alone, where the next copy
-        would consider them copied: they are deleted again. An error here says nothing of a server, where the point may
-        be there: its answer was lost, or another machine has made it.
+        """Make the point. If a disk of this host refuses the manifest, its files may be whole in memory alone, and the
+        next copy would consider them copied: they are deleted again. On a server they stay: there the point may exist
+        in spite of an error, since the answer was lost or another machine has made it.
         """
         self.done.digests[point] = digest = known.digest_of(manifest)
         known.keep(self.target.known, point, digest)

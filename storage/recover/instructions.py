@@ -79,7 +79,7 @@ def _says(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bo
 
 
 def text_of(location: Location) -> str:
-    """The text of `RECOVER.txt`. Of a remote it has only the names of the settings: their values are secrets."""
+    """The text of `RECOVER.txt`. It has only the names of a remote's settings, since their values may be secrets."""
     if location.is_restic:
         inner = location.environment["RESTIC_REPOSITORY"]
         return RESTIC_TEXT.format(

@@ -141,8 +141,8 @@ MOST_FOUND = 1000
 
 
 class SingleSearchAdmin(ModelAdmin):
-    """A model admin whose search no index serves, so that it looks at each row: it does so once for the count and the
-    page, if it finds few. Of many the first ones are met soon."""
+    """A model admin whose search no index serves, so that it looks at each row. If it finds few, it does that once for
+    the count and the page together; if there are many, those of the first page are found soon."""
 
     def get_search_results(
         self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str

@@ -84,7 +84,7 @@ class TerminalCommand(BaseCommand):
         self.answer(facts, lambda: "\n".join(line(name, value) for name, value in facts.items()))
 
     def one_by_one(self, rows: Sequence[Row], do: Callable[[Row], None]) -> None:
-        """Do it for each row, also for those behind one that was refused or failed. Raises: its exception if there is
+        """Do it for each row, including those after one that was refused or failed. Raises: its exception if there is
         only one row; otherwise CommandError, with code 1, if any failed."""
         failed = 0
         for row in rows:
