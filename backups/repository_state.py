@@ -25,12 +25,13 @@ from storage.places.location import Location
 from storage.points.store import StorageFailed
 
 AT_ONCE = 8
+"""Repositories on remotes that are asked at the same time, each by a process."""
 START_SECONDS = 10.0
 """Time for a process to start, on a host that is busy."""
 ROOM_HOLDS_FOR = timedelta(minutes=1)
 
 BUSY_FOR = timedelta(seconds=60)
-"""A destination that another run still writes to is looked at again after that."""
+"""The time until a record tries again that has found its repository busy."""
 
 
 def note_room(repository: Repository, room: tuple[int, int] | None) -> None:
@@ -42,7 +43,7 @@ def note_room(repository: Repository, room: tuple[int, int] | None) -> None:
 
 
 def note_made(repository: Repository) -> None:
-    """Store that a first backup is there: from then on an empty place is a disk that is away."""
+    """Store that a first backup exists: from then on an empty place means that its disk is missing."""
     if repository.made_at is None:
         place = {"location": repository.location, "remote": repository.remote}  # an edit may have come between
         Repository.objects.filter(pk=repository.pk, made_at=None, **place).update(made_at=Now())
@@ -64,7 +65,7 @@ def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
     for each in rows:
         found[each.name] = None
         try:
-            question, location = _writing_to(locations.location_of(each))  # here: other threads ask no database
+            question, location = _writing_to(locations.location_of(each))  # in this thread, which has the database
         except StorageFailed as error:
             found[each.name] = str(error)
             continue

@@ -9,8 +9,8 @@ from schedules.obstacles import obstacle_to_editing
 
 
 def pause(schedule: Schedule, *, until: datetime | None = None, reason: str = "") -> tuple[bool, str]:
-    """Pause; returns True if that changed anything, and the new state as text. Raises: ValueError as `check_no_policy` and
-    `verbs.pause`.
+    """Pause; returns True if that changed anything, and the new state as text. Raises: ValueError, as `check_no_policy`
+    and `verbs.pause` do.
     """
     check_no_policy(schedule)
     if not verbs.pause(schedule, until=until, reason=reason):

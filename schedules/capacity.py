@@ -137,7 +137,8 @@ def check(schedule: Schedule, now: datetime | None = None, seconds: float = LONG
     Raises: ValueError for a cron or zone that cannot be read, or when it takes more than `seconds`.
     """
     now = now or database_clock()
-    check_time = within(seconds, f"the load of so many schedules under one throttle: `{conf.PROGRAM} schedules plan` does")
+    what = f"the load of so many schedules under one throttle: `{conf.PROGRAM} schedules plan` does"
+    check_time = within(seconds, what)
     sharing = Schedule.objects.filter(throttle=schedule.throttle, enabled=True).exclude(pk=schedule.pk).order_by("pk")
     demands = _demands([schedule, *(sharing if schedule.throttle else ())], check_time)
     return assess(demands, limits_of(schedule, now), now, check_time)
@@ -147,8 +148,8 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime, check_time:
     """The capacity of the schedule of the first of `demands`; the others are those that share its throttle. Pure.
 
     Schedules of a lower priority do not delay it; those of a higher or the same one are assumed to go first if they
-    come first. Batches under way at the start are left out: an edit does not change them. `check_time` is called before each
-    of the others, and may raise.
+    come first. Batches under way at the start are left out: an edit does not change them. `check_time` is called before
+    each of the others, and may raise.
     """
     demand, schedule = demands[0], demands[0].schedule
     upcoming = list(islice(Period(schedule.cron, schedule.zone).after(now), 10))

@@ -54,8 +54,8 @@ def outcome_of(
 
 
 def _note_room(assignment: Assignment, result: EngineResult) -> None:
-    """Store the free space of a repository, and the amount that was not enough: by then, a backup that has filled it
-    has removed the data that it had written.
+    """Store the free space of a repository. If the backup has filled it, store that space as too little for the
+    assignment, too: it was measured after the backup had removed its own data again.
     """
     if result.room:
         note_room(assignment.policy.repository, result.room)

@@ -89,8 +89,8 @@ def _enqueue(
     since: datetime | None = None,
     **how: Any,
 ) -> int:
-    """Put checks on the backlog. `only`: the repository to read, which puts off no turn of the others; one that is not
-    restic's is read for each. `since`: a restic repository that was planned from then on is not planned again.
+    """Put checks on the backlog. `only`: the repository to read, without a delay of the turns of others; one that is
+    not restic's is read for each assignment. `since`: a restic repository whose check was planned since is left out.
     """
     turns = restic_turns.turns_of(assignments, now, since)
     if only:

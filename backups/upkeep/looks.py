@@ -8,8 +8,8 @@ repository is on the backlog at a time, and its settle writes the findings:
     a repository that is away    puts all its sources in doubt: at once if another one, or nothing, is in its place;
                                  after an hour if it is silent
 
-A repository that is away is looked for every ten minutes; one that fails for a run, at once, if the last look was ten
-minutes ago, and once when its breaker opens. An edit that moves a repository looks first (`lacking`).
+A repository that is away is looked for every ten minutes. One in which a run fails is looked for at once, if the last
+look was ten minutes ago, and once when its breaker opens. An edit that moves a repository looks first (`lacking`).
 """
 
 import time
@@ -40,6 +40,7 @@ from storage.points.store import StorageFailed, StorageStopped
 
 KIND = names.LOOK
 EVERY, SOON = timedelta(hours=1), timedelta(minutes=10)
+"""The time between two looks at a repository in its place, and at one that is away or not tried yet."""
 BATCH = 1000
 """Assignments that one process looks for. A restic repository is listed as a whole, so there all are looked for."""
 OF_RESTIC = 100_000
@@ -91,8 +92,8 @@ def plan(now: datetime | None = None) -> int:
 
 
 def wanted_in(repository: Repository, seen_since: datetime | None, after: int, at_most: int) -> list[WantedPoints]:
-    """The next assignments behind that id whose points should be there, copies too: the newest one of each, unless a
-    backup or a check has seen it since `seen_since`, and those that are known to be missing."""
+    """The next `at_most` assignments with an id after `after` whose points should be there, copies too: the newest
+    point of each, unless a backup or a check has seen it since `seen_since`, and those known to be missing."""
     there = {"assignment": OuterRef("pk"), "repository": repository}
     newest = Backup.objects.filter(**there).order_by("-started_at", "-pk").values("snapshot")[:1]
     copies = Copy.objects.filter(**there).exclude(points=[])

@@ -52,7 +52,7 @@ AT_ONCE = 100
 PRIORITY = -10
 """The priority of records that are planned automatically, added to the policy's: a backup comes first."""
 PASSED_OVER = (WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SWEEP, WaitingFor.RECHECK)
-"""The waits that a record does not have to end if it is asked for now."""
+"""The waits of a record that end when a user asks for it now."""
 AHEAD = timedelta(hours=1)
 """The limit of dates in the future: only a clock that was ahead can have planned later ones, so they count as not
 planned.
@@ -85,7 +85,7 @@ def due(wanted: Q, since: str, at_most: int | None = AT_ONCE, *, may_be_new: boo
     parts = [Q()] if since == "pk" else [Q(**{since: None}), Q(**{f"{since}__isnull": False})]
     ids = list[int]()
     for part, order in list(zip(parts, (("pk",), (since, "pk")), strict=False))[0 if may_be_new else -1 :]:
-        if at_most is None or len(ids) < at_most:  # of very many that it never was the first ids end the look
+        if at_most is None or len(ids) < at_most:  # if enough were never done, the others need not be sorted
             rows = found.filter(part).order_by(*order).values_list("pk", flat=True)
             ids += rows[: at_most and at_most - len(ids)]
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")

@@ -1,5 +1,6 @@
-"""Turns that a restic repository needs from the backlog. restic locks all of it to remove points, to prune and to
-check, and a backup locks it against these: whichever comes second is busy and looks again after a minute.
+"""Who may work in a restic repository, and which assignment reads it for all. restic locks all of a repository to
+remove points, to prune and to check, and a backup locks it against these: whichever comes second finds it busy and
+tries again after a minute.
 """
 
 from collections import defaultdict
@@ -21,11 +22,11 @@ from storage.points.checking import GONE, of_manifest
 
 WANTED_ALONE = "repository {} is wanted alone, to remove points or to check it"
 PATIENCE_ATTEMPTS = 120
-"""Looks, a minute apart, of a record that needs a repository alone, before new backups wait for it."""
+"""The tries, a minute apart, of a record that needs a repository to itself, before new backups wait for it."""
 SHARED = ("began_at", "repository", "part", "after", "total", "read", "checked_at", "ended_at")
-LIES_IN_FILES = {"assignment": OuterRef("pk"), "repository__format": Format.RCLONE}
-HAS_FILES = Q(Exists(Backup.objects.filter(**LIES_IN_FILES))) | Q(
-    Exists(Copy.objects.filter(**LIES_IN_FILES).exclude(points=[]))
+_STORED_AS_FILES = {"assignment": OuterRef("pk"), "repository__format": Format.RCLONE}
+HAS_FILES = Q(Exists(Backup.objects.filter(**_STORED_AS_FILES))) | Q(
+    Exists(Copy.objects.filter(**_STORED_AS_FILES).exclude(points=[]))
 )
 """A condition on assignments: some of their data is in a repository that is not restic's, such as one that the policy
 had before.
@@ -33,7 +34,8 @@ had before.
 
 
 def is_wanted_alone(repository: Repository) -> bool:
-    """True if a backup, or a copy, is to wait, since a record that needs the repository alone never finds it so."""
+    """True if backups and copies have to wait, since a record needs the repository to itself and has found it busy for
+    too long."""
     if repository.format != Format.RESTIC:
         return False
     records = BacklogRecord.objects.unfinished().filter(
@@ -58,8 +60,9 @@ class Turns(NamedTuple):
 
 
 def turns_of(assignments: list[Assignment], now: datetime, since: datetime | None) -> Turns:
-    """Choose the readers. One assignment reads a restic repository as a whole, with its copy, for all whose backups go
-    there, or none does if that was planned since `since`, unless `since` is None.
+    """Choose which of these assignments read what in a check. One of them reads a restic repository as a whole, with
+    its copy, for all assignments whose backups go there; none does if such a check was planned at or after `since`. If
+    `since` is None, one reads in any case.
     """
     turns, pairs = Turns([], [], []), dict[tuple[int, int | None], datetime]()
     if since:

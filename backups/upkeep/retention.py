@@ -140,7 +140,7 @@ def _remove_all(work: records.Work, done: Removal) -> None:
             if answer := thin(work, repository, decided[repository.pk]):
                 done.count(repository, answer)
                 done.note_manifests(repository, decided[repository.pk], answer)
-            if answer or is_own:  # an earlier attempt may have removed points, and freed nothing
+            if answer or is_own:  # an earlier attempt may have removed points without freeing their space
                 done.pruned += prune(work, repository)
         except StorageFailed as error:
             if is_own:
@@ -189,7 +189,7 @@ def prune(work: records.Work, repository: Repository) -> int:
 
 
 def _note_pruned(repository: Repository) -> None:
-    """Keep when restic last freed room."""
+    """Store that restic has just freed space."""
     if repository.format == Format.RESTIC:
         repository.pruned_at = database_clock()
         repository.save(update_fields=["pruned_at"])
@@ -201,10 +201,10 @@ def _at(work: records.Work) -> dict[str, Any]:
 
 @transaction.atomic
 def _note_gone(assignment: Assignment, repository: Repository, gone: set[str]) -> None:
-    """Note the removed points without waiting for a settle, which may come after hours, or never: these names do not
-    come again.
+    """Note the removed points at once: the settle may come hours later, or never. A removed point cannot come back,
+    since its name is not used again.
     """
-    # locked first, as everywhere that an assignment and its dependent rows are written
+    # locked first, as wherever an assignment and its dependent rows are written
     Assignment.objects.select_for_update(no_key=True).filter(pk=assignment.pk).first()
     rows = assignment.backups.filter(repository=repository).order_by().values_list("pk", "snapshot")
     if pks := [pk for pk, place in rows if layout.point_of(place) in gone]:
@@ -235,7 +235,7 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     match outcome:
         case Succeeded(result=Removal() as done):
             assignment_id = record.payload["assignment"]
-            # locked first, as everywhere that an assignment and its dependent rows are written
+            # locked first, as wherever an assignment and its dependent rows are written
             locked = Assignment.objects.select_for_update(no_key=True).filter(pk=assignment_id)
             if (assignment := locked.first()) is None:
                 return

@@ -27,8 +27,8 @@ FAILURES: Mapping[str, type[Exception]] = {"stopped": StorageStopped, "busy": Bu
 
 
 class Stop:
-    """A stop signal that SIGTERM sets, once `listen` was called. Each check of it reports that this process is alive,
-    and that the folders of repositories are.
+    """A stop signal that SIGTERM sets, once `listen` was called. Each check of it also reports, once a second at most,
+    that this process is alive, after a look at the folders of its `repositories`.
     """
 
     _stopped = False
@@ -47,7 +47,7 @@ class Stop:
             self._say_at = now + ALIVE_EVERY_SECONDS
             for each in self._repositories:
                 with suppress(OSError):  # the engine will report it
-                    os.stat(each)
+                    os.stat(each)  # never returns on a dead share: then this process is silent, and is ended
             say({})
         return self._stopped
 

@@ -85,7 +85,8 @@ def expected_starts(source: Source, now: datetime, rng: random.Random = RNG) -> 
     assignments = list(related.order_by("policy__schedule__name"))
     records = records_of(assignments)
     seen, check_time = snapshot(now), within(LONGEST_SECONDS, "when it starts, since so many wait")
-    return [(str(each.policy), _expected(each, records.get(_subject(each)), seen, rng, check_time)) for each in assignments]
+    record_of = {each.pk: records.get(_subject(each)) for each in assignments}
+    return [(str(each.policy), _expected(each, record_of[each.pk], seen, rng, check_time)) for each in assignments]
 
 
 def _expected(

@@ -85,8 +85,8 @@ class ReasonGroup:
 
 
 def explain_all(now: datetime, check_time: Callable[[], object] = lambda: None) -> list[ReasonGroup]:
-    """All groups, the largest first. A number of statements that does not grow with the sources. `check_time` is called for
-    each group before it is looked at, and may raise."""
+    """All groups, the largest first. The number of statements does not grow with the sources. `check_time` is called
+    before each group, and may raise."""
     with connection.cursor() as cursor:
         cursor.execute(GROUPS, {"now": now})
         rows = [_Group(*row) for row in cursor.fetchall()]

@@ -159,7 +159,8 @@ class QueueSnapshot:
 
     def _is_next(self, record: BacklogRecord, check_time: TimeCheck) -> bool:
         """True if it starts at once, however long others take."""
-        return record.pk in starts(self.state, lambda each: inf, record.pk, check_time) and record.pk not in self.presence
+        is_next = record.pk in starts(self.state, lambda each: inf, record.pk, check_time)
+        return is_next and record.pk not in self.presence
 
     def _run(self, wanted: int, rng: random.Random, check_time: TimeCheck) -> datetime | None:
         there = [each for each in self.state.waiting if each.head.id == wanted or self._is_there(each, rng)]

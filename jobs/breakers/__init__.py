@@ -13,9 +13,9 @@ last. Once the breaker has closed, it lets all of them through. After failed tri
 cancelled, its worker was killed, its window closed) it comes within LOOK_AFTER.
 
 Interruptions: a settle counts and writes its records in one transaction, and a trial is chosen in one. No worker has to
-report the result of a trial: the tick looks for it. A record that is let through by mistake is refused again; one that waits by mistake
-is promoted after a day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order; the tick, which
-locks a breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
+report the result of a trial: the tick looks for it. A record that is let through by mistake is refused again; one that
+waits by mistake is promoted after a day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order;
+the tick, which locks a breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
 """
 
 from collections.abc import Sequence, Set

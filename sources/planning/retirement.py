@@ -46,7 +46,7 @@ def unretire(sources: Iterable[Source], *, by: str = "a user", now: datetime | N
     number."""
     instant = now or database_clock()
     found = Source.objects.filter(pk__in=[each.pk for each in sources], retired_at__isnull=False)
-    list(found.select_for_update(no_key=True).order_by("pk"))  # a removal begins before, and is seen, or after
+    list(found.select_for_update(no_key=True).order_by("pk"))  # a removal has begun before, and is seen, or waits
     removals = BacklogRecord.objects.unfinished().filter(kind=planning.REMOVAL)
     going = set(removals.values_list("subject", flat=True))
     rows = found.values_list("pk", "retired_at")
@@ -60,8 +60,9 @@ def unretire(sources: Iterable[Source], *, by: str = "a user", now: datetime | N
 
 
 def end_after_deletion(instance: Assignment, **_: Any) -> None:
-    """Receiver of `post_delete`: the records of an assignment end at the commit. Until then a settle that has its
-    record locked and wants the assignment waits for none of this transaction's locks on records.
+    """Receiver of `post_delete`: end the records of an assignment once its deletion is committed. Within that
+    transaction, which has locked the assignment, a settle that has locked one of these records and needs the assignment
+    would wait for it in a circle.
     """
     deleted, why = [instance.pk], "its assignment was deleted"
     transaction.on_commit(lambda: _end(deleted, planning.OF_ASSIGNMENTS, why, database_clock()), robust=True)

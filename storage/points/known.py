@@ -25,8 +25,8 @@ that its snapshot may have; any id if there are none, as for a point that is not
 OF_A_MARK = ".mark"
 """The end of the name by which the mark of a run is known (`runs.py`)."""
 AHEAD = timedelta(hours=1)
-"""The lead that a run's name may have over the clock: an unknown later name was not given by a clock of
-the scheduler.
+"""The lead that a run's name may have over the clock. An unknown name that is later was given by no clock of the
+scheduler.
 """
 FOREIGN = "its manifest was not written there by a backup or copy of this installation"
 

@@ -26,9 +26,7 @@ WINDOW_SECONDS = 300.0
 LEAST_RATE, FOR_A_FILE = 1_000, 20_000
 """Bytes a second; and the bytes that count for a file that was moved, compared or listed: small ones take as long."""
 SMALLEST_RESERVE = 1e-9
-"""Percent: the space that stays free in the target of a restore is the least that a reserve can be, 1
-GiB or a tenth.
-"""
+"""Percent: in the target of a restore only the smallest possible reserve stays free, 1 GiB or a tenth of the disk."""
 LITTLE = 2**24
 NO_LINKS = (
     "nothing is written or deleted behind links. If it is yours, move the folder that it leads to here in its place, "
@@ -156,8 +154,8 @@ def check_inside(location: Location, folder: str) -> None:
 
 def delete_here(place: Path, paths: Collection[str], check_stop: Callable[[], None]) -> None:
     """Delete the files among `paths` in a folder of a repository here, each by its name: rclone would look for it in a
-    listing, where a disk may show another one. `check_stop` is called now and then. Raises: StorageFailed for the first file
-    that cannot be deleted, after all others; what `check_stop` raises.
+    listing, where a disk may show another one. `check_stop` is called now and then. Raises: StorageFailed for the first
+    file that cannot be deleted, once all others are; what `check_stop` raises.
     """
     failed = ""
     try:

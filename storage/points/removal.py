@@ -42,6 +42,7 @@ from storage.points.store import REWRITTEN, StorageFailed, Store
 from storage.points.sweeping import put_marks, remove_marks, sweep_left
 
 NEIGHBOURS = 2
+"""The kept points that decide about a file, as long as the points follow one another."""
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ def sweep_left(
     and_removed: bool = False,
     deletion: Deletion | None = None,
 ) -> None:
-    """Delete the files of runs before the newest point that made no point, and, if `and_removed`, the remains of killed
-    removals: for that everything is listed, and all manifests are read. Then their marks go, and those of runs that
-    made their point.
+    """Delete the files of runs that made no point and are older than the newest point. If `and_removed`, also delete
+    the remains of killed removals, for which everything is listed and all manifests are read. Then delete their marks,
+    and those of runs that made their point.
 
     `lost`: points that must stay and are missing. `deletion` counts. Raises: StorageFailed, StorageStopped, OSError.
     """
@@ -55,7 +55,7 @@ def sweep_left(
     done = [each + ending for ending, found in marked.items() for each in found.intersection(there)]
     done += [each + runs.FLUSHED for each in gone[runs.FLUSHED] - marked[layout.UNFINISHED]]
     if left or removed:
-        # marks are known, too
+        # the names in `known` include those of marks
         absent = {*lost, *layout.by_time(set(store.known or ()) - marked[layout.REMOVING])}.difference(ours)
         with tempfile.TemporaryDirectory() as scratch:
             sweep = _Sweep(

@@ -29,6 +29,7 @@ from storage.points.store import StorageFailed, Store
 
 CACHE_BYTES = 2 * 2**30
 NEAR_AMONG = 20_000
+"""The most names among which one that is like a wrong name is looked for."""
 LEFT_OUT = {name: "''" if default == "" else "NULL" for name, default in Entry._field_defaults.items()}
 VALUES = ", ".join(f"entries.{each}" if each in COLUMNS else LEFT_OUT[each] for each in Entry._fields[1:])
 ATTRIBUTES = Entry._fields.index("attributes") - 1
@@ -67,7 +68,7 @@ class Tree:
         self._rows.close()
 
     def folder(self, path: str = "", *, after: str = "", limit: int = 1000) -> list[FolderRow]:
-        """The rows directly in a folder, by name, beginning behind `after`."""
+        """The rows directly in a folder, by name, beginning after the name `after`."""
         found = self._rows.execute(
             f"SELECT entries.name, {VALUES}, below.files, below.size FROM entries LEFT JOIN folders below "
             "ON kind = 'folder' AND below.parent = entries.parent AND below.name = entries.name "
