@@ -12,7 +12,7 @@ from external.formatting import moment, several
 from fleet.status import summary, with_status
 from jobs.clock import database_clock
 from jobs.zones import zone_of
-from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
+from sources.domain.status import NEEDS_OPERATOR, ProtectionStatus
 from sources.models import Assignment, Backup, Repository, Source
 
 HOUR = 8
@@ -57,7 +57,7 @@ def text(since: datetime, now: datetime) -> tuple[str, str]:
 def _blocks(sentence: str, since: datetime, now: datetime) -> Iterator[list[str]]:
     yield [f"{sentence}."]
     in_need = with_status(Source.objects.filter(retired_at=None, paused_at=None), now)
-    needs = in_need.filter(status__in=list(NEEDS_A_PERSON)).order_by("status_rank", "name")[: SHOWN + 1]
+    needs = in_need.filter(status__in=list(NEEDS_OPERATOR)).order_by("status_rank", "name")[: SHOWN + 1]
     alerts = raising.open_alerts()[: SHOWN + 1]
     for title, lines in (
         ("In need:", [f"  {each.name}: {ProtectionStatus(each.status)}" for each in needs]),

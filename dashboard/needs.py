@@ -22,7 +22,7 @@ from jobs.states import Status
 from operations.backlog.attention import attention, findings
 from operations.backlog.summary import BacklogSummary, QueueSummary, WorkerSummary, open_breakers
 from sources import planning
-from sources.domain.status import COLOURS, NEEDS_A_PERSON, NOT_COUNTED, ProtectionStatus
+from sources.domain.status import COLOURS, NEEDS_OPERATOR, NOT_COUNTED, ProtectionStatus
 from sources.models import Assignment, Source
 
 UP_TO_DATE = "up to date"
@@ -82,8 +82,8 @@ def _copied_now(sources: Sequence[Any]) -> set[int]:
 
 def _groups(found: status.FleetSummary) -> Iterator[tuple[str, int, list[tuple[ProtectionStatus, str, str, int]]]]:
     """The numbers of the sentence, each with those that add up to it: status, its name here, colour, number."""
-    protected = frozenset(ProtectionStatus) - NEEDS_A_PERSON - NOT_COUNTED
-    for words, members in (("protected", protected), ("need you", NEEDS_A_PERSON), ("not counted", NOT_COUNTED)):
+    protected = frozenset(ProtectionStatus) - NEEDS_OPERATOR - NOT_COUNTED
+    for words, members in (("protected", protected), ("need you", NEEDS_OPERATOR), ("not counted", NOT_COUNTED)):
         chips = [
             (each, count) for each in ProtectionStatus if each in members and (count := found.by_status.get(each, 0))
         ]

@@ -16,9 +16,10 @@ from jobs.outcomes import ClaimedRecord, Outcome, Postponed
 from jobs.states import WaitingFor
 
 LONGEST_SECONDS = 3_900.0
-"""A callback ends by itself, after its endpoint's timeout: an hour at most. One that runs for longer hangs."""
+"""A callback ends after its endpoint's timeout, an hour at most. One that runs for longer hangs."""
 
 DATABASE_AWAY_SECONDS = 30.0
+"""The wait of an event whose target could not be read."""
 
 
 def register() -> None:

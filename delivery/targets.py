@@ -2,8 +2,8 @@
 
 The database is asked once for many records, and the answer kept for FRESH_SECONDS: an edit (a URL, a secret that is
 rotated or retires, an endpoint that is removed) takes effect within that time and a query. So does a breaker that
-another worker's failures open; `jobs/breakers/` itself is asked then, so that a record that was let through as a trial
-is not held back.
+another worker's failures open. An open breaker is read again for each record, so that one that was let through as a
+trial is not held back.
 
 The endpoint's present URL counts, so that a wrong one can be corrected while records wait for their retry, and no
 secret of a new URL goes to an old one. A record that names no endpoint goes to the URL in its payload, unsigned.
@@ -173,7 +173,7 @@ async def target_of(record: ClaimedRecord) -> Target | Outcome:
         return Failed(target)
     refused = None
     if target.host.is_open:
-        # asked itself: it may have closed, or let this very record through as a trial
+        # read again: it may have closed, or have let this very record through as a trial
         refused = await ask_database(record.queue, breakers.refusal, target.host.guarded, record)
     return refused or target
 
@@ -247,5 +247,5 @@ def _look_at_breakers(origins: set[str], hosts: dict[str, Host]) -> None:
         row = rows.get(key)
         host.is_open = row is not None and row.is_open
         if row is not None and row.failures:
-            # never taken back here: a failure of a moment ago may not have been counted yet
+            # never set back to False here: a failure of a moment ago may not have been counted yet
             host.is_doubted = True

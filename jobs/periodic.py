@@ -1,4 +1,4 @@
-"""Tasks of a clock outside of the workers, and those that workers do every minute. Short tasks only: no record runs
+"""The periodic tasks, done by workers every minute and by a clock outside of the workers. All are short; no record runs
 here."""
 
 import logging
@@ -37,7 +37,7 @@ DELETE FROM jobs_backlogrecord WHERE ctid = ANY(ARRAY(SELECT place FROM gone))
 """
 
 KEPT_ATTEMPTS = 1000
-"""The attempts that are kept of a record that is tried for ever: at one a day, the history of three years."""
+"""The attempts that are kept of an unfinished record: at one a day, the history of three years."""
 
 
 MINUTELY = (pausing.resume_those_over, pausing.release_if_over)
@@ -55,7 +55,7 @@ def tick() -> str:
 
     It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
     """
-    changed = run_minutely()  # first: a failure below ends the task, and its clock shows that
+    changed = run_minutely()  # first: a failure below ends this task as failed, which django-q2 shows
     at_start()
     ticked = tick_once(rescue=False)
     return f"{ticked}, {changed} changed besides"
@@ -70,8 +70,8 @@ def at_start() -> int:
 
 
 def run_minutely(*, rare: bool = True) -> int:
-    """Run the tasks of every minute: overdue sweeps, and those of other apps, such as noting ended batches, or records
-    that became due behind a trigger that has passed. The workers do it as well, so a qcluster that has stopped costs
+    """Run the tasks of every minute: overdue sweeps, and those of other apps, such as noting ended batches, or emitting
+    assignments that became due after the trigger of their period. Workers do it as well, so a stopped qcluster costs
     nothing. `rare`: also the tasks of `run_rarely`. Returns the number of changes. A task that fails is logged and does
     not stop the others.
 

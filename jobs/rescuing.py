@@ -1,10 +1,9 @@
 """Takeover of records whose worker is lost: step 4 of the lease protocol (`jobs/claiming.py`).
 
-A worker sees by its own clock which leases remain unchanged: no step of the database's clock matters to it.
-
 A lease that was given while the database's clock was set back looks expired as soon as the clock is right again, and no
 reading of a clock shows another worker that it is fresh. But a living owner renews it four times in the time of a
-lease. So a worker rescues only leases that it has seen unchanged for longer than an owner continues without a renewal.
+lease. So a worker rescues only leases that it has seen unchanged, by its own clock, for longer than an owner continues
+without a renewal. No step of the database's clock can mislead it.
 """
 
 import logging
@@ -37,9 +36,10 @@ CLAIMED_COLUMNS = f"{RECORD_COLUMNS}, leased_by_id, lease_token"
 
 LEASES = f"SELECT id, lease_expires_at FROM jobs_backlogrecord WHERE status = {Status.RUNNING}"
 
-# Served by `backlog_lease_expires`. A claim, a heartbeat and a start of the server that are to come were dated by a
-# clock that was ahead: a lease from then is over once it was seen unchanged for long enough. Its end alone tells
-# nothing: other workers may have longer leases.
+# Served by `backlog_lease_expires`. A start of the record or a heartbeat of its worker that is in the future was dated
+# by a clock that was ahead: such a lease is over once it was seen unchanged for long enough. An end in the far future
+# alone is no sign of that, since other workers may have longer leases. For one lease after a start of the server
+# nothing is rescued, since the workers could not renew while it was down.
 EXPIRED = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
@@ -69,7 +69,7 @@ FREE_STRAYS = f"{STRAYS}  FOR UPDATE SKIP LOCKED"
 
 
 class LeaseWatch:
-    """Reads all leases of the fleet eight times in the time of one, so that it delays no rescue."""
+    """Watches which leases of all workers change. It reads them eight times per lease, so that it delays no rescue."""
 
     def __init__(self) -> None:
         self._first_seen: dict[Lease, float] = {}

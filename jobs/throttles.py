@@ -68,8 +68,8 @@ SELECT (SELECT id FROM jobs_throttle WHERE rate IS NOT NULL LIMIT 1) IS NOT NULL
 
 SECONDS_TO_TOKEN = f"(1 - jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, {CLOCK})) / t.rate"
 
-# One probe of `backlog_claim_order` a lane that lacks a token. A lane that lacks something else as well, as room in
-# flight, may be named: its bucket fills, and then it is not.
+# One probe of `backlog_claim_order` for each lane that lacks a token. A lane that also lacks something else, such as
+# room in flight, may be found: its bucket fills, and then it is not found any more.
 NEXT_TOKEN = f"""
 SELECT min(lacking.seconds)
   FROM jobs_lane l
@@ -86,12 +86,12 @@ SELECT min(lacking.seconds)
  WHERE lacking.seconds > 0
 """
 
-# A claim locks throttles FOR UPDATE, so a writer that puts thousands of records into a lane locks the lane, which no
-# claim does. Only the maker of a lane locks throttles, once in its life: their claims wait for that.
+# A claim locks throttles FOR UPDATE. So a writer that puts thousands of records into a lane locks the lane instead,
+# which no claim does. Only the maker of a lane locks its throttles, once, and claims wait for that.
 HOLD = "SELECT id FROM {table} WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE"
 
 AHEAD_SECONDS = 30.0
-"""Tokens that come within this time let questions begin: half of the time for which an answer holds."""
+"""A source is asked if its record will find a token within this time: half of the time for which its answer holds."""
 
 SHORTEST_WAIT_SECONDS = 0.05
 """The time between two claims of a worker because of tokens: at a rate of a thousand a second it claims fifty at once.
@@ -112,8 +112,8 @@ def key_of(throttle_ids: Iterable[int]) -> tuple[int, ...]:
 def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     """The lanes of any number of sets of throttles (`key_of`), in two queries, three more if some are new.
 
-    They are held until the transaction ends: a caller in the one that puts records into a lane keeps the
-    throttles of the lane from being removed in between. One that was removed before lets everything through.
+    They are locked until the transaction ends: a caller that puts records into a lane in the same transaction keeps the
+    lane's throttles from being removed in between. A throttle that was removed before lets everything through.
     """
     wanted = set(keys) - {()}
     lanes = {(): 0, **_found(wanted)}

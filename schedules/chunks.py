@@ -18,10 +18,11 @@ from schedules.unemitted_triggers import Emission, UnemittedTrigger
 log = logging.getLogger(__name__)
 
 CHUNK = 5000
-"""Events in a transaction: some 0.2 s, for which a worker claims nothing and an edit of the schedule waits."""
+"""Events in one transaction: some 0.2 s, for which this worker claims nothing and an edit of the schedule waits."""
 TRIGGERS_A_CHUNK = 200
+"""The most triggers in one transaction: a fleet of small batches, all due at once, takes few transactions."""
 LARGEST_CHUNK = 16_000_000
-"""Characters of payload in a transaction: PostgreSQL takes 268 million in one array, at the cost of memory."""
+"""Characters of payload in one transaction: PostgreSQL takes 268 million in one array, at the cost of memory."""
 
 
 def put_events(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime) -> Emission:

@@ -1,14 +1,14 @@
 """The events of a batch: the content of each, and when it starts. Nothing here reads the database.
 
-An event carries all that its delivery needs; an edit of its schedule does not touch events on the backlog.
+An event carries all that its delivery needs, so an edit of its schedule does not affect events on the backlog.
 
-A frozen configuration is the one with which a batch was begun. While its chunks follow each other, an edit of its
-schedule does not reach it. The first chunk writes it to the trigger, unless it is the whole batch; the last one clears
-it. The schedule's retry policy is not a part of it: an edit of that is given to the events that are out as well
-(`rescheduling.follow`), so those to come take the one that the schedule names now, and the batch is uniform again. The
-events that are out and those to come name the same endpoint and throttle, though nothing keeps these from being deleted
-once the schedule names others: without its endpoint an event fails, without its throttle it is not capped, whichever
-chunk it came with.
+Nor does it affect the rest of a batch that has begun. The first chunk of a batch, unless it is the whole batch, writes
+the configuration to the trigger as the *frozen config*, from which all later chunks are made; the last chunk clears it.
+
+* The retry policy is not frozen. An edit of it applies to emitted events as well (`rescheduling.follow`), so later
+  chunks take the policy that the schedule names now, and the whole batch has one.
+* Endpoint and throttle are frozen, but can be deleted once the schedule names others. Without its endpoint an event
+  fails, and without its throttle it is not capped, whichever chunk it came with.
 """
 
 import json
@@ -27,7 +27,7 @@ from schedules.watermarks import ON_TIME_FOR
 FORMAT = "%Y%m%dT%H%M%SZ"
 
 LONGEST_VALUE = 64
-"""Characters in a gap: an id, a number, an instant."""
+"""The most characters that fill a gap: an id, a number, an instant."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class EventBatch:
 
     @property
     def longest_payload(self) -> int:
-        """Characters that the payload of one of its events has at most, or nearly so."""
+        """The most characters of the payload of one of its events, within a few."""
         return sum(map(len, self.template.texts)) + LONGEST_VALUE * len(self.template.gaps)
 
     def milliseconds(self, first: int, last: int) -> list[int]:
@@ -76,7 +76,8 @@ class EventBatch:
 class BatchPart(NamedTuple):
     """The events `first` … `last` of a batch, written out for a queue.
 
-    `characters`: of their payloads, at most or nearly so. `step`: how far the trigger is once they are on the backlog.
+    `characters`: the most that their payloads have, within a few. `step`: how far the trigger is once they are on the
+    backlog.
     """
 
     batch: EventBatch
@@ -92,9 +93,9 @@ class BatchPart(NamedTuple):
 def part_of(
     trigger: UnemittedTrigger, schedule: Schedule, now: datetime, room: int, characters: int
 ) -> BatchPart | str:
-    """The next events of a trigger of `schedule`: up to `room` of them, of at most `characters`, but one at least.
+    """The next events of a trigger of `schedule`: up to `room` of them, with at most `characters`, but one at least.
 
-    A text is the reason why it emits nothing more.
+    Returns a text if it emits nothing more: the reason.
     """
     schedule = as_begun(schedule, trigger.frozen_config)
     seen_at = _seen_at(trigger, schedule, now)
@@ -120,12 +121,12 @@ def part_of(
 
 
 def _seen_at(trigger: UnemittedTrigger, schedule: Schedule, now: datetime) -> datetime:
-    """The instant when its turn came. In a queue that is the beginning of its batch."""
+    """The instant when the trigger's turn came: for one that waited for an earlier batch, the present."""
     return now if schedule.overlap == Overlap.QUEUE and not trigger.events else trigger.seen_at
 
 
 def batch_of(schedule: Schedule, trigger_at: datetime, seen_at: datetime) -> EventBatch:
-    """The batch of a trigger of `schedule`. `seen_at`: when it was seen that it is due.
+    """The batch of a trigger of `schedule`. `seen_at`: when an emitter found it due.
 
     Raises: ValueError when its payload does not render.
     """
@@ -142,10 +143,10 @@ def batch_of(schedule: Schedule, trigger_at: datetime, seen_at: datetime) -> Eve
 
 
 def beginning(trigger_at: datetime, seen_at: datetime) -> datetime:
-    """The instant from which on the events of a trigger start.
+    """The instant from which the events of a trigger start.
 
-    A late batch, after downtime or from the queue, begins when its trigger was seen: events that were to be spread over
-    an hour do not all start at once because that hour has passed.
+    A late batch, after downtime or after it has waited for another, begins when its trigger was seen: events that were
+    to be spread over an hour must not all start at once because that hour has passed.
     """
     return seen_at.replace(microsecond=0) if seen_at - trigger_at > ON_TIME_FOR else trigger_at
 
@@ -171,7 +172,7 @@ def _compiled(schedule: Schedule, trigger_at: datetime) -> templates.CompiledTem
         "number": "$number",
         "count": "$count",
         "endpoint": schedule.endpoint_id,
-        "url": None,  # its endpoint has it: of many services the path is the secret, and payloads are shown
+        "url": None,  # its endpoint has it: the path of many services is a secret, and payloads are shown
         "body": schedule.payload_template,
     }
     return templates.compiled(payload, values)
@@ -181,7 +182,7 @@ FROZEN_FIELDS = (
     "name", "zone", "kind", "event_count", "endpoint_id", "payload_template", "window_for", "stagger", "late",
     "throttle_id", "priority",
 )  # fmt: skip
-"""All that a batch and its records take from their schedule."""
+"""Everything that a batch and its records take from their schedule, except the retry policy."""
 
 
 def frozen_config_of(schedule: Schedule) -> str:
@@ -190,7 +191,8 @@ def frozen_config_of(schedule: Schedule) -> str:
 
 
 def as_begun(schedule: Schedule, frozen_config: str | None) -> Schedule:
-    """A copy of `schedule` as it was when the batch began, not to be saved; itself without a frozen configuration."""
+    """A copy of `schedule` as it was when the batch began, never to be saved; `schedule` itself if nothing is frozen.
+    """
     if frozen_config is None:
         return schedule
     begun = copy(schedule)

@@ -23,7 +23,7 @@ from fleet.status.common_errors import failing_alike
 from fleet.status.conditions import DOUBTFUL
 from fleet.status.of_all import in_status
 from operations.admin.filters import LinkedFilter, RowFilter
-from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
+from sources.domain.status import NEEDS_OPERATOR, ProtectionStatus
 from sources.models import Assignment, Copy, Policy
 
 
@@ -115,7 +115,7 @@ class StatusFilter(admin.SimpleListFilter):
     def wanted(self) -> Collection[ProtectionStatus]:
         """The chosen statuses; empty for any."""
         value = self.value()
-        return NEEDS_A_PERSON if value == IN_NEED else {status for status in ProtectionStatus if status == value}
+        return NEEDS_OPERATOR if value == IN_NEED else {status for status in ProtectionStatus if status == value}
 
 
 class StatusOfSourceFilter(StatusFilter):

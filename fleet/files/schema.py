@@ -1,6 +1,6 @@
 """The schema of fleet files: all declarations, in one file.
 
-Rows are named, and a section refers only to those before it. `fleet/files/apply.py` makes a file true.
+Rows are named, and a section refers only to those before it. `fleet/files/apply.py` applies a file.
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from backups.upkeep import removals
 from declarations.service import Service
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.surfaces.terminal import one_line
 from jobs.conf import PROGRAM
 
@@ -41,7 +41,7 @@ def remove(command: TerminalCommand, service: Service[Any], rows: Sequence[Any],
         return
     with transaction.atomic():
         service.remove([row for row in rows if row not in used])
-        begun = removals.start_all(used, with_backups=options["with_backups"], by=person()) if used else []
+        begun = removals.start_all(used, with_backups=options["with_backups"], by=caller()) if used else []
     facts = {"removed": [row.name for row in rows], "backups": goes.backups, "size": goes.size}
     facts |= {"repositories": goes.repositories, "records": [record.pk for record in begun]}
     done = f"being deleted; `{PROGRAM} backlog show {begun[0].pk}`" if begun else "deleted"

@@ -27,7 +27,7 @@ from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
 from operations.backlog.surroundings import Surroundings
 from schedules.models import Schedule
-from sources.domain.status import BY_RANK, NEEDS_A_PERSON, NOT_COUNTED, PRECEDENCE, ProtectionStatus
+from sources.domain.status import BY_RANK, NEEDS_OPERATOR, NOT_COUNTED, PRECEDENCE, ProtectionStatus
 from sources.models import Assignment, Source
 from sources.planning.names import KIND, REMOVAL, subject_of
 
@@ -133,18 +133,18 @@ class FleetSummary:
 
     @property
     def in_need(self) -> int:
-        return sum(self.by_status[status] for status in NEEDS_A_PERSON)
+        return sum(self.by_status[status] for status in NEEDS_OPERATOR)
 
     @property
     def needs(self) -> str:
         """The sources that need attention, as `3 failing, 2 never`."""
-        found = {status: number for status, number in self.by_status.items() if number and status in NEEDS_A_PERSON}
+        found = {status: number for status, number in self.by_status.items() if number and status in NEEDS_OPERATOR}
         return ", ".join(f"{number:,} {status}" for status, number in found.items())
 
     @property
     def protected(self) -> int:
         """The number of sources with a recent enough backup, whatever they wait for now."""
-        return sum(number for status, number in self.by_status.items() if status not in NEEDS_A_PERSON | NOT_COUNTED)
+        return sum(number for status, number in self.by_status.items() if status not in NEEDS_OPERATOR | NOT_COUNTED)
 
     @property
     def is_well(self) -> bool:
@@ -173,7 +173,7 @@ def summary(now: datetime, most: int | None = 0, *, need_alone: bool = False) ->
 
 
 def _counted(now: datetime, dead_letters: int, most: int | None = 0, need_alone: bool = False) -> FleetSummary:
-    by_status, worst = of_all.look(now, NEEDS_A_PERSON, most, need_alone=need_alone)
+    by_status, worst = of_all.look(now, NEEDS_OPERATOR, most, need_alone=need_alone)
     return FleetSummary(by_status, dead_letters, worst)
 
 

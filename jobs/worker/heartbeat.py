@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 TRY_AGAIN_AFTER_SECONDS = 1.0
 
 NOTEWORTHY_SECONDS = 1.0
-"""A change of the skew by more is written at once, and not with the next heartbeat."""
+"""A larger change of the skew is written at once, and not with the next heartbeat."""
 
 BEAT = """
 UPDATE jobs_worker
@@ -37,8 +37,8 @@ RETURNING clock_timestamp()
 
 
 class Heartbeat(threading.Thread):
-    """Beats four times per lease, and on request, until `end()`. It stops runs that it does not own any more, or that a
-    user cancelled or holds. It retries each second the leases that it could not renew.
+    """Beats four times per lease, and on request, until `end()`. It stops runs whose lease the worker has lost, and
+    those that a user has cancelled or put on hold. It retries each second the leases that it could not renew.
     """
 
     def __init__(self, worker_id: int, units: Units) -> None:

@@ -7,7 +7,7 @@ from jobs.clock import boot_seconds
 from jobs.wakeups import QUIET_SECONDS
 
 LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.001
-"""The time after a wake-up in which its sender is silent: the worker looks for its later records afterwards."""
+"""The time after a wake-up in which its sender sends no other: the worker looks again afterwards."""
 
 
 class Bell:
@@ -34,7 +34,7 @@ class Bell:
 
 
 class Hints:
-    """Filled from any thread that hears of ready records or of room; read by the main loop. A lost one costs a poll.
+    """Hints from any thread that hears of ready records or of room, for the main loop. A lost hint costs a poll.
 
     `ring` wakes the main loop. `quiet`: seconds for which a sender sends nothing more, although there may be more; 0
     for a sender in this process, which never falls silent.

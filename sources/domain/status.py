@@ -56,7 +56,7 @@ PRECEDENCE = (
 )
 """The statuses of an active assignment, and of a source over its assignments: the first that holds counts."""
 
-NEEDS_A_PERSON = frozenset(
+NEEDS_OPERATOR = frozenset(
     {
         ProtectionStatus.FAILING,
         ProtectionStatus.OVERDUE,
@@ -70,7 +70,7 @@ NOT_COUNTED = frozenset({ProtectionStatus.PAUSED, ProtectionStatus.RETIRED})
 """Neither protected nor in need."""
 
 COLOURS: dict[ProtectionStatus, str] = (
-    dict.fromkeys(NEEDS_A_PERSON, "danger")
+    dict.fromkeys(NEEDS_OPERATOR, "danger")
     | dict.fromkeys((ProtectionStatus.ABSENT, ProtectionStatus.WAITING, ProtectionStatus.DUE), "warning")
     | {
         ProtectionStatus.RUNNING: "info",

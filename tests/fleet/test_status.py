@@ -21,7 +21,7 @@ from operations.conditions import examine
 from schedules.capacity import check
 from schedules.capacity_report import messages
 from schedules.models import Schedule
-from sources.domain.status import NEEDS_A_PERSON, ProtectionStatus
+from sources.domain.status import NEEDS_OPERATOR, ProtectionStatus
 from sources.models import Assignment, CheckRound, Repository, Source
 from sources.planning import standings_of, subject_of
 from storage.points.checking import GONE
@@ -119,11 +119,11 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
     assert found_at_once() == one_by_one
     assert of_all.look(NOW)[0] == {status: list(one_by_one.values()).count({status}) for status in ProtectionStatus}
     assert len({status for each in one_by_one.values() for status in each}) > 8
-    _, worst = of_all.look(NOW, NEEDS_A_PERSON, 25)
+    _, worst = of_all.look(NOW, NEEDS_OPERATOR, 25)
     whole, alone = summary(NOW, 25), summary(NOW, 25, need_alone=True)
     assert (alone.sentence, alone.needs, [*alone.worst.items()]) == (whole.sentence, whole.needs, [*worst.items()])
     assert alone.by_status[ProtectionStatus.PROTECTED] == whole.protected > whole.by_status[ProtectionStatus.PROTECTED]
-    by_rank = with_status(Source.objects.all(), NOW).filter(status__in=NEEDS_A_PERSON).order_by("status_rank", "name")
+    by_rank = with_status(Source.objects.all(), NOW).filter(status__in=NEEDS_OPERATOR).order_by("status_rank", "name")
     assert list(worst.items()) == [(each.pk, each.status) for each in by_rank[:25]]
     in_order = [
         (each.pk, each.status) for each in with_status(Source.objects.all(), NOW).order_by("status_rank", "name")

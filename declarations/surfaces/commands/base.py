@@ -183,7 +183,7 @@ def patiently(ask_for_less: str) -> Iterator[None]:
         raise ValueError(f"{error}; {ask_for_less}") from error
 
 
-def person() -> str:
+def caller() -> str:
     """The user who gives a command, as far as this can be known."""
     return f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'a user'} at the command line"
 

@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from declarations.surfaces import pausing
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from fleet import pauses
 from fleet.management.base import add_names, do_each
 from fleet.management.sources.pause import paused
@@ -26,6 +26,6 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     asked = pausing.asked(options)
 
     def pause(policy: Policy) -> str:
-        return paused(pauses.pause_policy(policy, by=person(), **asked), asked)
+        return paused(pauses.pause_policy(policy, by=caller(), **asked), asked)
 
     do_each(command, [Policies().named(name) for name in dict.fromkeys(options["names"])], pause)

@@ -1,7 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from fleet import pauses
 from fleet.management.base import add_names, do_each
 from fleet.management.sources.resume import resumed
@@ -20,6 +20,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     def resume(policy: Policy) -> str:
-        return resumed(pauses.resume_policy(policy, by=person()))
+        return resumed(pauses.resume_policy(policy, by=caller()))
 
     do_each(command, [Policies().named(name) for name in dict.fromkeys(options["names"])], resume)

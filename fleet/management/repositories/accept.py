@@ -5,7 +5,7 @@ from django.core.management.base import CommandError
 
 from backups.upkeep import foreign_points
 from backups.upkeep.foreign_points import ForeignPoint
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.surfaces.terminal import one_line
 from external.formatting import several
 from fleet.management.repositories import foreign
@@ -48,7 +48,7 @@ def _accept_all(command: TerminalCommand, found: list[ForeignPoint], options: di
     question = one_line(f"Accept {foreign_points.described(found)}, as they are?")
     if command.is_agreed(options, question, "add --yes to accept them"):
         for each in found:
-            foreign_points.accept(each, by=person())
+            foreign_points.accept(each, by=caller())
         command.stdout.write(f"{several(len(found), 'point')}: accepted")
 
 
@@ -57,5 +57,5 @@ def _accept_some(command: TerminalCommand, chosen: list[ForeignPoint], asked: li
         text = f"there is no foreign point {', '.join(sorted(missing))} that can be read: nothing was changed"
         raise CommandError(text, returncode=1)
     for each in chosen:
-        foreign_points.accept(each, by=person())
+        foreign_points.accept(each, by=caller())
         command.stdout.write(f"{one_line(each.repository)}: point {each.name} is accepted")

@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from backups.upkeep import checks
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.unknown import named
 from fleet.management.base import add_names, report_enqueued
 from fleet.management.sources.check import IDLE
@@ -22,5 +22,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     rows = [named(Repository.objects, name) for name in dict.fromkeys(options["names"])]
     lying = {row: list(checks.lying_in(row)) for row in rows}
-    checking = sum(checks.check_now(each, by=person(), repository=row) for row, each in lying.items())
+    checking = sum(checks.check_now(each, by=caller(), repository=row) for row, each in lying.items())
     report_enqueued(command, ", ".join(map(str, rows)), checking, IDLE, "sources check")

@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from backups.upkeep import copies
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.unknown import named
 from fleet.management.base import add_names, report_enqueued
 from sources.models import Assignment, Repository
@@ -21,5 +21,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     rows = [named(Repository.objects, name) for name in dict.fromkeys(options["names"])]
     ids = Assignment.objects.filter(policy__copy_to__in=rows).values_list("pk", flat=True)
-    copying = copies.copy_now(ids, by=person())
+    copying = copies.copy_now(ids, by=caller())
     report_enqueued(command, ", ".join(map(str, rows)), copying, IDLE, "sources copy")

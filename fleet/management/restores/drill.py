@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from backups.restores import drills
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.surfaces.terminal import columns
 from external.formatting import moment
 from fleet.management.base import add_names_to_ask_for, list_assignments, of_sources, report_enqueued
@@ -35,7 +35,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
         list_assignments(command, FACTS, COLUMNS, _row)
         return
     what, ids = of_sources(options["names"])
-    report_enqueued(command, what, drills.drill_now(ids, by=person()), IDLE, "restores drill")
+    report_enqueued(command, what, drills.drill_now(ids, by=caller()), IDLE, "restores drill")
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:

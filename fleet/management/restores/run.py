@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 
 from backups.restores import process, requests
 from backups.specifications import specification_as
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.surfaces.terminal import one_line
 from declarations.unknown import named
 from engines.kinds import RULES
@@ -135,7 +135,7 @@ def _back(assignment: Assignment, options: dict[str, Any]) -> dict[str, Any]:
     source = assignment.source
     validation.check_restore_target(To.SOURCE, options["back"])
     validation.check_restore_account(To.SOURCE, options["user"], options["secret"])
-    place = requests.Restores(by=person()).place_of(
+    place = requests.Restores(by=caller()).place_of(
         Restore(assignment=assignment, to=To.SOURCE, target=options["back"])
     )
     specification = specification_as(source, "", "")

@@ -1,7 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from fleet.management.base import add_names, do_each, sources_named
 from jobs.conf import PROGRAM
 from sources.models import Source
@@ -23,6 +23,6 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def _accept(source: Source) -> str:
-    if not held_back.accept(list(source.assignments.values_list("pk", flat=True)), by=person()):
+    if not held_back.accept(list(source.assignments.values_list("pk", flat=True)), by=caller()):
         raise ValueError("nothing is held back")
     return "accepted; its points are removed again as its policies say"

@@ -1,7 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from external.formatting import several
 from fleet.management.base import add_names, do_each, sources_named
 from fleet.status import reasons_of
@@ -24,7 +24,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def _back_up(source: Source) -> str:
-    moved = planning.back_up_now(Assignment.objects.filter(source=source), asked_by=person())
+    moved = planning.back_up_now(Assignment.objects.filter(source=source), asked_by=caller())
     if not moved:
         raise ValueError(reasons_of([source], database_clock())[source.pk])
     return f"{several(moved, 'backup')} put at the head of the backlog"

@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from backups.upkeep import copies
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.surfaces.terminal import columns
 from external.formatting import moment
 from fleet.management.base import add_names_to_ask_for, facts_by, of_sources, report_enqueued
@@ -36,7 +36,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
         command.list_out(facts_by(Copy.objects, FACTS), COLUMNS, _row, EMPTY)
         return
     what, ids = of_sources(options["names"])
-    report_enqueued(command, what, copies.copy_now(ids, by=person()), IDLE, "sources copy")
+    report_enqueued(command, what, copies.copy_now(ids, by=caller()), IDLE, "sources copy")
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:

@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from declarations.surfaces import pausing
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from external.formatting import moment
 from fleet.management.base import add_names, do_each, sources_named
 from jobs.conf import PROGRAM
@@ -26,7 +26,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     asked = pausing.asked(options)
 
     def pause(source: Source) -> str:
-        return paused(planning.pause(Source.objects.filter(pk=source.pk), by=person(), **asked), asked)
+        return paused(planning.pause(Source.objects.filter(pk=source.pk), by=caller(), **asked), asked)
 
     do_each(command, sources_named(options["names"]), pause)
 

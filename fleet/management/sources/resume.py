@@ -1,7 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from fleet.management.base import add_names, do_each, sources_named
 from sources import planning
 from sources.models import Source
@@ -15,7 +15,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     def resume(source: Source) -> str:
-        return resumed(planning.resume(Source.objects.filter(pk=source.pk), by=person()))
+        return resumed(planning.resume(Source.objects.filter(pk=source.pk), by=caller()))
 
     do_each(command, sources_named(options["names"]), resume)
 

@@ -1,7 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.surfaces.terminal import one_line
 from fleet.management.base import add_names, sources_named
 from jobs.conf import PROGRAM
@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
     sources = sources_named(options["names"])
     verb, done = (retirement.unretire, "in use again") if options["undo"] else (retirement.retire, "retired")
-    changed = verb(sources, by=person())
+    changed = verb(sources, by=caller())
     names = [each.name for each in sources]
     text = f"{', '.join(names)}: {done}" + ("" if changed else ", as before")
     command.answer({"sources": names, "changed": changed}, one_line(text))

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import F
 
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.surfaces.terminal import columns, one_line
 from declarations.unknown import named
 from external.durations import span
@@ -46,7 +46,7 @@ def change_each(command: TerminalCommand, options: dict[str, Any], change: Calla
     """Change each named breaker, and print it. Raises: CommandError with code 1 if one is not open."""
     idle = []
     for breaker in [named(Breaker.objects, key, "key") for key in dict.fromkeys(options["keys"])]:
-        if not change([breaker.pk], by=person()):
+        if not change([breaker.pk], by=caller()):
             idle.append(f"{breaker} ({breaker.key})")
             continue
         breaker.refresh_from_db()

@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from declarations.surfaces import pausing
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from declarations.surfaces.terminal import one_line
 from jobs import backlog
 from jobs.conf import PROGRAM
@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
-    changed = backlog.hold(by=person(), **pausing.asked(options))
+    changed = backlog.hold(by=caller(), **pausing.asked(options))
     found = held()
     text = f"{sentence(found)} `{PROGRAM} backlog release` ends it." if found else "it was released at once"
     command.answer({"changed": changed, "held": bool(found), "text": text}, one_line(text))

@@ -1,7 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from declarations.surfaces.commands.base import TerminalCommand, person
+from declarations.surfaces.commands.base import TerminalCommand, caller
 from jobs import backlog
 
 HELP = (
@@ -16,5 +16,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
-    changed = backlog.release(by=person())
+    changed = backlog.release(by=caller())
     command.answer({"changed": changed}, "work continues" if changed else "nothing was on hold")
