@@ -41,16 +41,16 @@ class BackupTask:
     """A backup to run: what to copy, where to, and how.
 
     `folder` belongs to this assignment alone, in the repository at `location`. `started_at` (aware, UTC) names the
-    point. `stall_timeout` and `grace` are in seconds: for a program that makes no progress, and for all that a stop
-    ends to finish. `reserve`: percent of the repository's file system that stay free (`limits.py`). `least_rate`: bytes
-    a second, over a window (`limits.py`); None if any rate will do. `policy`: its name, for the manifest; `zone`: its
-    time zone. `engine_version`: the version of the engine's program, if the worker knows it; if it is empty, the engine
-    asks. `staging`: the folder of this host for files that must be stored there first (`staging.py`). If the source was
-    copied there, `source_kind` is its kind, and `left_out` names what that copy lacks. `last_snapshot`: the `snapshot`
-    of the newest point in a restic repository, with `last_files` files, as far as they are known. `record`: its id, by
-    which it can be found. `newest`: the newest point there by our rows; empty if there is none. `known`: the points of
-    this assignment there that are ours; None if all are. `damaged`: the places of files there (`Entry.place`) that a
-    check has found damaged or missing.
+    point. `stall_timeout` and `grace` are in seconds: for a program that makes no progress, and for everything to end
+    after a stop. `reserve`: the percentage of the repository's file system that stays free (`limits.py`). `least_rate`:
+    bytes a second, over a window (`limits.py`); None if any rate will do. `policy`: its name, for the manifest; `zone`:
+    its time zone. `engine_version`: the version of the engine's program, if the worker knows it; if it is empty, the
+    engine asks. `staging`: the folder of this host for files that must be stored there first (`staging.py`). If the
+    source was copied there, `source_kind` is its kind, and `left_out` names what that copy lacks. `last_snapshot`: the
+    `snapshot` of the newest point in a restic repository, with `last_files` files, as far as they are known. `record`:
+    its id, by which it can be found. `newest`: the newest point there according to the database; empty if there is
+    none. `known`: the points of this assignment there that are ours; None if all are. `damaged`: the places of files
+    there (`Entry.place`) that a check has found damaged or missing.
     """
 
     source: SourceSpec
@@ -147,7 +147,7 @@ class EngineResult:
 
 
 class RunEnded(Exception):
-    """An end of the run by something that the engine notices between two looks at its program. The message is for
+    """The run has to end because of something that the engine notices while its program runs. The message is for
     users.
     """
 

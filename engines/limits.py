@@ -5,7 +5,8 @@ is less before a run, the repository is full. If it becomes less during a run, t
 has filled it and is ended at once; a run that wrote little continues until half of the reserve is left, so that it does
 not end because of another one.
 
-Rate: applies where a policy names a least rate. Without one a source that drips keeps its unit for a day.
+Rate: applies if a policy names a least rate. Without one, a source that sends a byte now and then keeps its unit for a
+day.
 """
 
 import os
@@ -74,7 +75,7 @@ def room_of(directory: Path | None) -> tuple[int, int] | None:
 
 
 class Later:
-    """A stop signal that gives some seconds more, from the moment it is first seen to be set."""
+    """A stop signal that gives some more seconds, counted from the moment when it was first found set."""
 
     def __init__(self, stop: StopSignal, seconds: float) -> None:
         self._stop, self._seconds, self._until = stop, seconds, float("inf")

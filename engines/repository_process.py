@@ -29,7 +29,7 @@ SELDOM = 50_000, 20, 50
 
 def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = False, newest: str = "") -> dict[str, Any]:
     """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as a dictionary. `ours`: the
-    `Identity` that the repository must have; None if any will do. `made`, `newest`: see `instructions.keep_true`.
+    `Identity` that the repository must have; None if any will do. `made`, `newest`: see `instructions.keep_current`.
     """
     location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
@@ -43,7 +43,7 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None, made: bool = Fals
         store, whose = store_of(location, stop), Identity(**ours) if ours else None
         if not made:
             store.make(whose)
-        instructions.keep_true(store, whose, made=made, folder=whole.folder, newest=newest)
+        instructions.keep_current(store, whose, made=made, folder=whole.folder, newest=newest)
         return engine_for(source.kind, location.format).run(whole, on_progress=say_progress, stop=stop)
 
     result = result_of(whole, run)

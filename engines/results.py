@@ -19,7 +19,8 @@ STOPPED = "stopped on request"
 
 
 def failure(verdict: Verdict, error: str) -> EngineResult:
-    """A result without a copy. Its message is cut after its secrets are struck out: half of one would stay."""
+    """A result without a copy. Its message is not cut here, since secrets are struck out first: the half of a secret
+    that a cut leaves would not be recognized."""
     return EngineResult(verdict, error=error)
 
 

@@ -1,4 +1,4 @@
-"""An edited retry policy, given to the records that wait by it already, from their last failure on.
+"""Applies an edited retry policy to the records that wait by it already, counted from their last failure.
 
 Each settle of a failure reads the policy, so the next failures wait by the edit. Records that wait already are moved
 here. A failure whose settle read the policy just before the edit, and is written just after this has looked, waits once
@@ -38,8 +38,8 @@ UPDATE jobs_backlogrecord b
  WHERE b.id = w.id
 """
 
-# By the key of the attempts. What a record waits for by its policy, its latest attempt asked for: a later one was made
-# after the time that an earlier one asked for, or by a user.
+# Served by the key of the attempts. Only the latest attempt counts: it was made after the time that an earlier one had
+# asked for, or because a user wanted it.
 ASKED_FOR = f"""
 SELECT a.record_id, (a.facts ->> '{RETRY_AFTER}')::float8
   FROM unnest(%(ids)s::bigint[], %(numbers)s::int[]) AS latest(record_id, number)
@@ -97,7 +97,7 @@ def asked_for(records: Sequence[BacklogRecord]) -> dict[int, float]:
 
 
 def _rule_of(record: BacklogRecord) -> Rule:
-    """The rule of its policy; the default, as at a settle, if it has none, or one that was deleted under it."""
+    """The rule of its policy. As in a settle, the default if it has none, or if its policy was just deleted."""
     try:
         return record.retry_policy.usable_rule() if record.retry_policy else DEFAULT
     except RetryPolicy.DoesNotExist:
@@ -151,8 +151,8 @@ def _apply_to(
     if not ids:
         return rollouts.Batch(None)
     locked = list(records.filter(pk__in=ids).order_by("pk").only(*FACTS).select_for_update())
-    # both are read behind the locks: a failure that was settled in the meantime is not later than the present, and
-    # of two edits at once the later one holds
+    # both are read once the records are locked: no failure that was settled in the meantime is in the future then, and
+    # of two edits at once the later one prevails
     instant = now or database_clock()
     policy = RetryPolicy.objects.filter(pk=policy_id).first() if policy_id is not None else None
     if policy is None and policy_id is not None:

@@ -91,7 +91,7 @@ def self_backup(run: Run) -> Outcome:
             return Failed(f"{repository} is a REST server of restic, which takes restic's files only: {NAME_ANOTHER}")
         made = repository.made_at is not None
         if is_plain := made or repository.format == Format.RCLONE:  # restic's is made by its first backup
-            instructions.keep_true(Store(location, run.stop), locations.identity_of(repository), made=made)
+            instructions.keep_current(Store(location, run.stop), locations.identity_of(repository), made=made)
         with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
             outcome = Succeeded(_back_up(Path(scratch), Store(location.bare, run.stop), run))
         if is_plain:

@@ -193,7 +193,7 @@ def copy_points(
         second = store_of(place, stop, known=known_there)
         if not made:
             second.make(whose, like=first, must_be_like=True)  # it is read next
-        instructions.keep_true(second, whose, made=made, folder=folder, newest=there)
+        instructions.keep_current(second, whose, made=made, folder=folder, newest=there)
         with locked(place, folder) as lock:
             if isinstance(store, ResticStore):
                 space.check_before()

@@ -105,7 +105,7 @@ def make_repository(
     try:
         store = store_of(where, Stop(where.directory))
         unlike = store.make(whose, Location.of_json(like) if like else None)
-        instructions.keep_true(store, whose)
+        instructions.keep_current(store, whose)
     except (StorageFailed, Busy, ProgramMissing, OSError) as error:
         return {"failed": str(error)}
     return {"made": unlike is not None, "unlike": unlike or ""}

@@ -28,7 +28,7 @@ JITTERS = ("none", "full", "equal")
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A formula, for machines and for users, and the parameters it takes with their defaults, in seconds.
+    """A formula, as a function and as text, and the parameters that it takes, with their defaults in seconds.
 
     `choices`: parameters that are words. `waits_for_sweeps`: it gives no delay; sweeps take its records.
     """

@@ -1,4 +1,4 @@
-"""*progressive*: sweeps of all records younger than N days, the rarer the greater N is. Records count nothing.
+"""*progressive*: sweeps of all records younger than N days, the rarer the greater N is. No failures are counted.
 
 The table is that of the progressive schedule (docs/glossary.md). Sweeps are on a grid: a tier's sweep belongs to the
 instants that are multiples of its interval since the epoch, so a day's begin at midnight UTC.

@@ -1,10 +1,10 @@
-"""A long first backup gives way: while a much shorter one that comes before it may be waking up, it does not take a
-unit for hours.
+"""A long first backup gives way: it does not take a unit for hours while the computer of a much shorter one, which
+ranks before it, may be waking up.
 
-What is awake answers within a second, and what sleeps needs minutes: at the opening of a window the first backups of
-servers took all units, and for the rest of the night none was foreseen for sixty desktops that stood before them. The
-published order waits for each source with a unit; here the unit is free for everyone else, and what gives way is asked
-again (docs/decisions/0151).
+A computer that is awake answers within a second, and one that sleeps needs minutes. So when a window opened, the first
+backups of servers took all units, and for the rest of the night no unit was foreseen for sixty desktops that ranked
+before them. The published order would keep a unit waiting for each source; here the unit is free for all others, and
+the source that gives way is asked again (docs/decisions/0151).
 """
 
 from datetime import date, datetime, timedelta
@@ -25,6 +25,7 @@ from sources.planning.names import AVAILABILITY, BACKUPS, KIND, assignment_in
 LONG_SECONDS = 7_200.0
 """Expected seconds from which on a first backup gives way."""
 TIMES_SHORTER = 4.0
+"""The number of times that another first backup must be shorter to count as much shorter."""
 FOR_AT_MOST = timedelta(days=2)
 """The time from when its record was put on the backlog, after which it gives way no more."""
 PATIENCE = timedelta(seconds=PATIENCE_SECONDS)

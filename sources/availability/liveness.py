@@ -3,9 +3,9 @@
 Being slow is not vanishing: a source without progress is asked whether it is there, and only one that stays silent for
 the whole grace of its policy is let go.
 
-progress seen                       nothing is asked
-none for LOOK_AFTER_SECONDS         it is asked; each answer gives it as long again
-it does not answer                  asked again every ASK_AGAIN_SECONDS, until it answers or gets on
+progress                            nothing is asked
+none for LOOK_AFTER_SECONDS         the source is asked; after each answer the same time begins again
+it does not answer                  asked again every ASK_AGAIN_SECONDS, until it answers or there is progress
 silent for the grace                the copy is stopped: the source has `vanished`
 """
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 LOOK_AFTER_SECONDS = 10.0
 ASK_AGAIN_SECONDS = 3.0
 LONGEST_ASK_SECONDS = 10.0
-"""A source that was there a moment ago answers sooner than one that wakes up."""
+"""The longest wait for an answer: a source that was there a moment ago answers sooner than one that wakes up."""
 
 Asker = Callable[[Source, float], Answer]
 
@@ -37,19 +37,19 @@ Asker = Callable[[Source, float], Answer]
 class Silence:
     """The silence of a source, on any clock of seconds. Pure.
 
-    `alive_at`: when it last got on or answered. `silent_since`: when the first question was put that it left
-    unanswered, None if it left none.
+    `alive_at`: the last progress or answer. `silent_since`: when the first question was put that it has not answered,
+    None if there is none.
     """
 
     grace: float
     alive_at: float
     silent_since: float | None = None
 
-    def gets_on(self, now: float) -> None:
+    def note_progress(self, now: float) -> None:
         """Note progress, or an answer."""
         self.alive_at, self.silent_since = now, None
 
-    def stays_silent(self, asked_at: float) -> None:
+    def note_silence(self, asked_at: float) -> None:
         """A question put at `asked_at` was not answered. Progress since then is answer enough."""
         if self.alive_at <= asked_at and self.silent_since is None:
             self.silent_since = asked_at
@@ -108,13 +108,13 @@ class LivenessMonitor:
         return self.vanished or self.closed or self._stop.is_set()
 
     def watching(self, listener: Callable[[EngineProgress], None]) -> Callable[[EngineProgress], None]:
-        """Like `listener`, and noted here. Engines report twice a second; only figures that grow are progress: an
-        engine that tries again takes back what it counted before."""
+        """A listener that notes progress here and calls `listener`. Engines report twice a second; only figures that
+        grow count as progress, since an engine that tries again takes back its earlier counts."""
 
         def watch(progress: EngineProgress) -> None:
             if _has_grown(self._last_seen, progress):
                 with self._lock:
-                    self._silence.gets_on(self._clock())
+                    self._silence.note_progress(self._clock())
             self._last_seen = progress
             listener(progress)
 
@@ -123,7 +123,7 @@ class LivenessMonitor:
     def _watch(self) -> None:
         while not self._ending.wait(self._seconds_until_question()) and not self.vanished:
             if self._seconds_until_question() > 0 and self._silence.silent_since is None:
-                continue  # it has got on in the meantime
+                continue  # there was progress in the meantime
             asked_at = self._clock()
             try:
                 answer = self._ask(self._source, self._timeout)
@@ -142,9 +142,9 @@ class LivenessMonitor:
             now = self._clock()
             was_silent = self._silence.silent_since is not None
             if answer.present:
-                self._silence.gets_on(now)
+                self._silence.note_progress(now)
             else:
-                self._silence.stays_silent(asked_at)
+                self._silence.note_silence(asked_at)
             is_silent = self._silence.silent_since is not None
             if is_silent:
                 self.silence = answer.text
@@ -152,7 +152,7 @@ class LivenessMonitor:
         if self.vanished:
             log.warning("%s has vanished in mid-backup: %s", self._source.name, answer.text)
         elif is_silent != was_silent:
-            log.info("%s in mid-backup: %s", self._source.name, answer.text or "it gets on")
+            log.info("%s in mid-backup: %s", self._source.name, answer.text or "its copy makes progress again")
 
 
 def _has_grown(before: EngineProgress | None, progress: EngineProgress) -> bool:

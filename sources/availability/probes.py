@@ -2,16 +2,16 @@
 
 | kind | it is there when |
 |---|---|
-| sftp | its port says something; accepting a connection is not enough: a frozen host does, and is silent |
-| imap | its port says something, behind a TLS greeting where it has one |
-| rclone | as its type: SMB and FTP say something, HTTP answers. A cloud service is always there: its engine asks it |
-| s3, webdav | its port answers a request, or a TLS greeting, whatever it answers |
+| sftp | its port sends a greeting; accepting a connection is not enough: a frozen host does that, and is silent |
+| imap | its port sends a greeting, after a TLS handshake where it has one |
+| rclone | as its type: SMB and FTP greet, HTTP answers. A cloud service is always there: its engine asks it |
+| s3, webdav | its port answers a request, or a TLS handshake, in any way |
 | postgresql | the server answers `SELECT 1`, or refuses us: the engine will report the problem |
 | local | the folder is the expected volume (its marker file is there), and its path leads where it led |
-| mariadb | the server greets, or says why not: it speaks first |
+| mariadb | the server, which speaks first, sends a greeting or an error |
 | sqlite | its file is there, and its path leads where it led |
 
-The content of the answer is left to the engine. All of it, look-up of the name included, takes one timeout.
+The engine judges the content of the answer. Everything, the look-up of the name included, takes one timeout.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from sources.models.source import ON_THIS_HOST, SourceKind
 USUAL_PORTS = {SourceKind.SFTP: 22, SourceKind.POSTGRESQL: 5432, SourceKind.MARIADB: 3306}
 
 FOLDER_THREADS = 64
-"""Folders looked at at once. Each dead share holds one; asked again, it holds no second."""
+"""Folders that are examined at the same time. Each dead share occupies one thread, however often it is asked."""
 BANNER_BYTES = 255
 """The longest first line of an SSH server (RFC 4253, 4.2)."""
 
@@ -50,7 +50,7 @@ GREETINGS = {
     "imap": (rb"\* ", "an IMAP server", b""),
     "ftp": (b"220", "an FTP server", b""),
     "smb": (rb".{5}SMB", "an SMB server", SMB_NEGOTIATE),
-    # its first packet, of protocol 10, or an error, as that it has no connection left
+    # its first packet, of protocol 10, or an error, such as that it has no connection left
     "mariadb": (rb"...\0[\n\xff]", "a MariaDB server", b""),
 }
 """Kind, or type of rclone → the greeting, the server that sends it, and the bytes to send first (empty if the server
@@ -204,7 +204,7 @@ async def _connected(address: str, port: int, **tls: Any) -> AsyncIterator[Strea
 
 async def _greet(address: str, port: int, host: str, **tls: Any) -> None:
     """Return when a web server answers anything. Raises: OSError if it hangs up without an answer."""
-    with contextlib.suppress(ssl.SSLError):  # it speaks, if not to us
+    with contextlib.suppress(ssl.SSLError):  # an answer, too
         async with _connected(address, port, **tls) as (reader, writer):
             if not tls:
                 name = f"[{host}]" if ":" in host else host
@@ -229,5 +229,5 @@ async def _listen_to(address: str, port: int, greeting: bytes, what: str, ask: b
             writer.write(ask)
             heard = await _hear(reader)
     except ssl.SSLError:
-        heard = b""  # it speaks, if not to us
+        heard = b""  # an answer, too
     return "answered" if re.match(greeting, heard, re.DOTALL) else f"answered, but not as {what}"

@@ -2,7 +2,7 @@
 
 A packet never implies that the source is up: after one it is asked again, on time and before all others, and it stays
 first until a unit has taken it. A packet is sent only while a unit is foreseen: while the execution units are short of
-more sources than are waking up. So no computer is woken and not connected to (docs/decisions/0081).
+more sources than are waking up. So no computer is woken for which no unit would be free (docs/decisions/0081).
 """
 
 import asyncio
@@ -33,15 +33,16 @@ LOOKUP_SECONDS = 5.0
 
 
 LATE_SECONDS = 30.0
-"""Seconds after the time of a re-check. A computer that was woken by a packet may fall asleep again two
-minutes later.
+"""The delay from which on a re-check is late. A computer that a packet has woken may fall asleep again after two
+minutes.
 """
 
 SETTLED_WITHIN_SECONDS = 10.0
-"""Seconds from a packet to the settle of its record. Until then the source counts by its row, from then on by its
-record.
+"""Seconds from a packet to the settle of its record. Until then the source counts as waking up by its row, afterwards
+by its record.
 """
 REMEMBERED_FOR = timedelta(hours=1)
+"""The time for which a packet is looked up: no source takes longer to wake up."""
 
 ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('wake', 0))"
 """The lock of the question whether a unit is foreseen: its holder sees all packets that were sent for one."""
@@ -76,7 +77,7 @@ def _after_silence(record: ClaimedRecord, assignment: Assignment, reason: str, b
         return outcome
     with transaction.atomic():
         execute(ONE_AT_A_TIME, {})
-        now = database_clock()  # behind the lock: a packet that was sent in the meantime is in the past
+        now = database_clock()  # read under the lock: a packet that was sent in the meantime is in the past
         if shortage(BACKUPS, now=now).missing <= waking_up(source, now):
             return not_foreseen(record, assignment, reason)
         if error := wake(source, broadcast, now):
@@ -106,7 +107,7 @@ def without_a_packet(record: ClaimedRecord, assignment: Assignment, reason: str,
 
 def not_foreseen(record: ClaimedRecord, assignment: Assignment, reason: str) -> Unavailable:
     """The outcome of a silence while no unit is foreseen for a source that wakes. The first backup of one that was
-    never sent a packet keeps its place, and what is longer gives way to it (`sources/availability/giving_way.py`).
+    never sent a packet keeps its place, and longer ones give way to it (`sources/availability/giving_way.py`).
     """
     source, policy = assignment.source, assignment.policy
     reason = f"{reason}; no magic packet was sent: no execution unit is foreseen for it"
@@ -127,7 +128,7 @@ def waking_up(source: Source, now: datetime) -> int:
 
 
 def is_late(asked_at: datetime, source: Source, policy: Policy) -> bool:
-    """True if a re-check at `asked_at` came so long after its time that a source that was woken may be asleep again."""
+    """True if a re-check at `asked_at` came so late that a source that was woken may be asleep again."""
     if source.last_woken_at is None:
         return False
     return asked_at - source.last_woken_at > timedelta(seconds=policy.wake_wait + LATE_SECONDS)
@@ -137,7 +138,7 @@ def may_wake(source: Source, policy: Policy, now: datetime, *, in_vain: bool = F
     """True if a packet is to be sent at `now`: allowed by the source, else its policy, and none sent lately. `in_vain`:
     the last one does not count, since nothing asked in time whether it had worked.
 
-    One in the future (a clock was set back) holds up the next one for twice `wake_every` at the most.
+    One in the future (a clock was set back) delays the next one by at most twice `wake_every`.
     """
     allowed = policy.wake_allowed if source.wake_allowed is None else source.wake_allowed
     if not allowed or not source.mac_address:

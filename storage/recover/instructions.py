@@ -21,12 +21,13 @@ TYPE = "RCLONE_CONFIG_BASE_TYPE"
 LOST = layout.LOST
 
 
-def keep_true(
+def keep_current(
     store: Store, ours: Identity | None = None, *, made: bool = False, folder: str = "", newest: str = ""
 ) -> None:
-    """Write `RECOVER.txt` if it is missing or differs, and the identity of the repository. `made`: True if the identity
-    was there before; if it is damaged or lost, it is written again if `newest`, a point that the scheduler has made
-    there, is in the `folder` of its assignment: no mount point has that, and no repository of another installation.
+    """Write `RECOVER.txt` if it is missing or differs, and the identity of the repository if it has none. `made`: True
+    if the identity was there before. An identity that is damaged or lost since is written again only if `newest`, a
+    point that the scheduler has made there, is in the `folder` of its assignment: neither an empty mount point nor a
+    repository of another installation has that.
 
     Raises: StorageFailed, also for a repository of another installation, layout version or key, or one that has lost
     its identity, before anything is written; StorageStopped, OSError.
@@ -40,7 +41,7 @@ def keep_true(
             return made and newest in runs.points(store, folder)
         return False
 
-    if not _says(outside, ours, is_known) and ours:
+    if not _has_identity(outside, ours, is_known) and ours:
         if made and not is_known():
             raise StorageFailed(
                 f"{LOST.format(outside.location.outside)} If that disk was replaced, name another folder of the new "
@@ -59,14 +60,14 @@ def keep_true(
 
 def check_is_ours(store: Store, ours: Identity) -> None:
     """Raises: StorageFailed if a repository has no identity, or not that of `ours`."""
-    if store.location.keeps_files and not _says(replace(store, location=store.location.bare), ours):
+    if store.location.keeps_files and not _has_identity(replace(store, location=store.location.bare), ours):
         raise StorageFailed(
             f"{LOST.format(store.location.outside)} If its files are gone for good, cancel this, and delete without "
             "the files"
         )
 
 
-def _says(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bool] = lambda: False) -> bool:
+def _has_identity(outside: Store, ours: Identity | None, may_be_damaged: Callable[[], bool] = lambda: False) -> bool:
     """True if a repository has an identity. Raises: StorageFailed if that is not `ours`."""
     try:
         if (found := identity.read(outside)) and ours:

@@ -66,7 +66,7 @@ class StorageSite:
         for which in (FIRST, SECOND):
             (self.disk / which).mkdir(parents=True)
             self.store(which).make(self.identity(which), None if which == FIRST else self.location(FIRST))
-            instructions.keep_true(self.store(which), self.identity(which))
+            instructions.keep_current(self.store(which), self.identity(which))
 
     @contextmanager
     def lease(self, folder: str, worker: str) -> Iterator[bool]:

@@ -29,17 +29,17 @@ NEVER = threading.Event()
 
 def test_the_grace_begins_with_the_question_that_was_left_unanswered() -> None:
     silence = Silence(grace=60, alive_at=0)
-    silence.stays_silent(asked_at=10)
+    silence.note_silence(asked_at=10)
     assert silence.seconds_until_question(20) == 3
     assert silence.seconds_until_question(69) == 1
     assert not silence.is_over(69.9)
     assert silence.is_over(70)
-    silence.gets_on(71)  # an answer or progress: the whole grace again
+    silence.note_progress(71)  # an answer or progress: the whole grace again
     assert silence.seconds_until_question(75) == 6
     assert not silence.is_over(1000)
-    silence.stays_silent(asked_at=70)  # a question that was under way when it got on
+    silence.note_silence(asked_at=70)  # a question that was under way when it got on
     assert not silence.is_over(1000)
-    silence.stays_silent(asked_at=81)
+    silence.note_silence(asked_at=81)
     assert (silence.is_over(140), silence.is_over(141)) == (False, True)
 
 
