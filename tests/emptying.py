@@ -1,4 +1,4 @@
-"""How the database is emptied after a test that commits: by deleting the few rows that are there.
+"""Empties the database after a test that commits, by deleting the few rows that there are.
 
 Django truncates every table and makes the rows of its own anew: 200 ms, where deleting takes five. Content types and
 permissions are the same for all tests and stay.

@@ -94,7 +94,7 @@ def claim_ready(limit: int = 1000, queue: str = "default", now: datetime | None 
 
 
 def claim_new(count: int = 1, now: datetime | None = NOON, **fields: Any) -> list[ClaimedRecord]:
-    """So many new records, claimed at `now`."""
+    """This number of new records, claimed at `now`."""
     for _ in range(count):
         make_record(**fields)
     return claim_ready(count, now=now)

@@ -23,6 +23,6 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def enrolled(machine: Machine, server: ContractServer) -> Machine:
-    """With the first token of `server`."""
+    """The machine of an agent that has the first token of `server`."""
     machine.store(url=server.url, token=TOKEN, source="laptop")
     return machine

@@ -54,7 +54,7 @@ class Asked:
     headers: dict[str, str]
     body: dict[str, Any]
     at: float = field(default_factory=time.monotonic)
-    """When, in seconds of the monotonic clock."""
+    """The instant of the request, in seconds of the monotonic clock."""
 
     @property
     def token(self) -> str:

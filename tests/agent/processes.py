@@ -44,7 +44,7 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
 
 
 def replace(file: Path, text: str) -> None:
-    """At one stroke: an agent that runs reads the old text or the new one, and none that is half written."""
+    """Replace it in one step: a running agent reads the old text or the new one, never half of one."""
     written = file.with_suffix(".new")
     written.write_text(text, encoding="utf-8")
     written.chmod(0o600)

@@ -88,7 +88,7 @@ class TestTheLaunchdJob:
 class TestTheNetworkManagerSnippet:
     @pytest.fixture
     def snippet(self, tmp_path: Path) -> Path:
-        """With an agent that writes down its arguments, and ends with the exit code in the file `code`."""
+        """The snippet, with an agent that writes down its arguments and ends with the exit code in the file `code`."""
         agent, config = tmp_path / "agent", tmp_path / "agent.json"
         agent.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/called\nexit $(cat {tmp_path}/code)\n')
         agent.chmod(0o755)

@@ -59,7 +59,7 @@ def laptop(now: datetime) -> Assignment:
 
 @pytest.fixture
 def enrolled(machine: Machine, live_server: Any, laptop: Assignment) -> Machine:
-    """As the agent of `laptop`, by a code."""
+    """The machine of an agent that was enrolled for `laptop`, by a code."""
     done = machine.process("enrol", live_server.url, tokens.make_code(laptop.source))
     assert (done.returncode, done.stderr) == (FINE, "")
     return machine

@@ -94,7 +94,7 @@ class TestWhenItAnnounces:
 
 
 def waits_of(agent: Running) -> list[int]:
-    """How long it said that it would wait, each time, in seconds."""
+    """The waits that it reported, in seconds."""
     return [int(line.split(" in ")[1].split()[0]) for line in agent.printed().splitlines() if " in " in line]
 
 
@@ -131,7 +131,7 @@ class TestWhenTheServerSaysNo:
 
 class TestWhenTheServerIsAway:
     def test_it_backs_off_and_is_there_again_when_the_server_is(self, machine):
-        address = loopback_address()  # where no other process is given the port meanwhile
+        address = loopback_address()  # where no other process is given the port in the meantime
         with ContractServer(address=address) as gone:
             machine.store(url=gone.url, token=TOKEN, source="laptop")
         with machine.running({**OFTEN, "FIRST_BACKOFF": 0.2, "LONGEST_BACKOFF": 0.8}) as agent:

@@ -38,19 +38,19 @@ def broken(at: datetime) -> set[str]:
 
 
 def ticked() -> datetime:
-    """When qcluster has run the tick. It looks at its schedule each half minute only, so it is asked for one."""
+    """Wait until qcluster has run the tick. It looks at its schedule only each half minute, so it is asked for one."""
     async_task("jobs.periodic.tick")
     return eventually(lambda: Task.objects.filter(func="jobs.periodic.tick", success=True).first()).stopped
 
 
 def beat() -> datetime:
-    """When the worker has said once more that it lives."""
+    """Wait until the worker has reported once more that it is alive."""
     before = database_clock()
     return eventually(lambda: Worker.objects.filter(heartbeat_at__gt=before).first()).heartbeat_at
 
 
 def test_a_worker_and_a_qcluster_that_stand_or_die_are_noticed_within_two_periods(programs: Programs) -> None:
-    """By what they have written: the watch is asked about the instants, so nothing hangs on how long a test takes."""
+    """Noticed by what they have written: the watch is asked about instants, so the speed of the test does not matter."""
     install()
     cluster = programs.run("manage.py", "qcluster", **LEASE)
     worker = programs.run("manage.py", "worker", "--queues", "default", **LEASE)

@@ -1,4 +1,4 @@
-"""What could not be examined is not calm: its alerts stay as they are until it can be examined again."""
+"""A condition that could not be examined is not over: its alerts stay as they are until it can be."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -277,8 +277,8 @@ def test_after_a_night_in_which_no_process_looked_nothing_is_late(world: World):
 
 @pytest.mark.slow
 def test_no_false_alarm_in_thirty_days_about_a_change_of_clocks():
-    """The minutes about each trigger, and, about the change to summer time, of each end of a window and midnight. Of
-    what lies between, the work is done, and the rounds are taken as done."""
+    """The minutes about each trigger, and, about the change to summer time, of each end of a window and midnight. In
+    between, the work is done, and the rounds are taken as done."""
     first = NINE + timedelta(days=20)
     world = World(first - timedelta(hours=3))
     Schedule.objects.update(zone="Europe/Berlin")

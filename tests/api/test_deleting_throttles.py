@@ -1,4 +1,4 @@
-"""A throttle that unfinished records name is not deleted: they would go on unthrottled."""
+"""A throttle that unfinished records name is not deleted: they would continue unthrottled."""
 
 from typing import Any
 

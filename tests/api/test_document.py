@@ -29,7 +29,7 @@ def document() -> dict[str, Any]:
 
 @pytest.fixture
 def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By method and path."""
+    """The operations, by method and path."""
     return {
         f"{method.upper()} {path}": operation
         for path, methods in document["paths"].items()

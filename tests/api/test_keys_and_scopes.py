@@ -1,4 +1,4 @@
-"""What holds for every resource, seen at throttles: keys by which a request is answered once, and who may ask."""
+"""Rules for every resource, shown with throttles: keys by which a request is answered once, and scopes."""
 
 from datetime import timedelta
 

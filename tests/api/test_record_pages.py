@@ -25,7 +25,7 @@ def ids(program: Program, **query: Any) -> list[int]:
 
 
 def plan_of(captured: CaptureQueriesContext, without: tuple[str, ...]) -> str:
-    """How a list with `limit=1` was looked up. `without`: what the planner prefers while there are few rows."""
+    """The plan of a list with `limit=1`. `without`: the plans that the planner prefers while there are few rows."""
     [listing] = [each["sql"] for each in captured if "LIMIT 2" in each["sql"]]
     with connection.cursor() as cursor:
         for way in without:

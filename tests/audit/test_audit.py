@@ -1,4 +1,4 @@
-"""Every way of changing what people declare is seen: by whom, how, and the values, but for secrets."""
+"""Every way to change a declaration is recorded: by whom, how, and the values, except secrets."""
 
 import io
 import json
@@ -41,7 +41,7 @@ ALICE = Actor("alice", "web")
 
 
 def seen(**about: Any) -> list[tuple[str, str, dict[str, list[Any]]]]:
-    """Who did what with which values, the oldest first."""
+    """The entries: user, verb and values, the oldest first."""
     found = entries.facts(AuditEntry.objects.filter(**about).order_by("pk"))
     return [(each["who"], each["verb"], each["changes"]) for each in found]
 

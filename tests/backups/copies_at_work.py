@@ -42,7 +42,7 @@ def assignment(policy: Policy, folder: Path) -> Assignment:
 
 
 def backed_up(assignment: Assignment) -> Assignment:
-    """By the engine, now."""
+    """Back up its source now, by the engine."""
     planning.back_up_now([assignment])
     done(handed_on(assignment, database_clock()))
     assignment.refresh_from_db()

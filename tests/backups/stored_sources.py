@@ -1,4 +1,4 @@
-"""Rows of a source and of a repository at a server, made as people make them."""
+"""Rows of a source and of a repository at a server, made as users make them."""
 
 from typing import Any
 

@@ -34,7 +34,7 @@ def office(tmp_path: Path) -> Played:
 
 @pytest.fixture
 def assignment(office: Played, tmp_path: Path) -> Assignment:
-    """With a point in the repository of its policy, office, and a copy of it in offsite."""
+    """An assignment with a point in the repository of its policy, office, and a copy in offsite."""
     shutil.copytree(office.root, tmp_path / "offsite")
     first, second = (
         Repository.objects.create(name=name, location=str(tmp_path / name)) for name in ("office", "offsite")

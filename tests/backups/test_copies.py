@@ -1,4 +1,4 @@
-"""Copies: what is backed up is brought into a second repository, restores from there, and people see how it stands."""
+"""Copies: points are brought into a second repository and restored from there, and users see how far it is."""
 
 import json
 import os

@@ -53,7 +53,7 @@ def kept(tmp_path: Path) -> Policy:
 
 
 def fill_the_units(dead: Policy, kept: Policy, folder: Path) -> tuple[list[Assignment], Assignment]:
-    """As many backups into the dead repository as there are units, and one behind them into the other."""
+    """Assignments: as many into the dead repository as there are units, and one after them into the other."""
     first = [make_assignment(dead, make_source(path=str(folder))) for _ in range(UNITS)]
     behind = make_assignment(kept, make_source(path=str(folder)))
     planning.emit_due()

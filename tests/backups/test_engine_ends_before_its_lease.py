@@ -62,7 +62,7 @@ def copies() -> list[psutil.Process]:
 
 
 def renew(units: Units) -> float:
-    """As the heartbeat does. Returns when."""
+    """Renew the lease, as the heartbeat does. Returns the instant."""
     now = boot_seconds()
     for run in units.runs():
         run.renewed_at = now

@@ -242,7 +242,7 @@ def unread(policy: Policy) -> Assignment:
 
 
 def digests_of(made: Assignment) -> tuple[str, set[str]]:
-    """That of the manifest that lies there, and those that are known."""
+    """The digest of the stored manifest, and the known ones."""
     [(point, kept)] = known_points.of(made, made.policy.repository).items()
     return digest_of(manifest_in(made.policy.repository, made, point)), set(kept)
 

@@ -192,7 +192,7 @@ class TestALook:
 
 
 class TestAMove:
-    """To a place where the points are not: refused, and doubt when it is forced."""
+    """A move to a place without the points is refused, or puts them in doubt if it is forced."""
 
     @pytest.fixture
     def empty(self, tmp_path: Path) -> str:

@@ -1,4 +1,4 @@
-"""A mailbox and an FTP server as a worker meets them: asked, tried by a person, copied, lost."""
+"""A mailbox and an FTP server as a worker meets them: asked, tried by a user, copied, lost."""
 
 from pathlib import Path
 from typing import Any

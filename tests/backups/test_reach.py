@@ -1,4 +1,4 @@
-"""Who may change sources does not get at passwords and folders by that, on any surface."""
+"""An account that may change sources cannot reach passwords and folders that way, on any surface."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Homes of Ann and Bob: what lies in hers is hers to exchange."""
+    """Homes of Ann and Bob: she may exchange everything in hers."""
     for who in ("ann", "bob"):
         (tmp_path / "home" / who / "projects" / "files").mkdir(parents=True)
         (tmp_path / "home" / who / "projects" / "files" / "letter.txt").write_text(f"of {who}")
@@ -59,7 +59,7 @@ def saved(path: Path, kind: str = "local", account: object = None) -> Source:
 
 
 def check_refused(row: Assignment, policy: Policy) -> None:
-    """By the question whether it is there, by its run and by its test; nothing of Bob's came into the repository."""
+    """Refused when it is asked, run and tested; nothing of Bob's has come into the repository."""
     outcome = backed_up(row)
     assert isinstance(outcome, Unavailable), outcome
     assert "is not where it was" in outcome.reason

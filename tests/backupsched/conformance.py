@@ -45,12 +45,12 @@ SEED = 20261121
 GENERATION = {"deterministic": True, "database": "none", "no-shrink": True, "with-security-parameters": False}
 
 OFTEN = 0.8
-"""How often what is on hand is sent where it fits; else what the document allows."""
+"""The share of requests with existing values where these fit; the others have values that the document allows."""
 
 
 @dataclass
 class Findings:
-    """How many answers were judged, with which status, and what was wrong, in words, each kind of it once."""
+    """The number of judged answers, by status, and the faults as text, each kind once."""
 
     judged: int = 0
     operations: set[str] = field(default_factory=set)
@@ -86,7 +86,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks, with which header, how often beside what the bounds of the document give, and which operations."""
+    """A caller, its header, the operations that it calls, and how often in addition to the bounds of the document."""
 
     authorization: str = ""
     examples: int = 5

@@ -1,4 +1,4 @@
-"""Who may do what, as data: each page of the admin and each operation of the API, and which roles are let in."""
+"""Permissions as data: each page of the admin and each operation of the API, and the roles that are let in."""
 
 MAY = {
     "anybody": "anonymous account staff looks operates edits restores superuser",

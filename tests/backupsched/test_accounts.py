@@ -54,7 +54,7 @@ def test_it_sets_no_password_of_an_account_with_more_rights(is_superuser: bool) 
 def test_a_page_says_whether_an_account_has_a_password_and_shows_nothing_of_it(
     admin_client: Client, password: str | None, said: str
 ) -> None:
-    """To those who may change the account, and to those who may look at it."""
+    """Shown to those who may change the account, and to those who may look at it."""
     anna = User.objects.create_user("anna", password=password)
     for client in (admin_client, staff("view_user")):
         page = client.get(f"/admin/auth/user/{anna.pk}/change/").content.decode()

@@ -1,4 +1,4 @@
-"""Without the library of an extra, what needs it says what to install."""
+"""A part that needs the library of an extra, and lacks it, names the package to install."""
 
 import asyncio
 import sys

@@ -33,7 +33,7 @@ SOME = () if EXAMPLES else ("sources", "backlog")
 in `test_roles.py`, that each describes its refusals in `test_openapi_document.py`; what refuses is the same for all."""
 
 REFUSED = {400, 401, 404, 405, 411, 413, 415, 422}
-"""Where no request is let in. (An enrolment code is looked at without one.)"""
+"""The answers if no request is let in. (An enrolment code is looked at without one.)"""
 
 OnHand = dict[str, list[str | int]]
 

@@ -63,7 +63,7 @@ def people() -> dict[str, User | None]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
-    """Who is let in is decided before a page is drawn, and other tests draw them all. Each account is read once, and
+    """Draw no pages: permissions are checked before, and other tests draw them all. Each account is read once, and
     its session never. Refusals are no news."""
     monkeypatch.setattr(SimpleTemplateResponse, "render", drawn_empty)
     monkeypatch.setattr(admin.site.__class__, "each_context", lambda *_: {})

@@ -37,7 +37,7 @@ class Receiver:
 
     @property
     def open(self) -> int:
-        """How many connections are."""
+        """The number of open connections."""
         return len(self.server.connections) if self.server else 0
 
     @property

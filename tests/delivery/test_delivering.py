@@ -28,7 +28,7 @@ AUTHORIZATION = "Bearer s3cret-t0ken"
 
 
 def put(endpoint: Endpoint, count: int = 1) -> list[BacklogRecord]:
-    """So many ready events for an endpoint."""
+    """This number of ready events for an endpoint."""
     return [
         make_record(
             kind="http_callback",

@@ -217,7 +217,7 @@ class History:
                 os.utime(file, ns=(facts.st_mtime_ns, facts.st_mtime_ns))
 
     def _files(self) -> set[Path]:
-        """On disks of this host."""
+        """All stored files, on the disks of this host."""
         tops = (self.copies, self.at) if self.location.directory else (self.copies,)
         return {each for top in tops for each in top.rglob("*") if each.is_file()}
 

@@ -86,7 +86,7 @@ TOKEN_KEY = b"what the provider signs with"
 
 
 def access_token(lasts: timedelta) -> str:
-    """As a provider issues it: a JWT."""
+    """A token as a provider issues it: a JWT."""
 
     def written(part: bytes) -> str:
         return base64.urlsafe_b64encode(part).decode().rstrip("=")

@@ -199,7 +199,7 @@ def run(
     on_progress: Callable[[EngineProgress], object] = lambda progress: None,
     stop: threading.Event | None = None,
 ) -> EngineResult:
-    """By the engine of the task's kind and of the format of its repository, in this process."""
+    """Run the engine of the task's kind and of the format of its repository, in this process."""
     engine = engine_for(task.source.kind, task.location.format)
     return engine.run(task, on_progress=on_progress, stop=stop or threading.Event())
 

@@ -36,7 +36,7 @@ def restic_task(source: Any, location: Location, **fields: Any) -> BackupTask:
 
 
 def back_up(task: BackupTask, on_progress: Callable[[EngineProgress], None] = lambda progress: None) -> EngineResult:
-    """As the process that works on a repository does it."""
+    """Run the engine as the process that works in a repository does."""
     store = store_of(task.location, threading.Event())
     if (directory := task.location.directory) and not directory.exists():
         make_empty(directory / RESTIC, KEY)

@@ -74,7 +74,7 @@ EACH_FAULT: list[Step] = [
     Check(),
 ]
 AT_LAST = (Removal(frozenset({0, 2, 3})), Removal(frozenset({1}), of_the_copy=True))
-"""What goes then is looked at before, and all that stays after."""
+"""Points that will go are examined before, and all that stay afterwards."""
 MANY = int(os.environ.get("BACKUPSCHED_HISTORIES", "0"))
 drawn = settings(
     derandomize=not MANY, max_examples=MANY or 2, suppress_health_check=list(HealthCheck), phases=[Phase.generate],

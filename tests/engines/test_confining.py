@@ -147,7 +147,7 @@ def test_so_is_one_in_an_encrypted_repository_and_in_the_target_of_a_copy(source
 
 @pytest.mark.slow
 def test_what_a_backup_loads_is_compiled_before_it_may_write_nowhere_else(source: SourceSpec, tmp_path: Path) -> None:
-    """Where the scheduler was installed without compiled modules, each backup spent a second on compiling them."""
+    """If the scheduler was installed without compiled modules, each backup spent a second on compiling them."""
     (tmp_path / "copy").mkdir()
     place = of_directory(tmp_path / "copy")
     task = asdict(task_for(source, Path(ASSIGNMENT), location=place, folder=ASSIGNMENT)) | {"location": place.as_json()}

@@ -24,7 +24,7 @@ def entry(path: str, folder: str = RUN, **more: str) -> Entry:
 
 
 def read(folder: Path, *lists: str) -> EarlyDigests:
-    """What was read of the files that came."""
+    """The digests that were read of the files that came."""
     found = SortedItems[tuple[str, tuple[int, ...], str]]()
     early = EarlyDigests(folder, RUN, found)
     with early.at_work(Event()):

@@ -23,7 +23,7 @@ ODD = {
 }
 """Names that an SFTP host sends, and what they are in the copy."""
 UP = "\uff0e\uff0e"
-"""As which rclone shows `..`."""
+"""The form in which rclone shows `..`."""
 
 
 def test_no_name_and_no_link_of_an_sftp_host_leads_out_of_the_copy(tmp_path: Path) -> None:

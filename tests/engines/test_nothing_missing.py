@@ -109,7 +109,7 @@ def test_a_host_that_locks_a_file_or_lets_one_be_open_at_a_time_is_backed_up(tmp
 
 @pytest.mark.slow
 def test_a_file_whose_time_a_repository_refuses_is_named_and_costs_no_other(tmp_path: Path) -> None:
-    """As Nextcloud refuses times of the first day of 1970, and before."""
+    """Nextcloud refuses times of the first day of 1970, and before."""
     files, refused = write_files(tmp_path / "files", a="a", b="b", c="c", first="1970", before="1969"), list[str]()
     for name, time in (("first", 1_000), ("before", -1_000)):
         os.utime(files / name, (time, time))

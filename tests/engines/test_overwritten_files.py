@@ -33,7 +33,7 @@ def first_repository(folder: Path, **more: str) -> Store:
 
 
 def place_of(kind: str, disk: Path) -> Location:
-    """As a folder of this host, or as rclone takes a server."""
+    """The location as a folder of this host, or as rclone takes a server."""
     return of_directory(disk) if kind == "folder" else Location(str(disk), str(disk))
 
 

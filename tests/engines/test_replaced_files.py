@@ -89,7 +89,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bring:
 
 
 OVERWRITTEN = {"a_b": "a:b", "other": "other"}
-"""On a disk that puts `_` for `:`. `other` may have been overwritten just as well, for all that can be seen."""
+"""File → the file that overwrote it, on a disk that puts `_` for `:`. `other` may have been overwritten, too."""
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_restore_that_is_killed_goes_on_and_a_repository_that_is_full_harms_no
     ("state", "why"), [("full", "no space is left"), ("read-only", "the repository cannot be written")]
 )
 def test_what_takes_no_lock_is_restored_all_the_same(tmp_path: Path, state: str, why: str) -> None:
-    """Where it is read-only, the lock of a prune that was killed stays, too."""
+    """In a read-only repository the lock of a killed prune stays, too."""
     with small_disk(tmp_path / "disk", 16 * MIB) as disk:
         source, location = fill(tmp_path / "source", 3, 100), location_at(disk / "repository")
         assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED

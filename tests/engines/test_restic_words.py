@@ -1,4 +1,4 @@
-"""What restic prints and ends with: what it means, and how long is waited for it."""
+"""The meaning of restic's messages and exit codes, and the limits of waiting for it."""
 
 import json
 import threading

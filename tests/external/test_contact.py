@@ -1,4 +1,4 @@
-"""How a host is reached: names, addresses, and the threads in which the system is asked."""
+"""Contact with a host: names, addresses, and the threads in which the system is asked."""
 
 import asyncio
 import socket

@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, eventually
 def python(
     code: str, stop: Event | None = None, sign_of_life: object = None, **fields: object
 ) -> tuple[ProgramEnd, list[str]]:
-    """How it ended, and its lines. A `stop` is set at the first of them."""
+    """The end of a program, and its lines. A `stop` is set at the first line."""
     lines: list[str] = []
 
     def take(line: str) -> None:

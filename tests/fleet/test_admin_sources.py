@@ -1,4 +1,4 @@
-"""The pages of sources, assignments and backups in the admin, as a person uses them."""
+"""The pages of sources, assignments and backups in the admin, as a user sees them."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""For each code of a reason a state that gives it: what programs rely on is made, listed and said in a sentence."""
+"""Each code of a reason, from a state that causes it: listed for programs, and a sentence for users."""
 
 import json
 import re

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def save(policy: Policy, **fields: Any) -> None:
-    """As a page of the admin saves it."""
+    """Save it as a page of the admin does."""
     for name, value in fields.items():
         setattr(policy.schedule if name in SCHEDULE_FIELDS else policy, name, value)
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Why the backups of a source do not run: one source, all of them, and an instant that is over."""
+"""Explanations why backups do not run: of one source, of all, and at an instant in the past."""
 
 import json
 import time

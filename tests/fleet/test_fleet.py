@@ -52,7 +52,7 @@ def errors_of(data: object, folder: Path) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_presets() -> None:
-    """So that rows count from zero."""
+    """Delete the presets, so that rows count from zero."""
     RetryPolicy.objects.all().delete()
 
 

@@ -1,4 +1,4 @@
-"""`manage.py backlog log`: what was done to a source, and which claims considered it, as a person asks for it."""
+"""`manage.py backlog log`: what was done to a source, and which claims considered it, as an operator asks for it."""
 
 import json
 import os

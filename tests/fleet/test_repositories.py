@@ -144,7 +144,7 @@ class TestOnEverySurface:
 @needs_restic
 @pytest.mark.slow
 class TestOneOfResticThatCannotBeLikeTheFirst:
-    """Equal data lie in both then, as the person who makes it reads."""
+    """Equal data is then stored in both, as the notice for its maker reads."""
 
     @pytest.fixture(autouse=True)
     def first(self, tmp_path: Path) -> Repository:

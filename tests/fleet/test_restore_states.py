@@ -35,7 +35,7 @@ def make_restore(status: Status = Status.READY, **fields: Any) -> Restore:
 
 
 def timeless(text: str) -> str:
-    """Without how long something has lasted, which each surface is asked a moment later."""
+    """The text without durations, since each surface is asked a moment later."""
     return re.sub(r"[\d.]+ (ms|s)\b", "", text)
 
 

@@ -99,7 +99,7 @@ def found_at_once() -> dict[int, set[ProtectionStatus]]:
 
 
 def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -> None:
-    """With two assignments each, of which one may be disabled; paused, retired, without a policy, away."""
+    """Sources with two assignments each, one of them perhaps disabled; paused, retired, without a policy, away."""
     rng = random.Random(33)
     disabled = make_policy()
     Schedule.objects.filter(policy=disabled).update(enabled=False)

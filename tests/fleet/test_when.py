@@ -1,4 +1,4 @@
-"""When a backup is expected to start, and why there is no estimate."""
+"""The expected start of a backup, or the reason why there is no estimate."""
 
 import json
 import random

@@ -37,7 +37,7 @@ def breaker(guarded: BreakerTarget = OFFICE) -> Breaker:
 
 
 def hold(count: int = 1, now: datetime = NOON, guarded: BreakerTarget = OFFICE, **fields) -> list[int]:
-    """So many new records that ask, are refused and wait for the breaker. Returns their ids."""
+    """This number of new records that ask, are refused and wait for the breaker. Returns their ids."""
     records = claim_new(count, now, **fields)
     refused = [(record, breakers.refusal(guarded, record)) for record in records]
     settling.settle([(record, held) for record, held in refused if held], now=now)

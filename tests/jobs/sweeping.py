@@ -8,9 +8,9 @@ from tests.factories import build_record
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 SLOT = datetime(2026, 3, 2, 12, tzinfo=UTC)
-"""Where slots of 5 minutes, an hour and 12 hours begin, and no others."""
+"""An instant at which slots of 5 minutes, an hour and 12 hours begin, and no others."""
 NOW = SLOT + timedelta(seconds=20)
-"""When django-q2 gets to it."""
+"""The instant at which django-q2 runs it."""
 
 
 def build_waiting(age: timedelta, **fields: object) -> BacklogRecord:

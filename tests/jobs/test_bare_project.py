@@ -53,7 +53,7 @@ enqueue("greeting", [("first", {"name": "world"})])
 
 @pytest.fixture
 def database() -> Iterator[dict[str, Any]]:
-    """Where an empty database of the tests' server is, as psycopg wants to know it."""
+    """The parameters of an empty database of the tests' server, for psycopg."""
     given = connection.get_connection_params()
     server = {key: given[key] for key in ("user", "password", "host", "port") if given.get(key)}
     name = f"bare_{os.getpid()}"

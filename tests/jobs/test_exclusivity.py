@@ -1,4 +1,4 @@
-"""At most one ready or running record per exclusive key, however many are handed on at once."""
+"""The limit of one ready or running record per exclusive key, however many are handed on at once."""
 
 from datetime import timedelta
 from uuid import uuid4

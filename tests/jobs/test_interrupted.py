@@ -75,7 +75,7 @@ class Doomed:
         return Status(self.record.status), self.record.attempt, self.record.failures, outcomes_of(self.record)
 
     def booked(self) -> int:
-        """How often its settle hook wrote its row."""
+        """The number of times that its settle hook wrote its row."""
         return RetryPolicy.objects.filter(name=f"booked {self.record.pk}").count()
 
 
@@ -208,7 +208,7 @@ class TestTheDatabaseCrashesUnderLoad:
             return int(connection.execute(query).fetchone()[0])
 
     def histories(self, server: CrashingServer) -> dict[str, int]:
-        """How many attempts ended how. A claim whose answer was lost is given back without having run."""
+        """The number of attempts by outcome. A claim whose answer was lost is given back without having run."""
         query = "SELECT outcome, count(*) FROM jobs_attempt GROUP BY outcome"
         with psycopg.connect(server.url()) as connection:
             found = {str(AttemptOutcome(outcome).label): count for outcome, count in connection.execute(query)}

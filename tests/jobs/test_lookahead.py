@@ -1,4 +1,4 @@
-"""How far the queue that asks runs ahead of the queue that copies."""
+"""The distance by which the queue that asks runs ahead of the queue that copies."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""How many records a worker claims, and when: pure parts."""
+"""The number of records that a worker claims, and when: pure parts."""
 
 import pytest
 from hypothesis import given

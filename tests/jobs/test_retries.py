@@ -1,4 +1,4 @@
-"""How long a record waits after its k-th failure, and when it gives up."""
+"""The wait of a record after its k-th failure, and when it gives up."""
 
 import random
 
@@ -14,7 +14,7 @@ FOREVER = float("inf")
 NAMES = sorted(ALGORITHMS)
 DELAYING = [name for name in NAMES if not ALGORITHMS[name].waits_for_sweeps]
 STEADY = ["constant", "exponential", "fibonacci", "phased"]
-"""Without chance: no wait is shorter than the one before."""
+"""Algorithms without chance: no wait is shorter than the one before."""
 
 counts = st.integers(1, 10**9)
 numbers = st.floats(SHORTEST, LONGEST)
@@ -38,7 +38,7 @@ def test_a_wait_without_chance_is_that_of_its_formula(rule, waits):
 
 
 class TestChance:
-    """Where a wait is random, its range is the published one; the same seed gives the same wait."""
+    """The range of a random wait is the published one; the same seed gives the same wait."""
 
     @given(k=st.integers(1, 10**6), unit=numbers, seed=seeds)
     def test_sidekiq_draws_up_to_thirty_units_more_for_each_failure(self, k, unit, seed):

@@ -216,7 +216,7 @@ class TestPlaces:
 
 
 class TestRoom:
-    """How many records to claim."""
+    """The number of records to claim."""
 
     def learn(self, units: Listening, handler: Callable, handled: Callable, count: int = 40) -> None:
         handled(handler)

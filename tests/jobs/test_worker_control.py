@@ -106,7 +106,7 @@ def test_an_idle_worker_asks_at_most_one_question_a_second_also_beside_what_is_h
 
 
 def times_of_questions(lines: Iterable[str], askers: set[int]) -> list[datetime]:
-    """When these sessions asked something, by the server's log."""
+    """The instants at which these sessions asked something, by the server's log."""
     found = [re.match(r"(\S+ \S+) UTC \[(\d+)\] LOG: +(statement|execute)", line) for line in lines]
     return [datetime.fromisoformat(each[1]) for each in found if each and int(each[2]) in askers]
 

@@ -83,7 +83,7 @@ class TestSleep:
 
     @pytest.fixture(params=[60])
     def worker(self, request, settings, monkeypatch) -> process.WorkerProcess:
-        """By the length of its leases in seconds."""
+        """A worker, by the length of its leases in seconds."""
         settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": request.param}
         for module in (process, hints):
             monkeypatch.setattr(module, "boot_seconds", lambda: 0.0)

@@ -175,7 +175,7 @@ def test_a_database_that_refuses_writes_is_waited_for_and_no_result_is_lost(work
 def test_what_the_database_has_forgotten_while_it_was_away_is_stopped_when_it_is_back_and_not_at_the_next_heartbeat(
     workers,
 ):
-    """As after a failover to a replica that lagged: the next heartbeat is due in a quarter of an hour."""
+    """The state after a failover to a replica that lagged: the next heartbeat is due in a quarter of an hour."""
     record = workers.put("hang")
     workers()
     workers.wait_for("hang")

@@ -66,7 +66,7 @@ class Programs:
         return (self.directory / f"log-{number}").read_text()
 
     def end(self) -> None:
-        """By the ids of the groups that were started here: a qcluster is several processes."""
+        """End all, by the ids of the groups that were started here: a qcluster is several processes."""
         for process in self.started:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""When an event was to start, and how late it was; instants of a batch: tests/schedules/test_launch_instants.py."""
+"""The launch instant of an event, and its lag; instants of a batch: tests/schedules/test_launch_instants.py."""
 
 import pytest
 from pytest_django import DjangoAssertNumQueries

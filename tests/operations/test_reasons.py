@@ -1,4 +1,4 @@
-"""Why a record does not run: each reason, with its numbers."""
+"""The reasons why a record does not run, with their numbers."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""When records start: the same as real claims and settles of so many units would begin them."""
+"""The starts of records: those at which real claims and settles of as many units would begin them."""
 
 import random
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ SECOND = timedelta(seconds=1)
 
 
 def really(units: int, durations: dict[int, float], running: list[Runner]) -> dict[int, datetime]:
-    """When real claims begin what is ready, if each takes as long as is said."""
+    """The instants at which real claims begin ready records of these durations."""
     worker, found, now = make_worker(), dict[int, datetime](), NOON
     busy = sorted(((each.began_at - NOON).total_seconds() + durations[each.id], each.id) for each in running)
     claims = {}

@@ -1,4 +1,4 @@
-"""Why a schedule did not fire at a time, and when it fires next."""
+"""The reasons why a schedule did not fire at a time, and its next trigger."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +22,7 @@ AT_TWO = datetime(2026, 3, 2, 2, tzinfo=UTC)
 
 
 def nightly(**fields: Any) -> Schedule:
-    """At two each night, made a month ago."""
+    """A schedule that fires at two each night, made a month ago."""
     schedule = make_schedule(**{"name": "nightly", "cron": "0 2 * * *", "provider": "", "event_count": 3} | fields)
     AuditEntry.objects.update(at=NOON - timedelta(days=30))
     return schedule

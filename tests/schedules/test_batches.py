@@ -1,4 +1,4 @@
-"""How far a batch is, when it has ended, what comes too late, and for how long its trigger is kept."""
+"""The progress of a batch, its end, its late events, and for how long its trigger is kept."""
 
 from datetime import timedelta
 

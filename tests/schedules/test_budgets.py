@@ -71,7 +71,7 @@ class TestPromoting:
 
 class TestAQueueOfTriggers:
     def queue(self, **fields: object) -> Schedule:
-        """With a batch under way since a week, whose one record has not begun."""
+        """A schedule with a batch under way for a week, whose one record has not begun."""
         fields = {"overlap": "queue", "next_trigger_at": NOON, "cron": "* * * * *"} | fields
         [schedule] = make_schedules(1, **fields)
         begun = Trigger.objects.create(schedule=schedule, trigger_at=NOON - WEEK, emitted_at=NOON - WEEK, events=1)

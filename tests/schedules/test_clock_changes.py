@@ -1,4 +1,4 @@
-"""When a period begins where clocks jump: no trigger is dropped, none is doubled."""
+"""The beginnings of periods where clocks jump: no trigger is dropped, none is doubled."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile

@@ -1,4 +1,4 @@
-"""When a period begins, in zones whose clocks jump."""
+"""The beginnings of periods in zones whose clocks jump."""
 
 import re
 from collections import deque

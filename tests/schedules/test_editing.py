@@ -97,7 +97,7 @@ def test_an_address_that_is_not_allowed_names_the_endpoint(url: str) -> None:
 
 
 class TestAnAddressThatIsNotAllowedHere:
-    """As in a shell that lacks the setting of the workers."""
+    """The environment of a shell that lacks the setting of the workers."""
 
     @pytest.mark.parametrize(
         ("is_enabled", "change", "is_refused"),

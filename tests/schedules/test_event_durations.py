@@ -1,4 +1,4 @@
-"""How long an event takes, by those that were delivered: what a plan counts with."""
+"""The duration of an event, learnt from delivered ones, with which a plan calculates."""
 
 from datetime import timedelta
 from typing import Any

@@ -133,7 +133,7 @@ class TestARetryBesideOthers:
         ids=["of one", "of many"],
     )
     def test_holds_its_trigger_before_its_record_as_an_emitter_would(self, lock: Any, schedule: Schedule) -> None:
-        """So a deletion of triggers, which then sets their records free, waits for it, never the other way round."""
+        """A deletion of triggers, which then detaches their records, waits for it, never the other way round."""
         record = make_ended(schedule)
         with another_connection() as other:
             other.execute("SELECT FROM schedules_trigger FOR UPDATE")

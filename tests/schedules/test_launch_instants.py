@@ -1,4 +1,4 @@
-"""When an event was to start is known for as long as its trigger is, whatever its schedule has become."""
+"""The launch instant of an event is known for as long as its trigger is kept, however its schedule was edited."""
 
 from datetime import timedelta
 from typing import Any

@@ -92,7 +92,7 @@ class TestQueue:
         assert emitter.emit_triggers(NOON + 6 * HOUR) == 1
 
     def test_what_began_between_the_question_and_the_locks_is_waited_for(self, monkeypatch):
-        """As the question would be answered by a snapshot from before."""
+        """The answer that a snapshot from before would give."""
         question = unemitted_triggers.UNEMITTED
         blind = question.replace("NOT \n       EXISTS", "TRUE OR EXISTS")
         assert blind != question

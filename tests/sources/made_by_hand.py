@@ -16,7 +16,7 @@ from storage.stores import store_of
 
 
 def take_over(assignment: Assignment, repository: Repository) -> None:
-    """Keep the digest of each point that lies there, as if we had written it."""
+    """Keep the digest of each point that is stored there, as if we had written it."""
     store = store_of(locations.location_of(repository), Event())
     with tempfile.TemporaryDirectory() as scratch:
         for point in runs.points(store, assignment.directory):
@@ -27,7 +27,7 @@ def take_over(assignment: Assignment, repository: Repository) -> None:
 
 @pytest.fixture
 def made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever lies in a repository is ours when it is looked at first."""
+    """Every point in a repository counts as ours when it is first looked at."""
     found = known_points.of
 
     def of(assignment: Assignment, repository: Repository) -> Known:

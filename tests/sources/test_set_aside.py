@@ -1,4 +1,4 @@
-"""One row that a step cannot read is set aside and named once; the others go on, and the doctor shows it."""
+"""One row that a step cannot read is set aside and named once; the others continue, and the doctor shows it."""
 
 import logging
 from datetime import datetime, timedelta

@@ -95,7 +95,7 @@ class Built:
         self.last = {each.path: each for each in entries}
 
     def stored(self, path: str) -> Path:
-        """The file of the newest point that has this path, as it lies in the repository, if that is not encrypted."""
+        """The file of the newest point that has this path, as it is stored in the repository, if that is plain."""
         return Path(self.location.at(f"{FILES}/{os.fsdecode(as_stored(self.last[path].place))}"))
 
     def entries(self) -> list[Entry]:
@@ -120,7 +120,7 @@ class Built:
         return found
 
     def _placed(self, entry: Entry, run: str) -> Entry:
-        """Where the file of an entry lies after this run: as in the point before, where it is as it was then."""
+        """The place of an entry's file after this run: as in the point before, if the file is unchanged."""
         if entry.kind != "file":
             return entry
         path = entry.linked or entry.path

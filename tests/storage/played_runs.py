@@ -71,7 +71,7 @@ class Played:
         return list(manifests.read(self.manifest(point)))
 
     def place(self, point: str, path: str) -> Path:
-        """Where a file of a point lies."""
+        """The place of a file of a point."""
         return next(self.files / each.place for each in self.entries(point) if each.path == path)
 
     def restored(self, point: str) -> Tree:

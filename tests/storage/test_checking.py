@@ -35,7 +35,7 @@ KNOWN: Any = {"part": "", "after": "", "total": 0}
 
 @dataclass
 class Backed:
-    """A local source, backed up by the engine; `files`: where what the repository holds lies on this host."""
+    """A local source, backed up by the engine; `files`: the place of the repository's files on this host."""
 
     source: Path
     location: Location

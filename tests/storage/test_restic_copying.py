@@ -228,7 +228,7 @@ def test_after_any_sequence_each_point_of_the_copy_comes_back(seed: int, pair: P
 
 @contextmanager
 def full(folder: Path) -> Iterator[None]:
-    """A disk with no room beside what lies in this folder."""
+    """Move this folder to a disk that has no room for more."""
     with small_disk(folder.with_name("disk"), 16 * MIB) as disk:
         shutil.move(folder, disk / "here")
         folder.symlink_to(disk / "here")

@@ -1,4 +1,4 @@
-"""Who is let in: an agent with its token, which it gets for a code."""
+"""Authentication of agents: by a token, which an agent gets for a code."""
 
 from datetime import datetime, timedelta
 from typing import Any

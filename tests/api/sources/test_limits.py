@@ -1,4 +1,4 @@
-"""How often agents, and senders without a token, may ask."""
+"""Rate limits of agents, and of senders without a token."""
 
 from typing import Any
 

@@ -101,7 +101,7 @@ def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: 
 
 
 def test_an_older_point_proves_nothing_of_the_newest_one_that_is_gone(built: Built, var: Path) -> None:
-    """As of a disk that was put back to an earlier state."""
+    """A disk that was put back to an earlier state."""
     built.write("docs/a", "first")
     first = built.back_up()
     row = assigned(built, first)

@@ -1,4 +1,4 @@
-"""A dump of PostgreSQL that somebody else wrote gets at nothing but its own database, unless a person trusts it."""
+"""A dump of PostgreSQL that somebody else wrote reaches nothing but its own database, unless a user trusts it."""
 
 from collections.abc import Iterator
 from dataclasses import replace

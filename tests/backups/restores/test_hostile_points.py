@@ -160,7 +160,7 @@ def with_a_file_of_this_host(built: Built, tmp_path: Path) -> tuple[str, Path]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("confined")
 def test_a_link_in_a_repository_brings_no_file_of_this_host_back(built: Built, tmp_path: Path) -> None:
-    """As who can write to a share that is one puts it there."""
+    """Put a point there, as anyone who can write to such a share can."""
     point, host = with_a_file_of_this_host(built, tmp_path)
     docs = built.stored("docs/shadow").parent
     docs.rename(docs.with_name("away"))

@@ -56,7 +56,7 @@ def test_a_restore_is_asked_for_over_the_api_and_run_by_a_worker(built: Built, t
 
 
 def test_a_target_is_where_links_led_when_it_was_asked_for(built: Built, tmp_path: Path, settings: Any) -> None:
-    """Who may write to a folder above it puts a link there afterwards, or asks for a link in the source."""
+    """An account that may write to a folder above it puts a link there afterwards, or asks for one in the source."""
     allowed, elsewhere = tmp_path / "allowed", tmp_path / "elsewhere"
     for each in (allowed / "real", elsewhere):
         each.mkdir(parents=True)
@@ -195,7 +195,7 @@ GONE = ("DROP TABLE IF EXISTS kept", "DROP FUNCTION IF EXISTS slow", f"DROP ROLE
 def test_half_a_database_of_a_killed_worker_is_made_anew_by_the_next_one_with_roles_that_are_gone(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server goes on with what the killed one gave it to do."""
+    """The server continues with the statements of the killed process."""
     source = database_of_the_tests()
     if source.secret:
         monkeypatch.setenv("BACKUP_SECRET_SHOP", source.secret)

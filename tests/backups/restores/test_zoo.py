@@ -116,7 +116,7 @@ def test_a_drill_takes_the_next_server_where_one_of_the_host_does_not_start(zoo:
 @OF
 @pytest.mark.parametrize("name", ANIMALS)
 def test_what_differs_was_named(name: str, of: int, zoo: Zoo) -> None:
-    """In a server of each version where the dump is trusted, and in its own where it is not."""
+    """Restored into a server of each version if the dump is trusted, and into its own if it is not."""
     found = zoo.backed_up(name, of)
     before = schema(found.source, found.database)
     known = properties(found.source, found.database), rows(found.source, found.database)
@@ -144,7 +144,7 @@ def test_what_differs_was_named(name: str, of: int, zoo: Zoo) -> None:
 
 
 def restored(found: BackedUp, target: PostgresqlServer, back: str, trusted: bool) -> tuple[Report, Report]:
-    """What a dry run says, which makes nothing, and what the restore does."""
+    """The announcement of a dry run, which makes nothing, and the restore itself."""
     wish = Wish(ASSIGNMENT, found.point, Path(back), dry_run=True)
     there, cache = target.source(path=found.database), found.built.folder / "cache"
 

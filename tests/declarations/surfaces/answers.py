@@ -1,4 +1,4 @@
-"""What is asked of a surface, and what comes of it."""
+"""Requests to a surface, and their results."""
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""What people declare, with values for each: a new resource is asked the same questions once it has its line here."""
+"""The declared resources, with values for each: a line here adds a new resource to the conformance tests."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -175,12 +175,12 @@ def make(resource: str, folder: Path) -> Any:
 
 
 def wrong_types(service: type[Service[Any]]) -> Values:
-    """For each field a value of another type."""
+    """A value of another type for each field."""
     return {name: 7 if kinds & {"string", "array", "object"} else "x" for name, kinds, _ in _fields(service)}
 
 
 def out_of_range(service: type[Service[Any]]) -> Values:
-    """For each field with bounds, choices or a zone a value beyond them."""
+    """A value out of bounds for each field with bounds, choices or a zone."""
     found: Values = {"zone": "Mars/Olympus"} if "zone" in service.declaration.model_fields else {}
     for name, _, variants in _fields(service):
         for each in variants:
@@ -194,7 +194,7 @@ def out_of_range(service: type[Service[Any]]) -> Values:
 
 
 def unknown_references(service: type[Service[Any]]) -> Values:
-    """For each field that refers to other rows a name that none has."""
+    """A name that no row has for each field that refers to other rows."""
     row = service().new()
     of_many = {name for name, kinds, _ in _fields(service) if "array" in kinds}
     names = [name for name in service.declaration.model_fields if service().refers(row, name)]

@@ -54,12 +54,12 @@ def way(resource: str, surface: str, tmp_path: Path) -> Way:
 
 
 def known(way: Way, whole: Values) -> Values:
-    """Those of the fields that it has."""
+    """The fields among these that it has."""
     return {name: value for name, value in whole.items() if name in way.service.declaration.model_fields}
 
 
 class Written:
-    """What changes from now on: the rows of a resource, and what the audit sees, but for accounts and their tokens."""
+    """The changes from now on: of the rows of a resource, and in the audit, except for accounts and their tokens."""
 
     def __init__(self, resource: str) -> None:
         self.model = SERVICES[resource].model

@@ -164,7 +164,7 @@ class InAFleetFile:
         return self._apply([{"name": self.service().name_of(row)} | renamed | values])
 
     def remove(self, row: Any) -> Answer:
-        """By a file that names the others alone."""
+        """Delete rows by a file that names only the others."""
         names = map(self.service().name_of, self.service().declared_rows().exclude(pk=row.pk))
         return self._apply([{"name": name} for name in names], "--prune", "--yes")
 

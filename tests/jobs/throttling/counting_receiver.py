@@ -30,7 +30,7 @@ class CountingReceiver:
         self.begun_at: list[float] = []
         """The instant of each request, in seconds of the monotonic clock."""
         self.answered: Counter[str] = Counter()
-        """How often each event, by its id, was answered."""
+        """The number of answers to each event, by its id."""
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

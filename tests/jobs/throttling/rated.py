@@ -19,7 +19,7 @@ def make_rated(rate: float, burst: int | None = None, *, tokens: float = 0, at: 
 
 
 def put(throttle: Throttle, tokens: float, at: datetime = NOON) -> None:
-    """So many tokens lie in its bucket at that instant: past the trigger, as a claim writes them."""
+    """Put this number of tokens into its bucket at that instant: past the trigger, as a claim writes them."""
     Throttle.objects.filter(pk=throttle.pk).update(tokens=tokens, tokens_at=at)
 
 
@@ -49,9 +49,9 @@ class Bucket:
         return min(size, self.tokens + self.rate * max(0.0, (at - self.at).total_seconds()))
 
     def take(self, wanted: int, room: int, at: datetime) -> int:
-        """How many of `wanted` records begin at that instant, when so many places are free.
+        """The number of `wanted` records that begin at that instant, with `room` free places.
 
-        It is dated anew only by who could take something, or saw that the clock was set back.
+        Only a claim that could take something, or saw that the clock was set back, dates it again.
         """
         held = self.held(at)
         if min(wanted, room) < 1 or (held < 1 and self.at <= at):
@@ -62,7 +62,7 @@ class Bucket:
 
 
 def most_above(instants: list[datetime], rate: float, burst: float) -> float:
-    """By how many at most the claims of an interval exceed burst + rate · its length; 0 or less: by none."""
+    """The most by which the claims of an interval exceed burst + rate · its length; 0 or less if they never do."""
     return most_above_seconds([(each - min(instants)).total_seconds() for each in instants], rate, burst)
 
 

@@ -1,4 +1,4 @@
-"""How many records begin a second: held in the claim, as exactly as the cap."""
+"""The number of records that begin per second: held by the claim, as exactly as the cap."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""When a throttle has room again, what waits for it is woken, and nothing else."""
+"""Workers are woken if their records wait for a throttle that has room again, and no others."""
 
 from collections.abc import Collection, Iterator
 
@@ -44,7 +44,7 @@ class Idle:
         self.hints = Heard(self.heard)
 
     def claim(self) -> list[claiming.ClaimedRecord]:
-        """As its main loop does."""
+        """Claim as its main loop does."""
         sent_at = boot_seconds()
         claimed = claim_ready(9)
         self.hints.blocked("default", named_by_ready("default"), since=sent_at)
@@ -82,7 +82,7 @@ def test_wakes_the_queue_whose_last_claim_met_that_throttle_in_a_lane_of_its_own
 
 
 def test_wakes_no_queue_that_waits_for_nothing_or_for_another_throttle(idle):
-    """So its worker does no transaction."""
+    """Its worker opens no transaction then."""
     lane, other = make_lane(make_throttle(1)), make_lane(make_throttle(0))
     assert idle.claim() == []
     settle_one_elsewhere(lane)

@@ -24,7 +24,7 @@ PAGE = "/backoff/"
 
 
 def pictures_of(page: str) -> list[tuple[str, str]]:
-    """Where each picture of a light page is, and what it says to people who do not see it."""
+    """The address of each picture of a light page, and its text for users who do not see it."""
     found = re.findall(r'<img class="w-full dark:hidden"[^>]*src="([^"]*)"[^>]*alt="([^"]*)"', page)
     return [(html.unescape(src), html.unescape(alt)) for src, alt in found]
 

@@ -39,7 +39,7 @@ def run(sql: str, *values: Any) -> None:
 
 
 def in_time(**fields: float) -> datetime:
-    """So much after now, as the database has it."""
+    """That long after the present of the database."""
     return database_clock() + timedelta(**fields)
 
 

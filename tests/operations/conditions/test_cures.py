@@ -88,7 +88,7 @@ LOOKS = ("backlog errors", "backlog show", "backlog list", "status", "doctor")
 
 
 def follow(do: str) -> None:
-    """Type the first of the commands that does more than to look, as a person who agrees to its question."""
+    """Type the first of the commands that does more than to look, as a user who agrees to its question."""
     typed = next(each for each in cures(do) if not each.startswith(LOOKS))
     options = parsed(typed)
     if options["command"] == "worker":

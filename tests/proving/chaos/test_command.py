@@ -20,7 +20,7 @@ SHORT = ("--minutes", "0.05", "--seed", SEED, "--workers", "2", "--lease", "2")
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Where the storm makes its directory, so that what it leaves behind is seen."""
+    """The folder in which the storm makes its directory, so that its remains are seen."""
     directory = make_directory()
     yield directory
     remove_directory(directory)

@@ -33,7 +33,7 @@ on_hosts = [
 
 
 def marked(function: Any) -> Any:
-    """With the marks of a test that has hosts."""
+    """The marks of a test that has hosts."""
     for mark in on_hosts:
         function = mark(function)
     return function
@@ -41,7 +41,7 @@ def marked(function: Any) -> Any:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Where the storm makes its directory, so that what it leaves behind is seen."""
+    """The folder in which the storm makes its directory, so that its remains are seen."""
     if why := why_not():
         pytest.skip(why)
     directory = make_directory()

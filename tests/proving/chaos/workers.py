@@ -72,7 +72,7 @@ class Workers:
         return [process for process in self.started if process.poll() is None]
 
     def runs(self, what: str = "began") -> Counter[int]:
-        """How often a handler began (or "ended") for each record id."""
+        """The number of times that a handler began (or "ended"), by record id."""
         lines = self.runs_file.read_text().splitlines() if self.runs_file.exists() else []
         return Counter(int(line.split()[1]) for line in lines if line.startswith(what))
 

@@ -13,7 +13,7 @@ from sources.domain.windows import Opening, Range, Window
 from tests.sources.domain.zones import CHANGES, utc
 
 STEP = timedelta(minutes=15)
-"""Every end of a range below, and every jump of a clock but St John's (00:01), lies on a quarter of an hour."""
+"""Every end of a range below, and every jump of a clock except St John's (00:01), is at a quarter of an hour."""
 
 DAY = timedelta(days=1)
 ALL_DAYS = frozenset(range(7))

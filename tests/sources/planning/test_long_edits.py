@@ -1,4 +1,4 @@
-"""An edit of a policy of many assignments: it holds up no other, and what is left of it goes on whatever happens."""
+"""An edit of a policy of many assignments: it delays no other, and its rest continues whatever happens."""
 
 import signal
 from datetime import datetime, timedelta
