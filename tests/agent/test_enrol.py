@@ -114,7 +114,7 @@ class TestTheConfigFile:
         assert words in done.stderr
 
     def test_it_is_replaced_at_one_stroke_and_a_write_that_fails_leaves_the_old_one_whole(self, enrolled, server):
-        """A reader that has the old file open continues to read it. Then the directory vanishes between the check and the
+        """A reader with the old file open continues to read it. Then the directory vanishes between the check and the
         write: nothing half-written replaces the config."""
         with enrolled.config.open() as old:
             assert enrolled.agent("rotate").returncode == FINE

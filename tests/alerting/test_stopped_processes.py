@@ -50,7 +50,7 @@ def beat() -> datetime:
 
 
 def test_a_worker_and_a_qcluster_that_stand_or_die_are_noticed_within_two_periods(programs: Programs) -> None:
-    """Noticed by what they have written: the watch is asked about instants, so the speed of the test does not matter."""
+    """Noticed by what they have written: the watch is asked about instants, so the test may be slow."""
     install()
     cluster = programs.run("manage.py", "qcluster", **LEASE)
     worker = programs.run("manage.py", "worker", "--queues", "default", **LEASE)

@@ -15,7 +15,7 @@ from tests.engines.postgresql_peer import PostgresqlServer
 
 @contextmanager
 def alone_with_roles() -> Iterator[None]:
-    """No other process of this run restores into the tests' server in the meantime. Roles belong to the server: a dump has
+    """No other process of this run restores into the tests' server until then. Roles belong to the server: a dump has
     those of a test next to it, and its restore makes them again, or finds them gone."""
     with (Path(os.environ["BACKUPSCHED_TEST_VAR"]) / "roles.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
