@@ -122,7 +122,7 @@ def _due(now: datetime) -> QuerySet[AlertMessage]:
 
 
 def is_quiet(route: AlertRoute, now: datetime) -> bool:
-    """True while its quiet hours last. One that cannot be read (a row written past the forms) is never quiet."""
+    """True while its quiet hours last. One that cannot be read (a row written outside of the forms) is never quiet."""
     if not route.quiet:
         return False
     try:

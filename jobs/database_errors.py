@@ -20,8 +20,9 @@ from jobs.conf import PROGRAM
 
 
 class DatabaseTrouble(Enum):
-    """The kind of an error: the database is *away* (reconnect and wait), it is *busy* (the same again, a bounded number
-    of times, then halved), or the statement is *ours* to correct (halve, isolate and name the cause; never wait).
+    """The kind of an error: the database is *away* (reconnect and wait), it is *busy* (try the same again, a bounded
+    number of times, then half of it), or the statement is *ours* to correct (halve it, isolate and name the cause;
+    never wait).
     """
 
     AWAY = "away"

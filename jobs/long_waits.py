@@ -7,7 +7,7 @@ now, and the record is tried, which at worst is one try too early: by a clock th
 every attempt is in the future. Waits for a window and for a snooze do not follow from an attempt: the module that knows
 windows and snoozes corrects them (`sources.planning.long_waits`).
 
-Rows that others hold locked have their turn in a minute.
+Rows that others hold locked are corrected in the next minute.
 """
 
 import time

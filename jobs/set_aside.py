@@ -1,7 +1,7 @@
-"""Rows that a step cannot deal with are set aside and named; they never stop the step for the others.
+"""Rows that a step cannot deal with are set aside and named, so that they never stop the step for the others.
 
-A fault of a row that was written past the forms does not change from tick to tick. It is named once in a process, left
-alone for a minute at a time, and the doctor shows it for as long as it lasts.
+A row that was written outside of the forms stays as wrong as it is from tick to tick. It is named once in each process
+and left alone for a minute at a time, and the doctor shows it for as long as it is wrong.
 """
 
 import logging
@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_AFTER = timedelta(minutes=1)
 
 MOST_NAMED = 10_000
+"""The most texts that are remembered as logged; beyond that all are forgotten, and may be logged once more."""
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -35,7 +36,7 @@ def name_once(what: str, error: BaseException | None = None) -> None:
 
 
 class SetAside:
-    """Ids that this process does not look at again before a minute is over. Another host may know better."""
+    """Ids that this process leaves alone for a minute. Another host may be able to deal with them."""
 
     def __init__(self) -> None:
         self._until: dict[int, datetime] = {}
@@ -52,10 +53,10 @@ class SetAside:
 def isolate(
     items: Sequence[Item], do: Callable[[Sequence[Item]], object], name: Callable[[Item], str]
 ) -> dict[Item, str]:
-    """Do `do` for all of `items` in a transaction, or otherwise for each half, down to single ones for which it raises.
+    """Call `do` with all of `items` in a transaction; if it raises, with each half, down to single items.
 
-    Returns these, each with its error; `name` names the action for the log. Raises: an error that no item caused, since
-    the database is down or busy.
+    Returns the items for which it raises alone, each with its error; `name` names the action for the log. Raises: an
+    error that no item caused, since the database is down or busy.
     """
     try:
         with transaction.atomic():

@@ -192,8 +192,8 @@ class Period:
         return zone_of(self.zone)
 
     def check(self) -> None:
-        """Raises: ValueError when its expression or zone, which were written past the forms, cannot be read. Whatever
-        asks for a trigger raises it."""
+        """Raises: ValueError if its expression or zone, written outside of the forms, cannot be read. Every call that
+        needs a trigger raises it, too."""
         check_expression(self.expression)
         check_zone(self.zone)
 

@@ -107,7 +107,7 @@ def _emit_events(now: datetime, only: Sequence[int] | None) -> Emission:
         if trouble_of(error) is not DatabaseTrouble.OURS:
             raise
         name_once(f"cannot emit several triggers at once; each by itself: {error}", error)
-    # one unusable row, written past the forms, must not stop the others
+    # one unusable row, written outside of the forms, must not stop the others
     return _emit_some(now, only, chunks.put_or_skip, 1, provided=False)
 
 

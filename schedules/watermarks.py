@@ -67,7 +67,7 @@ def oldest_caught_up(catch_up_for: int) -> timedelta:
 
 def _only_the_last(schedule: Schedule, period: Period, watermark: datetime, now: datetime) -> DueTriggers:
     last = period.current(now)
-    if last < watermark:  # its cron was changed past the forms: no trigger of the new one is in between
+    if last < watermark:  # its cron was changed outside of the forms: no trigger of the new one is in between
         return DueTriggers((last,) if schedule.provider else (), period.next_after(now))
     return DueTriggers((last,), period.next_after(now), _skipped(period, watermark, last))
 
@@ -84,7 +84,7 @@ def _between(period: Period, first: datetime, last: datetime) -> Iterator[dateti
 
 
 def can_emit(schedule: Schedule) -> bool:
-    """True if its cron and zone are valid: rows written past the forms must not stop the others."""
+    """True if its cron and zone are valid: rows written outside of the forms must not stop the others."""
     try:
         schedule.period.check()
     except ValueError as error:

@@ -39,7 +39,7 @@ class EventLoop:
         self._unanswered = 0
 
     def unanswered(self) -> int:
-        """Ask the loop for a sign of life, unless it still owes one: then, how often in a row that was so."""
+        """Ask the loop for a sign of life, unless it still owes one. Returns how many times in a row it owed one."""
         if self._owes_an_answer:
             self._unanswered += 1
         else:
@@ -88,7 +88,7 @@ class LoopWatch:
         return self._stuck_for >= self._notice_after
 
     def beat(self) -> None:
-        """Ask the loop, and act on how long it has not answered. May end the process."""
+        """Ask the loop, and log or end the worker if it has not answered for too long. May end the process."""
         before, self._stuck_for = self._stuck_for, self._loop.unanswered() * conf.guard_seconds()
         if before < self._notice_after <= self._stuck_for:
             log.error("%s", self._description())

@@ -99,7 +99,7 @@ class Policy(models.Model):
 
     @property
     def problem(self) -> str:
-        """The reason why its cron, zone or window, which were written past the forms, cannot be read. Empty if they
+        """The reason why its cron, zone or window, written outside of the forms, cannot be read. Empty if they
         can.
         """
         try:
@@ -123,7 +123,7 @@ class Policy(models.Model):
         """The time from when (not before `now`) to when its backups may run. The end is None if the window never
         closes.
 
-        A window that cannot be read (a row written past the forms) is closed, and must not hold up other policies.
+        A window that cannot be read (written outside of the forms) is closed, and must not delay other policies.
         """
         return self._opening(lambda: self.weekly_window, now)
 

@@ -82,7 +82,7 @@ def read(store: Files) -> Identity | None:
 
 
 def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
-    """Raises: RepositoryRefused if a repository whose identity is `found` must not be used as `ours` says."""
+    """Raises: RepositoryRefused if a repository with the identity `found` must not be used as one with `ours`."""
     if found.id != ours.id and not take_over:
         raise RepositoryRefused(
             f"it is the repository {found.name} of another installation, which may still write there: name another "
