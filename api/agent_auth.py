@@ -13,7 +13,7 @@ from sources.agents.tokens import Agent
 from sources.models import Source
 
 FAILED_TOKENS = Limit("token", 20, 60)
-"""The limit per network of the sender. A valid token is accepted all the same: behind a proxy all agents have one
+"""The limit per network of the sender. A valid token is accepted anyway: behind a proxy all agents have one
 address."""
 
 FAILED_CODES = Limit("code", 20, 60)
@@ -21,7 +21,7 @@ FAILED_CODES = Limit("code", 20, 60)
 since behind a proxy all agents have one address."""
 
 FAILED_ENROLMENTS = Limit("enrolment", 200, 60)
-"""The limit per network of the sender, for all codes. A valid code is accepted all the same."""
+"""The limit per network of the sender, for all codes. A valid code is accepted anyway."""
 
 REQUESTS = LimitOfOneProcess("agent", 60, 60)
 """The limit of check-ins per source."""

@@ -90,7 +90,7 @@ def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
 
 
 def _within_limit(source: Source, named: list[str]) -> tuple[str, ...]:
-    """`named` without new addresses beyond their limit. The check-in counts all the same, with its sender's address."""
+    """`named` without new addresses beyond their limit. The check-in counts anyway, with its sender's address."""
     new = [address for address in named if address not in source.addresses]
     beyond = new[NEW_ADDRESSES.grant(str(source.pk), len(new)) :] if new else []
     return tuple(address for address in named if address not in beyond)

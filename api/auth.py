@@ -23,7 +23,7 @@ from declarations.surfaces.web.permissions import may_look, may_operate
 from operations.limits import Limit, network_of
 
 FAILED_TOKENS = Limit("staff-token", 20, 60)
-"""The limit per network of the sender. A valid token is accepted all the same: behind a proxy all have one address."""
+"""The limit per network of the sender. A valid token is accepted anyway: behind a proxy all have one address."""
 
 MISSING_PERMISSION = "this account lacks the permission; ask an administrator"
 

@@ -2,8 +2,8 @@
 secrets.
 
 Triggers write it, in the transaction of the change, so that a form, the API, a command, a fleet file, a bulk edit and
-`psql` are all seen, and what is rolled back is not. A program names its actor in a setting of the transaction; without
-that the entry names the role of the database, and the address that it came from.
+`psql` are all seen, and changes that are rolled back are not. A program names its actor in a setting of the
+transaction; without that the entry names the role of the database, and the address that it came from.
 
 tables     the tables that are followed, and their columns: those that users edit, not those that machines move
 triggers   the trigger of each table, made after migrations

@@ -16,7 +16,7 @@ LONGEST_BYTES = 65_536
 
 def read_secret_files(environment: MutableMapping[str, str]) -> bool:
     """Replace each variable that names a file by the variable with its content, without the line's end; and put
-    DATABASE_PASSWORD into DATABASE_URL. Processes that are started from here find no `_FILE` any more, and an empty
+    DATABASE_PASSWORD into DATABASE_URL. Processes that are started from here find no `_FILE`, and an empty
     DATABASE_PASSWORD: one of a file of settings is then not put in a second time.
 
     Returns whether DATABASE_URL has got a secret that was kept apart from it. Raises: ImproperlyConfigured, naming

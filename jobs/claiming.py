@@ -62,7 +62,7 @@ UPDATE jobs_backlogrecord
 RETURNING {RECORD_COLUMNS}
 """
 
-# The same for what was woken, of all lanes: a question takes no room of a throttle. One descent of
+# The same for woken records, of all lanes: a question takes no room of a throttle. One descent of
 # `backlog_claim_order` a lane.
 CLAIM_WOKEN = f"""
 UPDATE jobs_backlogrecord

@@ -1,7 +1,7 @@
 """Migrations that remove columns or tables that programs of an older version use.
 
 Tables first expand, then contract: a migration adds what a new version needs, and the replaced parts are removed by a
-migration of a later version, once the released version before does not use them any more. So a program works on the
+migration of a later version, once the released version before no longer uses them. So a program works on the
 tables of the next version, and workers of two versions share one backlog. A migration that removes something has an
 attribute:
 

@@ -58,7 +58,7 @@ def _about(record: ClaimedRecord) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RecordLine:
-    """One line of what was done to a claimed record."""
+    """A line about an action on a claimed record."""
 
     record: ClaimedRecord
     what: str

@@ -77,8 +77,8 @@ class Kind:
     `home_queue`: where its records wait and start again. `after_settle([(record, outcome)], now)` runs in the settle's
     transaction, with all of its results; `one_by_one` makes one of a function that takes a single result.
     `next_opening([(record id, subject)], now)` returns, for records whose window has closed, the next
-    span in which they may run, and may end those that are not wanted any more; a kind without it has no windows.
-    `max_seconds`: a handler that runs for longer is hung: it is stopped, its lease is not renewed any more, and that is
+    span in which they may run, and may end those that are no longer wanted; a kind without it has no windows.
+    `max_seconds`: a handler that runs for longer is hung: it is stopped, its lease is no longer renewed, and that is
     a failure. `warm_up()` is called once by each worker that serves its home queue, before it claims.
     """
 

@@ -91,7 +91,7 @@ def demoted(rank_day: date | None, today: date) -> date:
 
 
 LONGEST_DEMOTION_DAYS = 7
-"""A failure moves a record back by no more. After a week in which no unit was ever idle it comes first all the same."""
+"""A failure moves a record back by no more. After a week in which no unit was ever idle it comes first anyway."""
 
 
 def demoted_by_failure(due_day: date | None, today: date, failures: int) -> date:

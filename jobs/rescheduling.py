@@ -69,7 +69,7 @@ def wait_of(
     rule: Rule | None = None,
     retry_after: float | None = None,
 ) -> tuple[WaitingFor, datetime] | None:
-    """The wait of a record because of its failure, and its latest end. None if it need not wait any more.
+    """The wait of a record because of its failure, and its latest end. None if it no longer has to wait.
 
     By `rule`, or otherwise by its present retry policy. Random parts are drawn again. A last failure in the future
     (a clock that was wrong) counts as one of now. `retry_after`: seconds for which the server at which it failed asked

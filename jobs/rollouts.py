@@ -36,7 +36,7 @@ SECONDS = 0.3
 LOCK_SECONDS = 2
 """Seconds for which a batch waits for a row. Others wait for the batch's rows in that time."""
 
-# Served by `one_unfinished_record_per_subject`. The edit may have repaired what failed before.
+# Served by `one_unfinished_record_per_subject`. The edit may have corrected the cause of a failure.
 BEGIN_AGAIN = f"""
 UPDATE jobs_backlogrecord
    SET payload = payload || jsonb_build_object('reached', 0, 'done', 0, 'edits', (payload ->> 'edits')::int + 1),

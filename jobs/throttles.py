@@ -27,7 +27,7 @@ A rate is a token bucket in the throttle's row, read and written under the same 
 the lesser of the rest of its cap and its whole tokens, and the claiming statement subtracts the claimed records. So
 over any time T no more than its size + rate · T of its records are claimed.
 
-- A record begins when it is claimed. One that a worker claimed and gives back unbegun has spent its token all the same:
+- A record begins when it is claimed. One that a worker claimed and gives back unbegun has still spent its token:
   the rate is never exceeded, and after a shutdown some of it is lost.
 - A worker that is killed after its claim's commit has spent the tokens; before it, none.
 - A clock that is set back adds nothing, and takes nothing: the next claim dates the bucket by the new clock. One that
@@ -69,7 +69,7 @@ SELECT (SELECT id FROM jobs_throttle WHERE rate IS NOT NULL LIMIT 1) IS NOT NULL
 SECONDS_TO_TOKEN = f"(1 - jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, {CLOCK})) / t.rate"
 
 # One probe of `backlog_claim_order` for each lane that lacks a token. A lane that also lacks something else, such as
-# room in flight, may be found: its bucket fills, and then it is not found any more.
+# room in flight, may be found: its bucket fills, and then it is no longer found.
 NEXT_TOKEN = f"""
 SELECT min(lacking.seconds)
   FROM jobs_lane l

@@ -214,7 +214,7 @@ def condition(
 ) -> Callable[[Callable[[Look], Answer]], Condition]:
     """Declare the condition with the name of the function.
 
-    The function returns problems: findings, of which one may be `ok` with its facts; or cases, which have this
+    The function returns problems: findings, one of which may be `ok` with its facts; or cases, which have this
     `severity` and the remedy `do`.
     """
 

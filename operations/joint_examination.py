@@ -21,7 +21,7 @@ PARAMETER = re.compile(r"%\(([a-z_]+)\)s")
 
 
 def examine_together(conditions: Sequence[Condition], look: Look) -> list[Finding]:
-    """The findings of several conditions of which there may be alerts, in one transaction. One that fails ends it, and
+    """The findings of several conditions that may have alerts, in one transaction. One that fails ends it, and
     the next one begins another: no condition is asked twice, and a slow one costs the round its limit once. All are
     examined if the common query fails.
 

@@ -1,6 +1,6 @@
 """A batch ends, or is under way again because a user retries one of its records; and both at the same moment.
 
-A finish locks the trigger of its batch FOR UPDATE, skipping what is locked, and asks for unfinished records in a
+A finish locks the trigger of its batch FOR UPDATE, skipping locked ones, and asks for unfinished records in a
 statement after that. A retry holds the trigger of its record's batch FOR KEY SHARE from before it opens the
 record until its commit, and takes the end back in a statement after that. The two locks exclude each other, and each
 new statement sees what was committed before it (READ COMMITTED):

@@ -37,7 +37,7 @@ class Schedules(Service[Schedule]):
         return obstacle_to_editing(row)
 
     def fill(self, row: Schedule, sent: dict[str, Any]) -> set[str] | None:
-        """A batch that comes from a provider is not counted any more."""
+        """A batch that comes from a provider is no longer counted."""
         if row.pk and sent.get("provider"):
             sent = {"event_count": None} | sent
         return super().fill(row, sent)

@@ -25,7 +25,7 @@ def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None
     of their records.
 
     It gets each schedule once at most, in one transaction with the note that they were emitted. Asked again for a
-    trigger, it adds what is missing.
+    trigger, it adds the missing records.
 
     `catch_up()` emits assignments that became due in mid-period and were missed, and returns the number of records.
     `due`: the condition for that (`registry.add_periodic`).

@@ -111,7 +111,7 @@ def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = N
     known.
 
     A new event schedule begins with its next trigger, and so does one whose cron, zone or `enabled` changed. A policy
-    begins with the period that runs. If `enabled` changed, an earlier pause has no end or reason any more.
+    begins with the period that runs. If `enabled` changed, an earlier pause loses its end and reason.
     """
     if changed is not None and not changed & WATERMARK_FOLLOWS:
         return

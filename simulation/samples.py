@@ -26,7 +26,7 @@ MOST_OFF = Fraction(1, 20)
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """A sample of at most `most` sources, of which none is read after `until` (of the monotonic clock), except for
+    """A sample of at most `most` sources, none of which is read after `until` (of the monotonic clock), except for
     some. `always`: assignments whose sources are in it anyway, such as what a change is about.
     """
 

@@ -134,7 +134,7 @@ def _simulated(fleet: SimulatedFleet, days: int, until: float, progress: Progres
 
 
 def cut(ledger: Ledger, days: int) -> Ledger:
-    """The first days of a ledger. The end of work that runs then is not known any more."""
+    """The first days of a ledger. The end of work that runs then is unknown."""
     if days == ledger.days:
         return ledger
     runs = [run for run in ledger.runs if run.begins < days * DAY]

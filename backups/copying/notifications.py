@@ -18,7 +18,7 @@ from sources.planning.names import CALLBACKS as QUEUE
 from sources.planning.names import PING
 
 PINGED_FOR = timedelta(hours=1)
-"""The time after which an undelivered ping has no meaning any more."""
+"""The time after which an undelivered ping means nothing."""
 
 
 def follow(assignment: Assignment, record: ClaimedRecord, now: datetime, body: dict[str, Any]) -> None:

@@ -174,7 +174,7 @@ def _pay_all() -> None:
 
 
 def _pay(stop: StopSignal, grace: float, debt: debts.Debt, note: dict[str, Any], *, if_gone: bool) -> bool:
-    """Run the `after` of an earlier run. `if_gone`: whether a hook that is not here any more is paid."""
+    """Run the `after` of an earlier run. `if_gone`: whether the debt of a hook that is gone counts as paid."""
     about = {"kind": KIND, "subject": subject_of(debt.assignment)}
     try:
         hook = hook_of(note["hook"])

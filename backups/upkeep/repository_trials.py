@@ -61,7 +61,7 @@ WORKS = "it was written, read and deleted there"
 @dataclass
 class Trial:
     """A repository that was tried, `as_it_was` then. `problem`: the reason why it cannot be used, empty if it can;
-    `is_new`: the place does not name its owner; `lacks`: its missing contents, with which it is used all the same;
+    `is_new`: the place does not name its owner; `lacks`: its missing contents, with which it is used anyway;
     `notices`: sentences for users.
     """
 

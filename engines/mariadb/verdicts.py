@@ -69,7 +69,7 @@ def judge_dump(ended: ProgramEnd, task: BackupTask) -> None:
 
 def judge_forced(ended: ProgramEnd, task: BackupTask) -> tuple[str, ...]:
     """Judge, like `judge_dump`, the exit of a program that continues after an error. Returns its messages about single
-    objects, each of which is left out or damaged; an error that concerns all of them is raised.
+    objects that are left out or damaged, one each; an error that concerns all of them is raised.
     """
     for line in ended.last_lines:
         if number_of(line) in OF_ALL or NOT_WRITABLE.search(line) or LOST.search(line) or NO_PLUGIN.search(line):

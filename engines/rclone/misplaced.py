@@ -77,7 +77,7 @@ def is_refused(path: str, refused: Collection[str]) -> bool:
 
 class UnexplainedFiles:
     """The sizes and times of missing files, without those that a file which was not asked for can be. Empty files are
-    all the same, and are left out. `is_timed`: True if the repository's times are known.
+    nevertheless, and are left out. `is_timed`: True if the repository's times are known.
     """
 
     def __init__(self, *, is_timed: bool) -> None:

@@ -18,7 +18,7 @@ NOT_MADE = "its server did not make this folder"
 
 def make_empty_folders(restore: RunningRestore, target: Location, kind: str) -> dict[str, str]:
     """Make the folders of the point that hold nothing, where a source of this kind takes them. Returns their paths,
-    each with the reason why it may be missing all the same: rclone takes a file of the name for the folder.
+    each with the reason why it may still be missing: rclone takes a file of the name for the folder.
     """
     empty = [each.path for each in restore.entries("folder") if restore.tree.total(each.path) == (0, 0)]
     if not empty or kind not in WITH_EMPTY_FOLDERS:

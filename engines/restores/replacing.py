@@ -34,7 +34,7 @@ MOVE = "operations/movefile"
 TRIES = 3
 """Tries of each order but one to move, which may have been carried out."""
 UNANSWERED = TRIES + 2
-"""The number of tries in a row that fail, after which no order is given any more: each may take a minute. A busy server
+"""The number of tries in a row that fail, after which no further order is given: each may take a minute. A busy server
 may fail to move a file, and to say what is there.
 """
 NOT_MOVED = "it was not moved over the old file"
@@ -188,7 +188,7 @@ class Replacement:
 
     def _order(self, store: Store, orders: Iterable[Order], take: Callable[[str, dict[str, Any]], None]) -> bool:
         """Let one rclone carry out orders; `take` gets the last answer to each. Returns False if it ended before it had
-        all of them, or the source does not answer any more.
+        all of them, or the source no longer answers.
         """
         from engines.rclone.remote_control import obeyed  # with http.client, a tenth of a child's start
 

@@ -16,7 +16,7 @@ SHOWN_DAYS = 30
 WIDTH = 900
 """The width of a strip, in the units of its picture."""
 LEAST_WIDTH = 1.5
-"""The least width of a stretch: a short one is seen all the same."""
+"""The least width of a stretch: a short one is still seen."""
 MOST_STRIPS = 5
 
 LOOKS = {

@@ -76,7 +76,7 @@ def _at_risk(due: Sequence[DueAssignment], runs: Runs) -> Iterator[dict[str, Any
 
 
 def unnamed_of(due: Sequence[DueAssignment], runs: Runs) -> int:
-    """The number of those that are not at risk one by one, and miss their period in a run all the same, on average."""
+    """The number of those that are not at risk one by one, and still miss their period in a run, on average."""
     others = [each.contender.id for each in due if runs.probability(each.contender.id) >= 0.5]
     return round(sum(1.0 - runs.found[each].protected / runs.number for each in others))
 

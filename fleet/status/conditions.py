@@ -22,7 +22,7 @@ DOUBTFUL = (
 
 
 def conditions(now: datetime) -> dict[ProtectionStatus, tuple[Any, ...]]:
-    """Status → conditions, one of which an assignment in it meets, whatever other conditions it meets."""
+    """Status → conditions, at least one of which an assignment in it meets, whatever else it meets."""
     records = _records_of_each()
     waiting = records.filter(status=states.Status.WAITING)
     return {

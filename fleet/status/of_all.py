@@ -83,7 +83,7 @@ THEIR_SUBJECTS = f"""
 AND subject = ANY(ARRAY(SELECT '{SUBJECT}' || a.id FROM sources_assignment a WHERE a.source_id = {IDS}))
 """
 
-# The sources that have no assignment, then those with assignments of which none is under an enabled policy.
+# The sources without an assignment, then those none of whose assignments is under an enabled policy.
 UNPROTECTED = f"""
 SELECT s.id
   FROM sources_source s
@@ -177,7 +177,7 @@ def look(
     (None for all) of those in one of the `wanted` statuses, by their ids: the worst first, and then by name. One
     statement.
 
-    `need_alone`: what is protected is counted as `protected`, whether it runs, waits or is due, and no record is read.
+    `need_alone`: protected sources are counted as `protected`, whether it runs, waits or is due, and no record is read.
     """
     values: dict[str, Any] = {"now": now, "wanted": [status.rank for status in wanted], "most": most}
     with connection.cursor() as cursor:

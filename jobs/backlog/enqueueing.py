@@ -71,7 +71,7 @@ def enqueue(
 ) -> int:
     """Put records on the backlog, all in one transaction. Returns the number of new ones.
 
-    `items`: NewRecords, or pairs of subject and payload. A subject of which an unfinished record of this kind exists is
+    `items`: NewRecords, or pairs of subject and payload. A subject that has an unfinished record of this kind is
     left out. Records with a `run_after` in the future wait for it; the rest are ready. `queue`: by default the one
     where its kind starts. `lane`: that of the throttles that the records name (`jobs.throttles.lane_of`).
 

@@ -140,7 +140,7 @@ DECIDING = tuple(each.name for each in fields(Rule))
 def delay(rule: Rule, failure: Failure | int, rng: Rng = RNG) -> float:
     """Seconds to wait after a failure, at most `rule.max_delay`; a number is a failure that was on time.
 
-    *progressive* has no cap, and returns infinity if no sweep covers the record any more.
+    *progressive* has no cap, and returns infinity if no sweep will cover the record.
 
     Raises: ValueError for fewer than one failure, KeyError for an unknown algorithm.
     """

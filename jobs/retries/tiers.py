@@ -35,7 +35,7 @@ TIERS = (
 
 SHORTEST = TIERS[0].every
 OLDEST = TIERS[-1].max_age
-"""Seconds: older records are not swept any more."""
+"""Seconds: older records are no longer swept."""
 
 
 def slot_of(at: float, every: int) -> float:

@@ -75,7 +75,7 @@ class EventLoop:
 
 
 class LoopWatch:
-    """Watches `loop`, of which `busy()` returns the runs. `give_up()` asks the worker to end, after two thirds of a
+    """Watches `loop`, whose runs `busy()` returns. `give_up()` asks the worker to end, after two thirds of a
     lease; a worker that does not is ended a minute later. Call `beat()` every `conf.guard_seconds()`."""
 
     def __init__(self, loop: EventLoop, busy: Callable[[], list[Run]], give_up: Callable[[], None]) -> None:

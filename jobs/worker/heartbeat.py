@@ -90,7 +90,7 @@ class Heartbeat(threading.Thread):
         return min(until_beat, TRY_AGAIN_AFTER_SECONDS) if self._unknown else until_beat
 
     def beat(self) -> None:
-        """Renew once; runs that took too long are not renewed any more. Raises: django.db.Error if there is no
+        """Renew once; runs that took too long are no longer renewed. Raises: django.db.Error if there is no
         answer."""
         runs = self._units.runs()
         self._renew(runs)

@@ -72,7 +72,7 @@ class RowFilter(admin.SimpleListFilter):
     all_of_them = ""
     """The query by which the list of the table has every row."""
     keeps_unknown = False
-    """The chosen row may be gone; its records are found all the same."""
+    """The chosen row may be gone; its records are still found."""
     path: str
     """The way from the filtered model to the row."""
     left_out: dict[str, Any] | None = None

@@ -63,7 +63,7 @@ class ReadyQueue:
         self._counts(record, 1)
 
     def left(self, record: MemoryRecord) -> None:
-        """Uncount a record that is not ready any more: to be called before its `moves` change."""
+        """Uncount a record that is no longer ready. Must be called before its `moves` change."""
         self._counts(record, -1)
 
     def first(self) -> tuple[Any, int, MemoryRecord] | None:

@@ -1,7 +1,7 @@
 """The part *share*: at most half of the units make first backups while later ones are there.
 
 First backups have a separate heap next to that of the others. A claim merges both in claim order, until first ones have
-their half; beyond that they are claimed only if no later one is left. Woken sources are claimed all the same.
+their half; beyond that they are claimed only if no later one is left. Woken sources are claimed anyway.
 """
 
 from collections.abc import Sequence

@@ -170,7 +170,7 @@ def _look_up(records: list[ClaimedRecord]) -> dict[int, Assignment | Outcome]:
 
 
 def not_wanted(assignment: Assignment, *, although_retired: bool = False) -> Cancelled | None:
-    """The outcome that ends its record, because no backups of it are wanted any more. `although_retired`: for kinds
+    """The outcome that ends its record, because its backups are no longer wanted. `although_retired`: for kinds
     that continue when the source is retired.
     """
     if assignment.source.retired_at and not although_retired:

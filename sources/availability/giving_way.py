@@ -84,7 +84,7 @@ def comes_before(other: RankedFirst, assignment: Assignment, record: ClaimedReco
 
 
 def _place(record: RankedRecord) -> tuple[Any, ...]:
-    """Its place in the claim order, without the precedence of what was woken."""
+    """Its place in the claim order, without the precedence of woken records."""
     return claim_key(record)[1:]
 
 

@@ -71,7 +71,7 @@ folders = BoundedThreads("look-at-folder", FOLDER_THREADS)
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: whether the source answered, and what was asked, as one sentence for users."""
+    """An answer: whether the source answered, and a sentence for users about what was asked."""
 
     present: bool
     text: str

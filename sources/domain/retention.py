@@ -2,7 +2,7 @@
 all within a time of the newest. Pure.
 
 Counted as restic and Borg do: an hour, day or week without a point takes up none of its number. No point goes because
-time passes: every number and time counts back from the newest point, so a source that is not backed up any more loses
+time passes: every number and time counts back from the newest point, so a source that is no longer backed up loses
 none, unless it is retired (`Keep.gone_on`).
 """
 

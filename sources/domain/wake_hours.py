@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 HOUR = timedelta(hours=1)
 OUTSIDE_THEM_EACH = timedelta(hours=12)
-"""A packet is sent all the same: a source may have taken up other hours."""
+"""A packet is sent nevertheless: a source may have taken up other hours."""
 
 
 def seen(since: datetime, until: datetime) -> int:

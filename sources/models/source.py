@@ -207,7 +207,7 @@ class Source(models.Model):
 
     @property
     def retired(self) -> bool:
-        """True if no backups of it are wanted any more, as a declared value."""
+        """True if its backups are no longer wanted, as a declared value."""
         return self.retired_at is not None
 
     @retired.setter

@@ -18,7 +18,7 @@ from sources.planning.names import KIND, assignment_of, subject_of
 
 STARTS_ALL_THE_SAME_AFTER = 3
 """The number of consecutive openings that an assignment is left out of because it does not fit. In the next one it is
-started all the same: a backup that never fits would otherwise never be made."""
+started anyway: a backup that never fits would otherwise never be made."""
 
 
 def must_fit(policy: Policy, assignment: Assignment) -> bool:

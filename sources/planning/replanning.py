@@ -73,7 +73,7 @@ NOT_DUE, DISABLED = "not due any more: its policy was edited", "its policy was d
 def replan(policy: Policy, now: datetime | None = None) -> None:
     """Compute everything again that follows from the policy's cron, zone, window, priority, throttle and limits.
 
-    Next-backup dates follow the new period; records that are not due any more are taken off the backlog, as are those
+    Next-backup dates follow the new period; records that are no longer due are taken off the backlog, as are those
     of a disabled policy. Ready and window-waiting records look for the new window at the next tick, which also emits
     what has become due. A copy under way continues as it began. If the assignments are many, a worker does the rest.
     """

@@ -20,7 +20,7 @@ from sources import planning
 from sources.models import Assignment, Pause, Source
 
 ENDED = (planning.KIND, planning.CHECK, planning.COPY, planning.DRILL)
-"""Kinds whose records end with it. Restores that were asked for run all the same, and retention continues."""
+"""Kinds whose records end with it. Requested restores still run, and retention continues."""
 
 
 @transaction.atomic

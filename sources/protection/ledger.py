@@ -176,7 +176,7 @@ def note_enabled(policy: Policy, now: datetime | None = None) -> None:
 
 
 def prune(before: datetime) -> int:
-    """Forget the pauses and holds that were over by then: no day is judged by them any more. Returns how many."""
+    """Forget the pauses and holds that were over by then: no day is judged by them. Returns how many."""
     return sum(model._default_manager.filter(until__lt=before).delete()[0] for model in (Pause, PastHold))
 
 

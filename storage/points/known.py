@@ -6,7 +6,7 @@ manifest before its first line is read. A point that fails this is *foreign*. No
 database, such as `recover`, and for one that was asked to read a foreign point.
 
 A point has two digests while its manifest is replaced: the new one is kept before it is written (`keep`), and the old
-one is forgotten afterwards. So whatever is killed, the stored manifest is known.
+one is forgotten afterwards. So the stored manifest is known, whatever process is killed.
 """
 
 import hashlib

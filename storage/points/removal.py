@@ -178,7 +178,7 @@ class _Removal:
         """The sizes of files that only these points name, by place. Raises: UnreadablePoint for one that stays."""
         only, read = dict[str, int](), list[str]()
         for each in gone:
-            # an unreadable point goes all the same, and files that only it named are swept
+            # an unreadable point goes anyway, and files that only it named are swept
             if not self.named.is_readable(each):
                 self.swept.add(each)
                 continue

@@ -47,7 +47,7 @@ def add_point(parser: ArgumentParser, zone: str) -> None:
 
 
 def add_target(parser: ArgumentParser) -> _MutuallyExclusiveGroup:
-    """Add the target, and the way it is written. Returns the group of targets, of which one is required."""
+    """Add the target, and the way it is written. Returns the group of targets, one of which is required."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--to", type=_folder, metavar="FOLDER", help="where to: paths below it are those of the source")
     parser.add_argument(
