@@ -254,9 +254,9 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 
 def _lost(assignment: Assignment, copy: Copy, there: list[str]) -> dict[str, str]:
-    """The points that a copy had according to the database and should keep, and that are no longer `there`: point → why.
-    Each run names them until the rules of the policy let them go, as a check does; in a restic repository the next run
-    brings them again.
+    """The points that a copy had by the database and should keep, and that are no longer `there`: point → why. Each run
+    names them until the rules of the policy let them go, as a check does; in a restic repository the next run brings
+    them again.
     """
     with suppress(ValueError):  # rules that cannot be read; retention reports that
         decided = retention_decisions.decide_of_copy(assignment, copy.repository, {*copy.points, *there})
