@@ -27,7 +27,7 @@ from jobs.states import AttemptOutcome
 from schedules import stagger
 from schedules.cron import Period
 from schedules.models import Schedule, Stagger
-from schedules.time_limits import LONGEST_SECONDS, TimeCheck, without_limit, within
+from schedules.time_limits import LONGEST_SECONDS, TimeCheck, within, without_limit
 
 MINUTE, MINUTES = 60, 7 * 24 * 60
 WORKER_PACE = 1_500.0

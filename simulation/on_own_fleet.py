@@ -20,7 +20,7 @@ from simulation.changes import Changes
 from simulation.chart import chart_of
 from simulation.own_history import RecordedFleet, recorded_fleet
 from simulation.samples import SampleRequest, rest_in
-from simulation.what_if import NotComputed, OutlookComparison, compare, as_text
+from simulation.what_if import NotComputed, OutlookComparison, as_text, compare
 from sources.models import Assignment, Policy
 
 SECONDS = 8.0

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from backups.upkeep import checks, trials
+from backups.upkeep import checks, repository_trials
 from declarations.surfaces.admin.confirmations import AsksFirst, asked, is_confirmed, question, shown_once
 from declarations.surfaces.admin.declared_admin import DeclaredAdmin
 from external.formatting import several
@@ -77,7 +77,7 @@ class RepositoryAdmin(AsksFirst[Verb], RemovesInBackground, SettingsByType, Decl
     def test_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Let a worker try a repository that could not be used so far."""
         if row := Repository.objects.filter(pk=object_id).first() if object_id.isdecimal() else None:
-            trials.try_at_once(row)
+            repository_trials.try_at_once(row)
             self.message_user(request, f"{row} {TESTING}.")
         return redirect("admin:sources_repository_change", object_id)
 

@@ -34,8 +34,8 @@ class PreviewedPeriod:
 def coming_periods(
     period: Period, window: Window, start: datetime, count: int, check_time: TimeCheck = without_limit
 ) -> list[PreviewedPeriod]:
-    """The first `count` periods that begin at or after `start` (aware). `check_time` is called before each period and for
-    each of its openings: some take a search over two years, and some have hundreds of thousands of openings.
+    """The first `count` periods that begin at or after `start` (aware). `check_time` is called before each period and
+    for each of its openings: some take a search over two years, and some have hundreds of thousands of openings.
 
     Raises: ValueError for more openings than are shown; the errors of `check_time`.
     """
