@@ -191,7 +191,7 @@ def frozen_config_of(schedule: Schedule) -> str:
 
 
 def as_begun(schedule: Schedule, frozen_config: str | None) -> Schedule:
-    """A copy of `schedule` as it was when the batch began, never to be saved; `schedule` itself if nothing is frozen."""
+    """A copy of `schedule` as it was when the batch began, never to be saved; or `schedule`, if nothing is frozen."""
     if frozen_config is None:
         return schedule
     begun = copy(schedule)

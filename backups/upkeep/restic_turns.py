@@ -1,5 +1,5 @@
-"""Who may work in a restic repository, and which assignment reads it for all. restic locks all of a repository to
-remove points, to prune and to check, and a backup locks it against these: whichever comes second finds it busy and
+"""Turns in a restic repository: when records wait for each other, and which assignment reads it for all. restic locks
+it to remove points, to prune and to check, and a backup locks it against these: whichever comes second finds it busy and
 tries again after a minute.
 """
 

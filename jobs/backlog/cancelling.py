@@ -16,7 +16,7 @@ from jobs.wakeups import notify_cancelled
 
 @dataclass(frozen=True)
 class CancelResult:
-    """Record ids by the result of a cancel, ascending: taken off the backlog, asked to stop, finished before, unknown."""
+    """Record ids by the result of a cancel, ascending. `missing`: those of no record."""
 
     cancelled: list[int]
     stopping: list[int]
