@@ -1,6 +1,6 @@
 """Turns in a restic repository: when records wait for each other, and which assignment reads it for all. restic locks
-it to remove points, to prune and to check, and a backup locks it against these: whichever comes second finds it busy and
-tries again after a minute.
+it to remove points, to prune and to check, and a backup locks it against these: whichever comes second finds it busy
+and tries again after a minute.
 """
 
 from collections import defaultdict

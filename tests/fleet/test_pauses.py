@@ -241,7 +241,7 @@ class TestOfEvents:
     def test_a_round_that_cannot_ask_what_is_due_does_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Hold.objects.create(pk=1, since=timezone.now() - DAY, reason="ransom", by="a test", until=timezone.now() - DAY)
         wrong = dict.fromkeys(periodic.DUE, "(SELECT 1 / 0) = 1")
-        monkeypatch.setattr(periodic, "DUE_OF_OURS", wrong)
+        monkeypatch.setattr(periodic, "DUE", wrong)
         monkeypatch.setattr(periodic.registry, "periodic", [])
         periodic.run_minutely(rare=False)
         assert held() is None
