@@ -9,7 +9,6 @@ from django.test import Client
 
 from api.bodies import LARGEST_BODY
 from sources.agents import checkins
-from sources.models import Source
 from tests.api.asking import problem_of
 from tests.api.sources.agents import Agent
 
@@ -65,8 +64,10 @@ class TestBodies:
         form = "application/x-www-form-urlencoded"
         for content_type in ("text/plain", form, "multipart/form-data; boundary=x", "text/json"):
             assert "application/json" in problem_of(Agent().send("{}", content_type), 415)["hint"]
-        answer = Agent().send('{"hostname": "büro"}', "application/json; charset=utf-8")
-        assert (answer.status_code, Source.objects.last().hostname) == (200, "büro")
+        agent = Agent()
+        answer = agent.send('{"hostname": "büro"}', "application/json; charset=utf-8")
+        agent.source.refresh_from_db()
+        assert (answer.status_code, agent.source.hostname) == (200, "büro")
 
 
 class TestErrors:
