@@ -75,7 +75,7 @@ def test_what_is_at_the_top_of_a_repository_is_the_old_one_or_the_new_one(tmp_pa
     (top := tmp_path / "share/vault").mkdir(parents=True)
     with faulty_share(top.parent, lambda method, path: fault[1] if method == fault[0] else None) as source:
         store = Store(vault(source), Event())
-        instructions.keep_true(store, ours)
+        instructions.keep_current(store, ours)
         new = {name: (top / name).read_text() for name in (layout.RECOVER, layout.REPOSITORY)}
         for fault in [("PUT", HALF), *FAULTS]:
             for name in new:
@@ -85,7 +85,7 @@ def test_what_is_at_the_top_of_a_repository_is_the_old_one_or_the_new_one(tmp_pa
             is_moved = fault[0] != "PUT" and fault[1] != 423
             assert (top / layout.REPOSITORY).read_text() == (new[layout.REPOSITORY] if is_moved else "old"), fault
             (top / layout.REPOSITORY).write_text(new[layout.REPOSITORY])
-            instructions.keep_true(store, ours)
+            instructions.keep_current(store, ours)
             assert (top / layout.RECOVER).read_text() == (new[layout.RECOVER] if is_moved else "old"), fault
     assert {each.name for each in top.iterdir()} == {*new}
 
