@@ -158,6 +158,8 @@ async def _relay(near: socket.socket, far: socket.socket) -> None:
     """Copy both ways until either side ends. A connection that a server breaks off is broken off for the program, too,
     never ended normally.
     """
+    for each in (near, far):  # else the end of an answer waits for its beginning to be confirmed: up to 40 ms
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     there, back = asyncio.create_task(_copy(near, far)), asyncio.create_task(_copy(far, near))
     try:
         await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
