@@ -61,6 +61,16 @@ EventsFilter = yes_or_no("events", "event")
 PausedFilter = yes_or_no("paused", "queue is paused")
 
 
+class WaitingForFilter(admin.ChoicesFieldListFilter):
+    """Records by the condition that they wait for: only waiting ones do, and indexes have these. The planner would read
+    all records.
+    """
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        found: QuerySet[Any] = super().queryset(request, queryset)  # type: ignore[assignment]
+        return filtered(found, {"status": "waiting"}) if self.lookup_val else found
+
+
 class RowFilter(admin.SimpleListFilter):
     """A filter by a row of a table. The chosen one is always listed, however many rows there are. If some are left out,
     the last line names that and leads to the list of the table, where they can be chosen.

@@ -41,6 +41,7 @@ from operations.admin.filters import (
     ScheduleFilter,
     StatusFilter,
     TriggerFilter,
+    WaitingForFilter,
 )
 from operations.admin.record_verbs import DeadLetterPage, RecordActions
 from operations.backlog.facts import deliveries, is_event, shown_payload, standing_error, took
@@ -128,8 +129,8 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     )  # fmt: skip
     event_columns = ("subject_in_one_line", "shown_status", "came_from", "launch_and_lag", "ended", "attempt", "answer")
     list_filter = (
-        StatusFilter, QueueFilter, PausedFilter, KindFilter, "waiting_for", EventsFilter, AnswerFilter, "finished_at",
-        ScheduleFilter, TriggerFilter, DeadLetterFilter,
+        StatusFilter, QueueFilter, PausedFilter, KindFilter, ("waiting_for", WaitingForFilter), EventsFilter,
+        AnswerFilter, "finished_at", ScheduleFilter, TriggerFilter, DeadLetterFilter,
     )  # fmt: skip
     search_fields = ("subject", "payload__title", "last_error")
     search_help_text = (

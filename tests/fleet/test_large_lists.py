@@ -247,6 +247,17 @@ def test_what_has_not_ended_is_looked_up_by_its_ids_unless_it_is_much(
     assert any("unnest" in each["sql"] for each in asked) is not many
 
 
+def test_what_records_wait_for_is_looked_up_among_those_that_wait(admin_client: Client) -> None:
+    waiting = [make_record(Status.WAITING, waiting_for=why).pk for why in (WaitingFor.WINDOW, WaitingFor.BACKOFF)]
+    ended = make_record(Status.SUCCEEDED).pk
+    with CaptureQueriesContext(connection) as asked:
+        assert listed(admin_client, RECORDS, waiting_for__exact=str(int(WaitingFor.BACKOFF))) == waiting[1:]
+    [search] = [each["sql"] for each in asked if "LIMIT 10000" in each["sql"]]
+    assert f'"status" = {Status.WAITING:d}' in search
+    assert listed(admin_client, RECORDS, waiting_for__isnull="True") == [ended]
+    assert listed(admin_client, RECORDS) == [ended, *waiting[::-1]]
+
+
 def test_an_error_is_looked_for_where_one_is_shown_and_among_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
     fails = {"last_error": "reset by peer", "failures": 1, "last_failure_at": NOW, "first_failure_at": NOW}
     found = [make_record(status, **fails).pk for status in (Status.WAITING, Status.FAILED, Status.CANCELLED)]
