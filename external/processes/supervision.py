@@ -7,7 +7,6 @@ configuration holds no secret: the processes inherit the environment.
 
 import os
 import shlex
-import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -41,6 +40,17 @@ stopsignal = TERM
 stdout_logfile = /dev/stdout
 stdout_logfile_maxbytes = 0
 redirect_stderr = true
+"""
+
+
+CARRIER = """\
+trap '' INT QUIT TERM
+trap : HUP
+/bin/cat || { kill -TERM "$0"; exec /bin/cat >/dev/null; }
+"""
+"""Carries the output of the supervisor, process $0, which opens /dev/stdout: not every output can be opened, such as
+the journal's socket, or the terminal of another account (`runuser -u`). A terminal that is closed ends it as Ctrl-C
+does, and so does a pipe that nobody reads: supervisord itself would die of it, and leave its processes.
 """
 
 
@@ -85,11 +95,10 @@ def command(processes: Sequence[SupervisedProcess], home: Path, program: Sequenc
 
 
 def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Turn this process into the supervisor. Never returns. Raises: OSError."""
-    if stat.S_ISSOCK(os.fstat(1).st_mode):  # the journal: a socket cannot be opened by its name
-        reading, writing = os.pipe()
-        subprocess.Popen(("/bin/cat",), stdin=reading)
-        os.dup2(writing, 1)
+    """Turn this process into the supervisor, whose output another process carries. Never returns. Raises: OSError."""
+    reading, writing = os.pipe()
+    subprocess.Popen(("/bin/sh", "-c", CARRIER, str(os.getpid())), stdin=reading)
+    os.dup2(writing, 1)
     os.execve(argv[0], list(argv), {**environment, "PYTHONUNBUFFERED": "1"})  # noqa: S606 - our own
 
 

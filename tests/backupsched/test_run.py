@@ -1,6 +1,7 @@
 """`run`: web, worker and qcluster together, started again when they die, and ended together."""
 
 import os
+import pty
 import re
 import signal
 import socket
@@ -32,6 +33,7 @@ from tests.waiting import PATIENCE, eventually
         ({"listen": "here"}, "--listen here: HOST:PORT"),
         ({"listen": "127.0.0.1:70000"}, "cannot listen on 127.0.0.1:70000: a port is at most 65535"),
         ({"listen": "192.0.2.1:80"}, "cannot listen on 192.0.2.1:80: "),
+        ({"listen": "..:80"}, "cannot listen on ..:80: encod"),
     ],
 )
 def test_what_cannot_start_is_refused_before_anything_is_started(options: dict[str, Any], error: str) -> None:
@@ -51,6 +53,61 @@ def test_a_port_that_is_taken_is_named_with_who_has_it() -> None:
 def test_a_command_with_odd_characters_is_one_argument_each(tmp_path: Path) -> None:
     text = supervision.configuration([SupervisedProcess("web", ("web", "--listen", "a b%d'c"))], tmp_path)
     assert re.search(r"^command = .* -m backupsched web --listen 'a b%%d'\"'\"'c'$", text, re.MULTILINE)
+
+
+AS_ANOTHER = """
+import os
+from external.processes import supervision
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+supervision.become(("/bin/sh", "-c", "echo heard >>/dev/stdout"), {})
+"""
+
+
+def test_the_terminal_of_another_account_gets_the_output() -> None:
+    near, far = pty.openpty()
+    os.fchmod(far, 0o600 if os.geteuid() == 0 else 0)
+    process = subprocess.Popen((sys.executable, "-c", AS_ANOTHER), cwd=ROOT, stdout=far, stderr=far)
+    os.close(far)
+    try:
+        assert os.read(near, 1000) == b"heard\r\n"
+        assert process.wait() == 0
+    finally:
+        os.close(near)
+        process.kill()
+        process.wait()
+
+
+AT_A_TERMINAL = """
+import fcntl, os, sys, termios
+from pathlib import Path
+from external.processes import supervision
+fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+process = supervision.SupervisedProcess("one", ("-c", "exec sleep 300"))
+supervision.become(supervision.command([process], Path(sys.argv[1]), ("/bin/sh",)), os.environ)
+"""
+
+
+def test_a_terminal_that_is_closed_ends_all(tmp_path: Path) -> None:
+    near, far = pty.openpty()
+    argv, family = (sys.executable, "-c", AT_A_TERMINAL, str(tmp_path)), []
+    process = subprocess.Popen(argv, cwd=ROOT, stdin=far, stdout=far, stderr=far, start_new_session=True)
+    os.close(far)
+    try:
+        said = b""
+        while b"spawned" not in said:
+            said += os.read(near, 4096)
+        family = psutil.Process(process.pid).children(recursive=True)
+        os.close(near)
+        assert process.wait(PATIENCE) == 0
+        assert psutil.wait_procs(family, PATIENCE)[1] == []
+    finally:
+        for each in (process, *family):
+            with suppress(psutil.Error):
+                each.kill()
+        process.wait()
 
 
 @pytest.fixture

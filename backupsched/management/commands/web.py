@@ -105,8 +105,12 @@ def check_port(listen: str) -> None:
 def cannot_listen(listen: str, error: OSError | ValueError) -> str:
     """The reason of the system; for a port that is taken its listener, and how to choose another port."""
     host, _, port = listen.rpartition(":")
-    if getattr(error, "errno", None) != errno.EADDRINUSE or not port.isdecimal():
-        return f"cannot listen on {listen}: {error}"
+    number = getattr(error, "errno", None)
+    if number != errno.EADDRINUSE or not port.isdecimal():
+        to_do = "name an address of this host and a port, such as 127.0.0.1:8000"
+        if number == errno.EACCES:
+            to_do = "ports below 1024 need root: name a higher one, and let a proxy have that"
+        return f"cannot listen on {listen}: {error}. What to do: {to_do}"
     other = f"{host}:{free_port('127.0.0.1', 8001)}"
     return (
         f"cannot listen on {listen}: {listener_on(int(port))} listens there. End it, or name another port: "
