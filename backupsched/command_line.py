@@ -16,11 +16,27 @@ STOPPED = 130
 
 def main() -> int:
     """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
+    _open_closed_streams()
     deliver_lost_interrupts()
     try:
         return _start()
     except KeyboardInterrupt:
         return STOPPED
+
+
+def _open_closed_streams() -> None:
+    """Lead each standard stream that the caller closed (`<&-`) to /dev/null: otherwise the next file that is opened
+    takes its number, and `sys.stdin` is None.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        opened = os.open(os.devnull, os.O_RDWR)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        os.set_inheritable(number, True)
+        setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - until this process ends
 
 
 def _start() -> int:

@@ -2,6 +2,7 @@
 for settings.
 """
 
+import getpass
 import os
 import re
 import shlex
@@ -113,9 +114,30 @@ def database(url: str) -> str:
     return url
 
 
+def place(text: str) -> Path:
+    """Returns the absolute path that a user means; nothing has to be there. Raises: Unfit for one that the system
+    refuses to look at.
+    """
+    try:
+        text.encode()
+        path = Path(text).expanduser().absolute()
+    except UnicodeEncodeError:  # bytes of an older encoding; the database stores text
+        raise Unfit(f"{text!a} is not text in UTF-8: name another folder, such as the one that holds it") from None
+    except (RuntimeError, OSError):  # nobody has the name behind `~`, or the current directory was removed
+        raise Unfit(f"{text} cannot be found from here: give its whole path, such as /srv/papers") from None
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Unfit(f"{path} cannot be read: {why}. Name another folder, or run it as an account that may") from None
+    return path
+
+
 def source(text: str) -> str:
     """Returns the absolute path of a folder that can be read. Raises: Unfit."""
-    path = Path(text).expanduser().absolute()
+    path = place(text)
     if not path.is_dir():
         raise Unfit(f"{path} is not a folder of this host (sources elsewhere are added later, by `sources add`)")
     try:
@@ -132,7 +154,7 @@ def repository(text: str, beside: str) -> str:
     neither in the source `beside` nor around it, and contains nothing except a repository. Raises: Unfit."""
     from engines.at_repositories.probing import of_others
 
-    path = Path(text).expanduser().absolute()
+    path = place(text)
     real, real_source = path.resolve(), Path(beside).resolve()
     if real_source == real or real_source in real.parents:
         raise Unfit(f"{path} is inside {beside}: each backup would copy the earlier ones. Name a folder elsewhere")
@@ -174,14 +196,25 @@ def zone_of_host() -> str:
     return "UTC"
 
 
+def name_of_user() -> str:
+    """The name of the account that runs this process; empty for a number without a name, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
 def account(name: str) -> str:
-    """Returns the name of an account. Raises: Unfit."""
-    from django.contrib.auth.validators import UnicodeUsernameValidator
+    """Returns the name of an account that can be made, or that is an administrator's already. Raises: Unfit."""
+    from django.contrib.auth.models import User
 
     try:
-        UnicodeUsernameValidator()(name)
+        User._meta.get_field("username").clean(name, None)
     except ValidationError as error:
         raise Unfit(" ".join(error.messages)) from None
+    found = User.objects.filter(username=name).first()
+    if found and not (found.is_superuser and found.is_active):
+        raise Unfit(f"{name} exists, and is not an active superuser: name another account")
     return name
 
 

@@ -93,9 +93,9 @@ class Layout:
 
     @cached_property
     def socket_directory(self) -> Path:
-        """The directory of the socket: in the home, or a short one if that path would be too long."""
+        """The directory of the socket: in the home, or a short one if that path would be too long, or has a comma."""
         usual = self.home / "run"
-        if len(os.fsencode(usual)) <= LONGEST_SOCKET_DIRECTORY:
+        if len(os.fsencode(usual)) <= LONGEST_SOCKET_DIRECTORY and "," not in str(usual):  # else it would be two
             return usual
         return Path("/tmp") / f"backupsched-{os.geteuid()}-{self._digest}"  # noqa: S108 - ownership is verified
 

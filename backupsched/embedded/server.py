@@ -281,18 +281,16 @@ class Server:
         return text
 
     def _explain(self, program: str, text: str) -> str:
-        try:
+        log = ""
+        with suppress(OSError):
             log = self.layout.log_file.read_text(errors="replace") if program == "pg_ctl" else ""
-        except OSError:
-            log = ""
         signs = ("No space left on device", "Check free disk space")
         if full := self._full_disk(any(sign in text + log[-4000:] for sign in signs)):
             return full
-        tail = "\n".join(f"    {line}" for line in (text + log).strip().splitlines()[-8:])
-        return (
-            f"the embedded PostgreSQL in {self.layout.home} failed at {program}:\n{tail}\n"
-            f"See {self.layout.log_file}, {OTHERWISE}"
-        )
+        lines = (text + log).strip().splitlines()[-8:]
+        fatal = " ".join(each for each in lines if "FATAL" in each)  # in the first line: some messages end there
+        told = "\n    ".join([f"the embedded PostgreSQL in {self.layout.home} failed at {program}: {fatal}", *lines])
+        return f"{told}\nSee {self.layout.log_file}, {OTHERWISE}"
 
     def _full_disk(self, says_so: bool = False) -> str:
         """A message about a full disk, which keeps programs from writing one; empty if the disk has room."""

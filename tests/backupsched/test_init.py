@@ -15,12 +15,12 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 
-from backupsched import first_run
+from backupsched import first_backup, first_run
 from backupsched.first_run import Unfit
-from backupsched.management.commands import init
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status
 from sources.planning.names import KIND, subject_of
+from tests.backupsched.managing import environment
 from tests.documents import ROOT
 from tests.engines.postgresql_peer import EMBEDDED, postgresql_server
 from tests.factories import NOON, make_record
@@ -37,12 +37,6 @@ def home() -> Iterator[Path]:
         (folder / "papers").mkdir()
         (folder / "papers/letter").write_text("precious")
         yield folder
-
-
-def environment(home: Path, **more: str) -> dict[str, str]:
-    usual = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BACKUPSCHED_VAR")}
-    own = {"BACKUPSCHED_VAR": str(home / "var"), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
-    return usual | own | {"PYTHONPATH": str(ROOT)} | more
 
 
 def backupsched(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -214,12 +208,10 @@ def test_a_first_backup_that_failed_is_tried_once_more_and_its_error_not_reporte
         record=before, number=1, queue="backups", started_at=NOON, ended_at=NOON, outcome=AttemptOutcome.FAILED,
         error="the disk was full",
     )  # fmt: skip
-    monkeypatch.setattr(init, "own_command", lambda: (sys.executable, "-c", "print('it ends at once')"))
-    command = init.Command()
-    command.asks = False
-    command._ask_once_more("papers")
+    monkeypatch.setattr(first_backup, "own_command", lambda: (sys.executable, "-c", "print('it ends at once')"))
+    first_backup.ask_once_more("papers")
     with pytest.raises(CommandError, match="the worker ended: it ends at once"):
-        command._back_up("papers")
+        first_backup.back_up("papers", lambda found: None)
     assert BacklogRecord.objects.filter(kind=KIND, subject=subject).unfinished().get().status == Status.READY
 
 

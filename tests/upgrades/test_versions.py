@@ -188,3 +188,21 @@ def test_pages_and_periodic_tasks_continue_on_expanded_tables_and_end_once_they_
             said = installation.log(log)
             assert said.count(f"{found} after this {process} started") == 1
             assert said.endswith("started. What to do: start the newer version here.\n")
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        ("CREATE TABLE auth_user (id int)", "auth_user"),
+        ("CREATE TABLE django_migrations (id bigserial, app text, name text, applied timestamptz)", "blog"),
+    ],
+)
+def test_a_database_of_another_program_is_left_as_it_is(made, named, empty_installation):
+    with psycopg.connect(empty_installation.url, autocommit=True) as connection:
+        connection.execute(made)
+        if named == "blog":
+            connection.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('blog', '0001_x', now())")
+        code, said = empty_installation.end_of("migrate", "-v0")
+        assert (code, said.count("\n")) == (2, 1)
+        assert said.startswith(f"Error: this database belongs to another program: it has {named}. Nothing was changed.")
+        assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (1,)

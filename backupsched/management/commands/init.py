@@ -2,9 +2,7 @@ import getpass
 import os
 import re
 import secrets
-import subprocess
 import sys
-import tempfile
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -14,18 +12,18 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connection, transaction
 from django.db.utils import ProgrammingError
 from django.template.defaultfilters import filesizeformat
 
-from backupsched import first_run
+from backupsched import first_backup, first_run
 from backupsched.embedded import Layout
 from backupsched.embedded.binaries import installed_bin
 from backupsched.first_run import Unfit
 from backupsched.places import own_command
 from backupsched.secret_files import PASSWORD
-from declarations.surfaces.commands.base import TerminalCommand
+from declarations.surfaces.commands.base import TerminalCommand, ask
 from external.formatting import several
-from external.processes.parents import end_with_parent
 from jobs.conf import PROGRAM
 from operations.task_installation import install
 
@@ -34,10 +32,10 @@ CRON = "0 20 * * *"
 EMBEDDED = "embedded"
 ANSWERED = "BACKUPSCHED_INIT_ANSWERED"
 """Set where the question for the database has been answered, in the process before."""
-LOOK_EVERY_SECONDS = 0.5
-LAST_LINES = 5
 UNUSUAL = re.compile(r"[^a-z0-9._-]+")
 PAGE = "http://127.0.0.1:8000/"
+ALONE = "SELECT pg_advisory_xact_lock(hashtext('init'), 0)"
+"""Two that were answered at the same time set up one after the other."""
 
 
 class Command(TerminalCommand):
@@ -66,24 +64,27 @@ class Command(TerminalCommand):
         is_another = self._database(options)
         call_command("migrate", verbosity=0)
         if source_name := self._unfinished():
-            self._ask_once_more(source_name)
+            self._refuse_other_folders(source_name, options)
+            first_backup.ask_once_more(source_name)
             self.answer(*self._ended(source_name, {}))
             return
         self._remember_the_database(is_another)
-        home = str(Path.home()) if self.asks else ""
+        home = os.path.expanduser("~") if self.asks else ""
         source = self._ask("source", "Which folder should be backed up first?", home, options, first_run.source)
         repository = self._ask(
             "repository", "Where should backups go (a folder, preferably on another disk)?", "", options,
             lambda text: first_run.repository(text, source),
         )  # fmt: skip
         zone = self._ask("zone", "In which time zone are you?", first_run.zone_of_host(), options, first_run.zone)
-        name = self._ask(
-            "administrator", "Name of your account for the pages?", getpass.getuser(), options, first_run.account
-        )
-        account = {"administrator": name} | self._account(name, options["password_file"])
-        install()
+        mine = first_run.name_of_user()
+        name = self._ask("administrator", "Name of your account for the pages?", mine, options, first_run.account)
+        password = self._password_of(name, options["password_file"])
         source_name = UNUSUAL.sub("-", Path(source).name.lower()).strip("-.") or "root"
-        self._apply(source_name, source, repository, zone)
+        with transaction.atomic():
+            self._be_alone()
+            install()
+            self._apply(source_name, source, repository, zone)
+            account = {"administrator": name} | self._account(name, password)  # last: it shows a password
         self.answer(*self._ended(source_name, account))
 
     def _database(self, options: dict[str, Any]) -> bool:
@@ -142,6 +143,33 @@ class Command(TerminalCommand):
             )
         return ""
 
+    def _be_alone(self) -> None:
+        """Let no other `init` set this up, until the end of the transaction. Raises: CommandError if one has done it
+        since the first question."""
+        with connection.cursor() as cursor:
+            cursor.execute(ALONE)
+        if name := self._unfinished():
+            said = f"another `{PROGRAM} init` has set up {name} in the meantime: run this one again, without options"
+            raise CommandError(said, returncode=2)
+
+    def _refuse_other_folders(self, name: str, options: dict[str, Any]) -> None:
+        """Raises: CommandError for options that differ from those of an earlier `init`, which has set up `name`."""
+        from sources.models import Assignment
+
+        found = Assignment.objects.get(source__name=name, policy__schedule__name=POLICY)
+        repository = found.policy.repository
+        for option, there, change in (
+            ("source", found.source.path, f"sources set {name} --path"),
+            ("repository", repository.location, f"repositories set {repository.name} --location"),
+        ):
+            given = options[option]
+            if given is not None and os.path.realpath(os.path.expanduser(given)) != os.path.realpath(there):
+                raise CommandError(
+                    f"--{option}: an earlier `init` has set up {there}, and has made no backup yet. Leave this option "
+                    f"out, or change that first: `{PROGRAM} {change} FOLDER`",
+                    returncode=2,
+                )
+
     def _ended(self, source_name: str, account: dict[str, str]) -> tuple[dict[str, Any], str]:
         """Make the first backup. Returns the facts of the new installation, and the same as text."""
         backup = self._back_up(source_name)
@@ -161,7 +189,7 @@ class Command(TerminalCommand):
         given = options[name]
         while True:
             asked = given is None and self.asks
-            text = input(f"{question}{f' [{default}]' if default else ''} ").strip() if asked else (given or "")
+            text = ask(input, f"{question}{f' [{default}]' if default else ''} ").strip() if asked else (given or "")
             text = text or default
             if not text and not may_be_empty:
                 if asked:
@@ -186,27 +214,31 @@ class Command(TerminalCommand):
             except Unfit as error:
                 raise CommandError(f"--password-file: {error}", returncode=2) from error
         while self.asks:
-            if not (first := getpass.getpass("Password (nothing: one is made)? ")):
+            if not (first := ask(getpass.getpass, "Password (nothing: one is made)? ")):
                 break
             try:
                 first_run.password(first)
             except Unfit as error:
                 self.stdout.write(self.style.ERROR(str(error)))
                 continue
-            if getpass.getpass("Once more? ") == first:
+            if ask(getpass.getpass, "Once more? ") == first:
                 return first, False
             self.stdout.write(self.style.ERROR("These differ."))
         return secrets.token_urlsafe(12), True
 
-    def _account(self, name: str, file: str | None) -> dict[str, str]:
-        """Make the administrator's account; one that is there keeps its password. Returns a password that was made."""
+    def _password_of(self, name: str, file: str | None) -> tuple[str, bool] | None:
+        """The password of a new account, and whether it was made here; None for an account that is there."""
         from django.contrib.auth.models import User
 
-        if found := User.objects.filter(username=name).first():
-            if not (found.is_superuser and found.is_active):
-                raise CommandError(f"--administrator: {name} exists, and is not a superuser", returncode=2)
+        return None if User.objects.filter(username=name).exists() else self._password(file)
+
+    def _account(self, name: str, given: tuple[str, bool] | None) -> dict[str, str]:
+        """Make the administrator's account, unless it is there. Returns a password that was made here."""
+        from django.contrib.auth.models import User
+
+        if given is None:
             return {}
-        password, is_made = self._password(file)
+        password, is_made = given
         User.objects.create_superuser(name, password=password)
         if not is_made:
             return {}
@@ -228,48 +260,14 @@ class Command(TerminalCommand):
         except FleetError as error:
             raise CommandError("; ".join(map(str, error.errors)), returncode=2) from error
 
-    def _ask_once_more(self, name: str) -> None:
-        """Let a first backup that failed be tried now, not at the time of its retry policy."""
-        from sources.models import Assignment
-        from sources.planning.requests import back_up_now
-
-        back_up_now(Assignment.objects.filter(source__name=name), asked_by="init")
-
     def _back_up(self, name: str) -> Any:
-        """Run a worker until the first backup is there. Returns it. Raises: CommandError where an attempt that began
-        from here on failed."""
-        from backups import progress
-        from jobs.clock import database_clock
-        from jobs.models import Attempt, BacklogRecord
-        from jobs.states import AttemptOutcome
-        from sources.models import Backup
-
-        began, asked_at = time.monotonic(), database_clock()
-        with tempfile.TemporaryFile() as log:
-            command = (*own_command(), "worker", "--grace", "1s")
-            # it hands its record back where this process is killed, so that the next `init` need not wait for a lease
-            worker = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)
-            try:
-                while not (made := Backup.objects.filter(assignment__source__name=name).first()):
-                    records = list(BacklogRecord.objects.filter(kind="backup").values_list("pk", flat=True))
-                    if (
-                        failed := Attempt.objects.filter(record_id__in=records)
-                        .filter(outcome=AttemptOutcome.FAILED, started_at__gte=asked_at)
-                        .last()
-                    ):
-                        raise CommandError(f"all is set up, and the first backup failed: {failed.error}", returncode=1)
-                    if worker.poll() is not None:
-                        log.seek(0)
-                        lines = log.read().decode(errors="replace").splitlines()[-LAST_LINES:]
-                        raise CommandError(f"the worker ended: {' '.join(lines)}", returncode=1)
-                    self._show(progress.of_records(records), began)
-                    time.sleep(LOOK_EVERY_SECONDS)
-                return made
-            finally:
-                worker.terminate()
-                worker.wait()
-                if self.asks:
-                    self.stdout.write("")
+        """Make the first backup. Returns it. Raises: CommandError."""
+        began = time.monotonic()
+        try:
+            return first_backup.back_up(name, lambda found: self._show(found, began))
+        finally:
+            if self.asks:
+                self.stdout.write("")
 
     def _show(self, found: dict[int, dict[str, int]], began: float) -> None:
         if not self.asks:

@@ -10,9 +10,11 @@ from contextlib import contextmanager, suppress
 from time import sleep
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands.migrate import Command as MigrateCommand
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import Error, OperationalError
 
 from audit import triggers
@@ -55,6 +57,7 @@ class Command(MigrateCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         alias, seconds = options["database"], options["lock_timeout"]
         with _lock_waits(alias, seconds):
+            _refuse_tables_of_others(alias)
             if self._is_older(**options):  # by now: it may have waited for a newer `migrate`
                 return
             try:
@@ -96,6 +99,26 @@ class Command(MigrateCommand):
         return (
             f"waited {span(seconds)} for a lock and gave up{self._at}{holder}. What was migrated before is kept: run "
             f"`{PROGRAM} migrate` again"
+        )
+
+
+def _refuse_tables_of_others(alias: str) -> None:
+    """Raises: CommandError, before anything is made, in the database of another program: of another Django project, or
+    with a table that has the name of one of ours."""
+    connection = connections[alias]
+    applied = {app for app, _ in MigrationRecorder(connection).applied_migrations()}
+    introspection = connection.introspection
+    with connection.cursor() as cursor:
+        tables = set(introspection.table_names(cursor))
+    if MigrationRecorder.Migration._meta.db_table not in tables:
+        found = tables & set(introspection.django_table_names())
+    else:
+        found = set() if "jobs" in applied else applied - {app.label for app in apps.get_app_configs()}
+    if found:
+        raise CommandError(
+            f"this database belongs to another program: it has {min(found)}. Nothing was changed. Make a separate one "
+            "(CREATE DATABASE …), and name that",
+            returncode=2,
         )
 
 

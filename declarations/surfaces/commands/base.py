@@ -183,6 +183,17 @@ def patiently(ask_for_less: str) -> Iterator[None]:
         raise ValueError(f"{error}; {ask_for_less}") from error
 
 
+def ask(how: Callable[[str], str], question: str) -> str:
+    """The answer of the user at the terminal; `how`: `input` or `getpass`. Raises: CommandError if the input ends
+    (Ctrl-D), or is not text."""
+    try:
+        return how(question)
+    except EOFError as error:
+        raise CommandError("the input ended at a question: nothing more was done", returncode=2) from error
+    except UnicodeDecodeError as error:
+        raise CommandError("the answer is not text in UTF-8: nothing more was done", returncode=2) from error
+
+
 def caller() -> str:
     """The user who gives a command, as far as this can be known."""
     return f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'a user'} at the command line"

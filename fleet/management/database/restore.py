@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from backups.self_backup import archive, restoring
-from declarations.surfaces.commands.base import TerminalCommand
+from declarations.surfaces.commands.base import TerminalCommand, ask
 from external.formatting import reason_of
 from external.processes.programs import ProgramMissing
 from jobs.conf import PROGRAM
@@ -54,7 +54,7 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 def _passphrase(file: Path | None) -> str:
     if file is not None:
         return file.read_text()
-    return getpass.getpass("Passphrase: ") if sys.stdin.isatty() else sys.stdin.readline()
+    return ask(getpass.getpass, "Passphrase: ") if sys.stdin.isatty() else sys.stdin.readline()
 
 
 def _as_text(restored: restoring.RestoredArchive) -> str:
