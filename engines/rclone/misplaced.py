@@ -22,7 +22,8 @@ from storage.points.files import nanoseconds, within_calendars
 from storage.points.manifests import Line, side_by_side
 
 OF_A_NAME = re.compile(
-    r"invalid argument|name too long|\b(key|uri)\W?too\W?(long|large)|multibyte"
+    r"invalid argument|(name|path|\bkey|\buri)\W?(is\W)?too\W?(long|large)|multibyte"
+    r"|name length|maximum object length|request inputs is out of range"
     r"|(invalid|illegal|bad|unsupported)\W.{0,30}(name|path|character)"
     r"|(name|path|character).{0,30}\W(invalid|illegal|not (valid|allowed|supported))",
     re.IGNORECASE,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engines.base import EngineResult, Verdict
-from engines.rclone import bringing, transfer
+from engines.rclone import bringing, misplaced, transfer
 from engines.rclone.bringing import Problems
 from engines.rclone.run import RcloneRun
 from storage import layout
@@ -155,3 +155,19 @@ def test_a_restore_to_such_a_disk_replaces_no_file_of_its_point_with_another_one
                 assert ((target / first).read_text(), (target / "other").read_text()) == ("one", "three")
     report = restore(Wish(FOLDER, made.snapshot, tmp_path / "restored"), store, tmp_path / "cache")
     assert (report.failed, seen(tmp_path / "restored")) == ([], seen(files))
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "api error KeyTooLongError: Your key is too long",
+        "The maximum object length is 1024 characters, but got a name with 1028: '6/vault/d33a3e49-a588-210e', invalid",
+        "RESPONSE 400: 400 One of the request inputs is out of range.\nERROR CODE: OutOfRangeInput",
+        "The specified resource name length is not within the permissible limits.",
+        "Object name length of 1141 longer than 1024",
+        "The file name is too long",
+    ],
+)
+def test_the_words_of_servers_for_a_name_that_is_too_long_are_known(why: str) -> None:
+    problems = Problems({"a": why, "b": "the file is too large: 1 GB at most", "c": "Request Entity Too Large"})
+    assert misplaced.refused(problems) == {"a"}
