@@ -16,7 +16,7 @@ from engines.rclone.local import Listed, LocalFolder
 from engines.rclone.options import pattern_options
 from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.restore_folders import LEFT, is_of_a_restore
-from engines.rclone.verdicts import Judgement
+from engines.rclone.verdicts import QUOTE, Judgement
 from external.processes.rows import number, row_of, text
 from storage.folders import room
 from storage.places.rclone import NOT_FOUND, ROW
@@ -44,6 +44,7 @@ TOO_MANY = (
 TOO_MANY_EXCEPTIONS = "{:,} entries that the source lists so far cannot be kept, the last one {!r:.200}: {}"
 NO_ROOM = "the source's list does not fit on the disk of temporary files: {}; make room there, or set TMPDIR"
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
+QUOTED = "rclone does not tell a name with ‛ (U+201B) from one with two of them: rename it"
 NOT_KEPT = "{} are not kept"
 TOP = ""
 """The path of an exception that concerns the whole source."""
@@ -149,6 +150,8 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
             path, is_folder = text(row, "Path"), row.get("IsDir") is True
             if "\ufffd" in path:
                 listing.except_for(path, NOT_UTF_8)
+            elif 2 * QUOTE in path:
+                listing.except_for(path, QUOTED)
             elif is_bucket(source) and DOTS.search(path):
                 listing.except_for(path, NO_FOLDER_HOLDS.format(path.replace(DOT, ".")))
             else:

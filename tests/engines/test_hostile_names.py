@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engines.base import Verdict
+from engines.rclone.listing import QUOTED
 from storage.points.files import raw
 from tests.engines import sftp_hosts as host
 from tests.engines.peers import back_up, held, specification, tree
@@ -61,3 +62,17 @@ def test_a_path_of_a_share_that_leads_out_of_the_copy_is_left_out_and_named(tmp_
         "deep/copy/lock": "",
         "deep/copy/manifests/20261121T065755Z.jsonl.gz": "",
     }
+
+
+def test_a_name_that_rclone_lists_like_another_one_is_named_and_gets_no_other_name(tmp_path: Path) -> None:
+    names = {
+        "two\u201b\u201bof": b"two",
+        "one\u201bof": b"one",
+        "\u201b": b"alone",
+        "plain": b"p",
+        "\u240a": b"picture",
+    }
+    with host.sftp_with_limits(names) as source:
+        result = back_up(source, tmp_path / "copy")
+    assert {raw(path) for path in held(tmp_path / "copy")} == {"plain", "\u240a"}
+    assert sum(each.endswith(QUOTED) for each in result.warnings) == 3, result
