@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobs import wakeups
 from jobs.worker import hints as hints_module
 from jobs.worker.hints import LOOK_AGAIN_AFTER_SECONDS, Hints
-from jobs.worker.units import AHEAD_SECONDS, MAX_AHEAD, Pace
+from jobs.worker.units import AHEAD_SECONDS, MAX_AHEAD, NEW_WEIGHT, Pace
 
 
 def after(mean: float, ended: int = 100) -> Pace:
@@ -25,6 +25,7 @@ class TestAhead:
         pace = after(mean=0.001)
         quick = pace.ahead(10)
         pace.learn(0.1 + 50 * 1.0, 150)
+        assert pace.mean_seconds == pytest.approx(NEW_WEIGHT + (1 - NEW_WEIGHT) * 0.001)
         assert pace.ahead(10) < quick / 100
 
     def test_is_nothing_for_what_is_not_known_yet_and_bounded_for_what_takes_no_time(self):
