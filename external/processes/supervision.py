@@ -46,11 +46,15 @@ redirect_stderr = true
 CARRIER = """\
 trap '' INT QUIT TERM
 trap : HUP
-/bin/cat || { kill -TERM "$0"; exec /bin/cat >/dev/null; }
+until /bin/cat; do
+    [ $? = 1 ] && [ -f /dev/stdout ] || { kill -TERM "$0"; exec /bin/cat >/dev/null; }
+    sleep 1
+done
 """
 """Carries the output of the supervisor, process $0, which opens /dev/stdout: not every output can be opened, such as
 the journal's socket, or the terminal of another account (`runuser -u`). A terminal that is closed ends it as Ctrl-C
-does, and so does a pipe that nobody reads: supervisord itself would die of it, and leave its processes.
+does, and so does a pipe that nobody reads: supervisord itself would die of it, and leave its processes. A file on a
+full disk only loses lines.
 """
 
 

@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -53,6 +54,34 @@ def test_a_port_that_is_taken_is_named_with_who_has_it() -> None:
 def test_a_command_with_odd_characters_is_one_argument_each(tmp_path: Path) -> None:
     text = supervision.configuration([SupervisedProcess("web", ("web", "--listen", "a b%d'c"))], tmp_path)
     assert re.search(r"^command = .* -m backupsched web --listen 'a b%%d'\"'\"'c'$", text, re.MULTILINE)
+
+
+def test_a_log_that_takes_nothing_for_a_while_costs_lines_and_ends_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def full_at_1000_bytes() -> None:  # as a disk would be
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+
+    with (
+        subprocess.Popen(("sleep", "60")) as supervisor,
+        log.open("a") as taken,
+        subprocess.Popen(
+            ("/bin/sh", "-c", supervision.CARRIER, str(supervisor.pid)), stdin=subprocess.PIPE, stdout=taken,
+            stderr=subprocess.PIPE, preexec_fn=full_at_1000_bytes,
+        ) as carrier,
+    ):  # fmt: skip
+        assert carrier.stdin is not None
+        assert carrier.stderr is not None
+        carrier.stdin.write(b"x" * 2000)
+        carrier.stdin.flush()
+        assert carrier.stderr.readline()
+        os.truncate(log, 0)
+        carrier.stdin.write(b"later")
+        carrier.stdin.close()
+        carrier.wait(PATIENCE)
+        supervisor.kill()
+    assert (log.read_bytes(), supervisor.returncode) == (b"later", -signal.SIGKILL)
 
 
 AS_ANOTHER = """
