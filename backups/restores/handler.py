@@ -88,7 +88,8 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
             text = "; ".join([text, *report.old])
             if report.missing_files:
                 text = f"{text}; not in this point: {several(report.missing_files, 'path')}"
-            text = f"nothing was written; it would be {text}" if title.startswith(requests.DRY_RUN) else text
+            if Restore.objects.filter(pk=record.payload["restore"], dry_run=True).exists():
+                text = f"nothing was written; it would be {text}"
             text = process.added(text, report.elsewhere)
             facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}
             decisions.doing("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)

@@ -40,8 +40,6 @@ NONE_THERE = (
 ACCOUNT = ("user", "secret")
 ALLOWED = ("overwrite", "foreign", "dry_run", "trusted", "roles_with_rights")
 """The terms of one restore that a user may agree to."""
-DRY_RUN = "(dry run) "
-"""The beginning of the title of a restore in which nothing is written."""
 MAY_RESTORE = "sources.restore_source"
 
 
@@ -92,7 +90,7 @@ class Restores(Service[Restore]):
 
     def write(self, row: Restore, changed: set[str] | None) -> list[str]:
         row.save()
-        title = f"{DRY_RUN if row.dry_run else ''}{row} to {describe_target(row)}"
+        title = f"{'(dry run) ' if row.dry_run else ''}{row} to {describe_target(row)}"
         facts = {"restore": row.pk, "source": row.assignment.source_id, "title": title, "place": self.place}
         backlog.enqueue(KIND, [(str(row.pk), facts)], now=row.asked_at)
         record = BacklogRecord.objects.filter(kind=KIND, subject=str(row.pk)).values_list("pk", flat=True)

@@ -11,13 +11,14 @@ from django.utils import timezone
 
 from jobs import settling
 from jobs.backlog import pausing
-from jobs.models import BacklogRecord
-from jobs.outcomes import Failed
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Failed, Succeeded
 from jobs.states import Status
 from sources.models import Restore
+from storage.restoring.base import Report
 from tests.commands import command
 from tests.factories import make_record, make_worker
-from tests.sources.factories import claim, make_assignment
+from tests.sources.factories import claim, make_assignment, settle
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders_run_here")]
 
@@ -89,3 +90,13 @@ def test_one_that_has_ended_shows_its_outcome_unless_it_was_retried(
     assert state_of(admin_client, restore)[0] == state
     BacklogRecord.objects.all().delete()
     assert state_of(admin_client, restore)[0] == (outcome or "cancelled")
+
+
+@pytest.mark.parametrize("begins", ["(dry run) ", "(only a look) ", ""])  # of this version, of 0.1.0
+def test_a_dry_run_is_logged_as_one_whichever_version_has_enqueued_it(begins: str) -> None:
+    restore = make_restore(dry_run=bool(begins))
+    facts = {"restore": restore.pk, "title": f"{begins}nas to /srv/x"}
+    BacklogRecord.objects.filter(pk=restore.record_id).update(payload=facts)
+    settle(claim("restores", now := timezone.now()), Succeeded(Report(restore.point, "/srv/x", files=2)), now)
+    text = Decision.objects.get(what="succeeded").text
+    assert ("nothing was written; it would be 2 files" in text) is bool(begins)
