@@ -206,3 +206,13 @@ def test_a_database_of_another_program_is_left_as_it_is(made, named, empty_insta
         assert (code, said.count("\n")) == (2, 1)
         assert said.startswith(f"Error: this database belongs to another program: it has {named}. Nothing was changed.")
         assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (1,)
+
+
+def test_tables_of_others_in_another_schema_do_not_matter(empty_installation):
+    with psycopg.connect(empty_installation.url, autocommit=True) as connection:
+        connection.execute('CREATE TABLE public.auth_user (id int); CREATE SCHEMA "Our own"')
+        connection.execute(f'ALTER DATABASE {connection.info.dbname} SET search_path = "Our own", public')
+        assert empty_installation.end_of("migrate", "-v0", "--plan")[0] == 0
+        connection.execute('CREATE VIEW "Our own".django_session AS SELECT 1')
+        code, said = empty_installation.end_of("migrate", "-v0", "--plan")
+        assert (code, "another program: it has django_session." in said) == (2, True)

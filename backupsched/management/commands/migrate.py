@@ -29,6 +29,11 @@ AGAIN_SECONDS = 0.2
 ALONE = "SELECT pg_try_advisory_lock(hashtext('migrate'), 0)"
 ALONE_NO_LONGER = "SELECT pg_advisory_unlock(hashtext('migrate'), 0)"
 
+HERE = """
+SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = current_schema()
+"""
+"""Names of all tables and views of the schema in which tables are made."""
+
 # The start of a transaction is shown for this role's sessions, and to members of pg_read_all_stats for all.
 OLDEST = """
 SELECT pid, application_name, EXTRACT(EPOCH FROM clock_timestamp() - xact_start)::float8
@@ -104,16 +109,16 @@ class Command(MigrateCommand):
 
 def _refuse_tables_of_others(alias: str) -> None:
     """Raises: CommandError, before anything is made, in the database of another program: of another Django project, or
-    with a table that has the name of one of ours."""
+    with a table that has the name of one of ours, where ours would be. Other schemas may have any tables."""
     connection = connections[alias]
-    applied = {app for app, _ in MigrationRecorder(connection).applied_migrations()}
-    introspection = connection.introspection
-    with connection.cursor() as cursor:
-        tables = set(introspection.table_names(cursor))
-    if MigrationRecorder.Migration._meta.db_table not in tables:
-        found = tables & set(introspection.django_table_names())
-    else:
+    recorder = MigrationRecorder(connection)
+    if recorder.has_table():
+        applied = {app for app, _ in recorder.applied_migrations()}
         found = set() if "jobs" in applied else applied - {app.label for app in apps.get_app_configs()}
+    else:
+        with connection.cursor() as cursor:
+            cursor.execute(HERE)
+            found = {name for (name,) in cursor} & set(connection.introspection.django_table_names())
     if found:
         raise CommandError(
             f"this database belongs to another program: it has {min(found)}. Nothing was changed. Make a separate one "
