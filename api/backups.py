@@ -1,13 +1,18 @@
 """Backups: every completed run, to look at."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import QuerySet
 from ninja import Field
 
+from api.errors import ApiError
 from api.fields import Instant, RowAnswer, RowId
 from api.resources import Resource
+from operations.backlog.walking import MOST_WALKED, is_large
 from sources.models import Backup
+
+TOO_MANY = "there are too many backups to sort by that; name a source or an assignment, or a later `since`"
 
 
 class BackupAnswer(
@@ -45,6 +50,17 @@ class Backups(Resource[Backup]):
         "policy": "assignment.policy_id", "policy_name": "assignment.policy.schedule.name",
     }  # fmt: skip
     orderings, usual_ordering = ("id", "ended_at", "started_at", "size"), "-ended_at"
+
+    def most_rows(self, asked: Mapping[str, Any], ordering: str) -> int | None:
+        """All. By its start or its size, only those of a source or an assignment, or of an end not long ago."""
+        if ordering.lstrip("-") in ("id", "ended_at") or {"source", "assignment"} & set(asked):
+            return None
+        if is_large(Backup):
+            since = asked.get("since")
+            ended = Backup.objects.filter(**{"ended_at__gte": since} if since else {}).order_by("ended_at")
+            if ended.values("ended_at")[MOST_WALKED : MOST_WALKED + 1]:
+                raise ApiError(400, errors=[("ordering", TOO_MANY)], hint="order by `id` or `ended_at`")
+        return None
 
     def rows(self) -> QuerySet[Any]:
         return Backup.objects.order_by().select_related("assignment__source", "assignment__policy__schedule")

@@ -6,8 +6,8 @@ go in between neither repeat nor hide others, and the last page costs no more th
 the row itself may be gone. In another ordering its value is read from the row, so one that is gone is refused, and one
 whose value has changed continues from its new place.
 
-Where no index leads to the rows that were asked for, a page in the order of ids looks at some number of them, and ends
-there: it may have fewer rows than its limit, or none, and yet a `next`.
+Where no index leads to the rows that were asked for, a page looks at some number of them in its order, and ends there:
+it may have fewer rows than its limit, or none, and yet a `next`.
 
 In every ordering rows without a value come last, or are left out where an index is to yield the order; those with the
 same value are in the order of their ids.
@@ -15,7 +15,7 @@ same value are in the order of their ids.
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
 
 from django.db import connection
@@ -23,12 +23,14 @@ from django.db.models import F, Model, Q, QuerySet
 from pydantic import WithJsonSchema
 
 from api.errors import ApiError
-from declarations.surfaces.patience import PAGE_SECONDS, TookTooLong, at_most
+from declarations.surfaces.patience import PAGE_SECONDS, TookTooLong, at_most, by_index
 from declarations.surfaces.web.error_pages import DATABASE_AWAY_SECONDS
 from operations.backlog.arguments import LARGEST_ID
 
 LARGEST_PAGE = 500
 USUAL_PAGE = 50
+SOON = 5000
+"""Rows of a table in which a page looks first: many rows are met soon."""
 
 ASK_FOR_LESS = "ask for less, by one more filter or a smaller `limit` where there are some, or try again later"
 
@@ -56,33 +58,57 @@ class Pages:
     ) -> tuple[list[Any], int | None]:
         """A page of `rows`, and the `after` of the next page, None if there is none. The ids of a page are found
         first, and then its rows in `every`, unfiltered: computed columns are computed for these alone. `most`: the
-        number of ids that it looks at in the order of ids; None for all.
+        number of rows that it looks at, in an order that an index yields; None for all, 0 if there can be none.
 
         Raises: ApiError (400) for an `after` that does not start a page.
         """
         if after is not None:
             rows = rows.filter(self._behind(_row_id(after)))
-        end = self._end(after, most) if most and self.path == "id" else None
-        if end is not None:
-            rows = rows.filter(**{f"id__{'gte' if self.descending else 'lte'}": end})
         if self.only_with_value:
             rows = rows.filter(**{f"{self.path}__isnull": False})
-        by, nulls = F(self.path), {"nulls_last": True} if self.nullable else {}  # which would pass an index by
-        first = [by.desc(**nulls) if self.descending else by.asc(**nulls)] if self.path != "id" else []
-        in_order = rows.prefetch_related(None).order_by(*first, "-id" if self.descending else "id")
-        ids = list(in_order.values_list("pk", flat=True)[: limit + 1])
+        ids, end = self._ids(rows.prefetch_related(None), limit, after, most)
         found = every.order_by().in_bulk(ids[:limit])
         shown = [found[pk] for pk in ids if pk in found]
         return shown, (shown[-1].pk if len(ids) > limit and shown else end)
 
-    def _end(self, after: Any, most: int) -> int | None:
-        """The last of `most` ids from `after` on, or from the first one; None if there are no rows behind it."""
-        in_order = self.model._default_manager.order_by("-id" if self.descending else "id").values_list("id", flat=True)
-        first = in_order.filter(self._behind(_row_id(after)))[:1] if after is not None else in_order[:1]
-        for found in first:
-            end = int(found) + (1 - most if self.descending else most - 1)
-            return end if in_order.filter(self._behind(end)).exists() else None
-        return None
+    def _ids(self, rows: QuerySet[Any], limit: int, after: Any, most: int | None) -> tuple[list[int], int | None]:
+        """The first ids of `rows`, one more than `limit`, and the last id that was looked at; None if that is all."""
+        ids: list[int] = []
+        end = None
+        for number in dict.fromkeys((most and min(most, SOON), most)) if most != 0 else ():
+            part, end = self._walked(rows, after, number) if number else (rows, None)
+            with by_index() if end is not None else nullcontext():
+                ids = list(self._in_order(part).values_list("pk", flat=True)[: limit + 1])
+            if end is None or len(ids) > limit:
+                break
+        return ids, end
+
+    def _in_order(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        by, nulls = F(self.path), {"nulls_last": True} if self.nullable else {}  # which would pass an index by
+        first = [by.desc(**nulls) if self.descending else by.asc(**nulls)] if self.path != "id" else []
+        return rows.order_by(*first, "-id" if self.descending else "id")
+
+    def _walked(self, rows: QuerySet[Any], after: Any, number: int) -> tuple[QuerySet[Any], int | None]:
+        """The rows among the first `number` of the table from `after` on, and the last id of these; None if there are
+        no more."""
+        table: QuerySet[Any] = self.model._default_manager.all()
+        if after is not None:
+            table = table.filter(self._behind(_row_id(after)))
+        if self.path == "id":
+            until = [pk + (1 - number if self.descending else number - 1) for pk in self._values(table, 0)]
+            ends = until
+        else:
+            until = self._values(table.filter(**{f"{self.path}__isnull": False}), number - 1)
+            same = list(table.filter(**{f"{self.path}__in": until}).order_by().values_list("pk", flat=True))
+            ends = [min(same) if self.descending else max(same)] if same else []
+        if not ends or not table.filter(self._behind(ends[0])).exists():
+            return rows, None
+        return rows.filter(**{f"{self.path}__{'gte' if self.descending else 'lte'}": until[0]}), ends[0]
+
+    def _values(self, table: QuerySet[Any], number: int) -> list[Any]:
+        """The value of the row at that place; empty if there are fewer. It is counted in the index alone."""
+        in_order = table.order_by(f"-{self.path}" if self.descending else self.path)
+        return list(in_order.values_list(self.path, flat=True)[number : number + 1])
 
     def _behind(self, row_id: int) -> Q:
         """The rows that come after the one with that id. Raises: ApiError (400)."""

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Query
 
 from api.auth import looking, operating
-from api.errors import not_valid
+from api.errors import ApiError, not_valid
 from api.fields import Instant
 from api.pages import patiently
 from api.record_schemas import (
@@ -29,14 +29,16 @@ from jobs import backlog
 from jobs.backlog.rows import BATCH
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
-from jobs.states import Status
+from jobs.states import FINISHED, Status
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts
 from operations.backlog.reason import texts
 from operations.backlog.reasons import explain
-from operations.backlog.selection import MOST_WALKED, check_names, filtered, is_walked, locked_batches, with_answers
+from operations.backlog.selection import STATUSES, check_names, filtered, locked_batches, with_answers
 from operations.backlog.verbs import Verb, carried_out, describe
+from operations.backlog.walking import MOST_BY_END, MOST_WALKED, is_large, is_of_few
 
+TOO_MANY = "there are too many records to sort by launch time; name a schedule, or a status other than `succeeded`"
 SHOWN_ATTEMPTS = 1000
 """All that are kept of a record that is tried for ever."""
 MOST_AT_ONCE = 10_000
@@ -52,8 +54,9 @@ class Records(Resource[BacklogRecord]):
     orderings, usual_ordering = ("id", "finished_at", "trigger_at"), "-id"
     with_value = ("finished_at", "trigger_at")
     of_pages = (
-        f"{Resource.of_pages} By `id`, where no index leads to the records that were asked for, a page ends after "
-        f"{MOST_WALKED:,} ids: it may have fewer records than `limit`, or none, and yet a `next`."
+        f"{Resource.of_pages} Where no index leads to the records that were asked for, a page ends after "
+        f"{MOST_WALKED:,} of them, by `finished_at` after {MOST_BY_END:,}: it may have fewer records than `limit`, or "
+        "none, and yet a `next`."
     )
     ask_for_less = (
         "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`; order finished "
@@ -69,9 +72,16 @@ class Records(Resource[BacklogRecord]):
         _check_known(asked.get("kind"), asked.get("queue"))
         return filtered(rows, asked)
 
-    def most_ids(self, asked: Mapping[str, Any]) -> int | None:
+    def most_rows(self, asked: Mapping[str, Any], ordering: str) -> int | None:
         """All, unless the records would be looked at one after the other."""
-        return MOST_WALKED if is_walked(asked) else None
+        field = ordering.lstrip("-")
+        if field == "finished_at" and STATUSES.get(asked.get("status", ""), FINISHED)[0] not in FINISHED:
+            return 0
+        if (not asked and field != "trigger_at") or is_of_few(asked):
+            return None
+        if field == "trigger_at" and is_large():
+            raise ApiError(400, errors=[("ordering", TOO_MANY)], hint="order by `id` or `finished_at`")
+        return {"id": MOST_WALKED, "finished_at": MOST_BY_END}.get(field)
 
     def facts(self, rows: Sequence[BacklogRecord]) -> list[dict[str, Any]]:
         """The columns, without the lease token; for events the results of their deliveries."""

@@ -119,8 +119,11 @@ class Resource(Generic[Row]):
             rows = rows.filter(lookup(value) if callable(lookup) else Q(**{lookup: value}))
         return rows
 
-    def most_ids(self, asked: Mapping[str, Any]) -> int | None:
-        """The number of ids that a page in their order looks at, if no index leads to the rows; None for all."""
+    def most_rows(self, asked: Mapping[str, Any], ordering: str) -> int | None:
+        """The number of rows that a page looks at, if no index leads to those that were asked for; None for all.
+
+        Raises: ApiError (400) for an ordering that no index yields, if there are too many rows to sort.
+        """
         return None
 
     def facts(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -158,7 +161,8 @@ class Resource(Generic[Row]):
         with patiently(self.ask_for_less):
             rows = self.filtered(self.rows(), asked)
             pages = Pages(self.model, query.ordering, self.with_value)
-            shown, following = pages.page(rows, self.rows(), query.limit, query.after, self.most_ids(asked))
+            most = self.most_rows(asked, query.ordering)
+            shown, following = pages.page(rows, self.rows(), query.limit, query.after, most)
             return JsonResponse({"items": self.contents(shown), "next": following})
 
     def read(self, request: HttpRequest, row_id: int) -> HttpResponse:

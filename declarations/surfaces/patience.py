@@ -114,3 +114,13 @@ def _is_line(connection: Any, **_: object) -> None:
     """Each connection of Django's is one; Django offers no way to name a class."""
     if type(connection.connection) is psycopg.Connection:
         connection.connection.__class__ = BoundedConnection
+
+
+@contextmanager
+def by_index() -> Iterator[None]:
+    """Let an index lead to rows that are looked at in its order, in the transaction of the caller: of a value that few
+    rows have the planner expects none, and reads the whole table."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        yield
+        cursor.execute("SET LOCAL enable_seqscan TO DEFAULT")

@@ -14,7 +14,8 @@ from django.utils.dateparse import parse_datetime
 
 from jobs import conf
 from jobs.handlers import registry
-from operations.backlog.selection import ANSWERS, STATUSES, filtered
+from operations.backlog.selection import ANSWERS, STATUSES, filtered, with_subject
+from operations.backlog.walking import is_large
 from schedules.models import Schedule
 
 MOST_LISTED = 200
@@ -157,6 +158,17 @@ class TriggerFilter(LinkedFilter):
         except ValueError:
             return None
         return instant if instant and instant.tzinfo else None
+
+
+class SubjectFilter(LinkedFilter):
+    """The records of one subject, as the page of a source asks for them."""
+
+    title, parameter_name = "subject", "subject"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() and is_large():
+            return with_subject(queryset, str(self.value()))
+        return super().queryset(request, queryset)
 
 
 class DeadLetterFilter(LinkedFilter):

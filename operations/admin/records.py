@@ -15,7 +15,6 @@ from unfold.admin import TabularInline
 from declarations.surfaces.admin.base import (
     MOST_LISTED,
     CompletingAdmin,
-    IdPaginator,
     OfManyRows,
     ReadOnlyAdmin,
     ReadOnlyRows,
@@ -40,9 +39,11 @@ from operations.admin.filters import (
     QueueFilter,
     ScheduleFilter,
     StatusFilter,
+    SubjectFilter,
     TriggerFilter,
     WaitingForFilter,
 )
+from operations.admin.record_pages import RecordPage, RecordPaginator
 from operations.admin.record_verbs import DeadLetterPage, RecordActions
 from operations.backlog.facts import deliveries, is_event, shown_payload, standing_error, took
 from operations.backlog.reasons import explain
@@ -121,7 +122,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     when_empty = (
         "Each unit of work is listed here while it waits, is ready or runs, and for a while after it has ended."
     )
-    paginator = IdPaginator
+    paginator = RecordPaginator
     adds = "delivery"
     list_display = (
         "__str__", "shown_status", "queue", "waiting_for", "due", "priority", "rank_day", "failures",
@@ -130,7 +131,8 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     event_columns = ("subject_in_one_line", "shown_status", "came_from", "launch_and_lag", "ended", "attempt", "answer")
     list_filter = (
         StatusFilter, QueueFilter, PausedFilter, KindFilter, ("waiting_for", WaitingForFilter), EventsFilter,
-        AnswerFilter, "finished_at", ScheduleFilter, TriggerFilter, DeadLetterFilter,
+        AnswerFilter, "finished_at", ScheduleFilter, TriggerFilter, SubjectFilter,
+        DeadLetterFilter,
     )  # fmt: skip
     search_fields = ("subject", "payload__title", "last_error")
     search_help_text = (
@@ -162,6 +164,9 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     def get_queryset(self, request: HttpRequest) -> QuerySet[BacklogRecord]:
         return with_answers(super().get_queryset(request))
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordPage]:
+        return RecordPage
+
     def complete(self, rows: list[Any]) -> None:
         """Give each event its delivery."""
         found = deliveries(rows)
@@ -192,11 +197,15 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
         return queryset.filter(pk__in=searched(queryset, term, MOST_LISTED)), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The list, with a notice of paused queues, where nothing starts."""
+        """The list, with a notice of paused queues, where nothing starts, and of the records that were not read."""
         if request.method == "GET" and (paused := list(PausedQueue.objects.order_by("name"))):
             names = "; ".join(f"{queue.name} ({queue.reason})" if queue.reason else queue.name for queue in paused)
             self.message_user(request, f"Nothing is claimed from paused queues: {names}.", messages.WARNING)
-        return super().changelist_view(request, extra_context)
+        answer = super().changelist_view(request, extra_context)
+        page = (getattr(answer, "context_data", None) or {}).get("cl")
+        if page and page.note and page.result_count < MOST_LISTED:
+            self.message_user(request, page.note, messages.INFO)
+        return answer
 
     why = column(_why, "why it does not run now")
     log = column(lambda record: anchor(log_url_of_record(record), "its log"), "its log")

@@ -48,20 +48,6 @@ def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
     return rows
 
 
-MOST_WALKED = 500_000
-"""Records that a page looks at one after the other, in some tenths of a second."""
-LOOKED_UP = {"error", "group", "schedule", "subject", "trigger_at", "ended_since", "since"}
-"""Filters that an index serves, that look at few, or that ask for certain records, wherever they are."""
-
-
-def is_walked(asked: Mapping[str, Any]) -> bool:
-    """True if records are looked at one after the other in the order of a list, and those that match may be at its
-    other end.
-    """
-    is_of_few = asked.get("status", "succeeded") != "succeeded" or asked.get("answer", "2xx") != "2xx"
-    return bool(asked) and not is_of_few and not LOOKED_UP & set(asked)
-
-
 def with_answers(rows: Rows) -> Rows:
     """The records with `answer`: the facts of the last attempt, found by its key."""
     last = Attempt.objects.filter(record_id=OuterRef("pk")).order_by("-number").values("facts")[:1]
@@ -127,11 +113,23 @@ def with_error(rows: Rows, text: str) -> Rows:
     """The rows whose last error contains this text: among unfinished, failed and cancelled records, and among the
     latest. A record that succeeded longer ago shows no error.
     """
+    return _among_few(rows, Q(last_error__icontains=text))
+
+
+def with_subject(rows: Rows, subject: str) -> Rows:
+    """The rows with this subject: all events and backups of any age, and others where `with_error` looks, too."""
+    if (found := of_batch(rows, subject)).exists():
+        return found
+    return _among_few(rows, Q(subject=subject), Q(kind="backup", finished_at__isnull=False))
+
+
+def _among_few(rows: Rows, condition: Q, *others: Q) -> Rows:
+    """The rows for which `condition` holds among unfinished, failed and cancelled records, the latest and `others`."""
     newest = BacklogRecord.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    ended = ((status, {"finished_at__isnull": False}) for status in (Status.FAILED, Status.CANCELLED))
-    either = [Q(status=status, **besides) for status, besides in (*((each, {}) for each in UNFINISHED), *ended)]
-    with_it = BacklogRecord.objects.filter(last_error__icontains=text).order_by().values("pk")
-    parts = [with_it.filter(each).query.sql_with_params() for each in (*either, Q(pk__gt=newest - LATEST))]
+    ended = (Q(status=status, finished_at__isnull=False) for status in (Status.FAILED, Status.CANCELLED))
+    either = [*(Q(status=status) for status in UNFINISHED), *ended, Q(pk__gt=newest - LATEST), *others]
+    with_it = BacklogRecord.objects.filter(condition).order_by().values("pk")
+    parts = [with_it.filter(each).query.sql_with_params() for each in either]
     sql = " UNION ".join(sql for sql, _ in parts)
     values = tuple(value for _, each in parts for value in each)
     return rows.filter(pk__in=RawSQL(f"SELECT unnest(ARRAY({sql}))", values))  # noqa: S611 - ours
@@ -168,13 +166,18 @@ def _events(rows: Rows, only: bool = True) -> Rows:
 
 def _of_subject(rows: Rows, subject: str) -> Rows:
     """Filter by the index of batches if the subject is an event id, which names schedule and launch time."""
-    rows = rows.filter(subject=subject)
+    found = of_batch(rows, subject)
+    return found if found.exists() else rows.filter(subject=subject)
+
+
+def of_batch(rows: Rows, subject: str) -> Rows:
+    """The event with that id, by its schedule and its launch time; none if the subject is not the id of an event, or
+    the schedule is gone."""
     if found := EVENT_ID.fullmatch(subject):
         with suppress(ValueError):  # as of the 99th day of a month
             launch = datetime.strptime(found[2], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-            of_batch = rows.filter(origin_id=int(found[1]), trigger_at=launch)
-            return of_batch if of_batch.exists() else rows
-    return rows
+            return rows.filter(subject=subject, origin_id=int(found[1]), trigger_at=launch)
+    return rows.none()
 
 
 def _of_paused_queues(rows: Rows, paused: bool) -> Rows:

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from api import records
 from jobs.models import BacklogRecord
 from jobs.states import Status
+from operations.backlog import walking
 from tests.api.asking import Program, found, ids_of, pages_of
 from tests.factories import NOON, make_record
 from tests.schedules.event_records import (
@@ -70,6 +71,39 @@ class TestPages:
             ids(program, ordering=ordering, **asked)
         [listing] = [each["sql"] for each in captured if "LIMIT 51" in each["sql"]]
         assert f'"id" {"<=" if ordering == "id" else ">="} {page["next"]}' in listing
+
+    @pytest.mark.parametrize("ordering", ["finished_at", "-finished_at"])
+    def test_a_page_by_their_end_ends_after_some_and_has_a_next(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch, ordering: str
+    ) -> None:
+        monkeypatch.setattr(records, "MOST_BY_END", 3)
+        schedule = make_event_schedule()
+        kinds = (True, False, False, False, False, True)
+        made = [
+            (delivered(schedule, each, finished_at=NOON + each // 2 * HOUR) if is_event
+             else make_record(Status.SUCCEEDED, finished_at=NOON + each // 2 * HOUR)).pk
+            for each, is_event in enumerate(kinds)
+        ]  # fmt: skip
+        in_order = made[::-1] if ordering.startswith("-") else made
+        page = found(program.get("records", events="true", ordering=ordering))
+        assert ([each["id"] for each in page["items"]], page["next"]) == (in_order[:1], in_order[3])
+        assert pages_of(program, "records", events="true", ordering=ordering) == [in_order[0], in_order[-1]]
+        assert pages_of(program, "records", ordering=ordering) == in_order
+
+    def test_what_no_index_yields_is_not_sorted_and_what_cannot_be_is_not_looked_for(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        event = delivered(schedule := make_event_schedule(), 1)
+        assert ids(program, ordering="trigger_at") == [event.pk]
+        monkeypatch.setattr(walking, "MOST_READ", -2)
+        for asked in ({}, {"kind": "http_callback"}, {"status": "succeeded"}):
+            refused = program.get("records", ordering="-trigger_at", **asked)
+            assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "ordering")
+        assert ids(program, ordering="trigger_at", schedule=schedule.pk) == [event.pk]
+        with CaptureQueriesContext(connection) as captured:
+            assert ids(program, ordering="finished_at", status="unfinished") == []
+        assert not [each for each in captured if "LIMIT 51" in each["sql"]]
+        assert ids(program, ordering="finished_at", status="succeeded") == [event.pk]
 
     @pytest.mark.parametrize("asked", [{"status": "succeeded", "schedule": 0}, {"subject": "1"}, {}])
     def test_a_page_that_asks_for_certain_records_is_whole(

@@ -16,7 +16,8 @@ from declarations.surfaces.admin import base
 from fleet.status import common_errors
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations.backlog import search, selection
+from operations.admin import record_pages
+from operations.backlog import search, selection, walking
 from operations.backlog.selection import filtered
 from schedules.models import Trigger
 from sources.models import Backup, Policy, Restore
@@ -163,6 +164,39 @@ def test_records_that_have_ended_are_listed_in_another_order(admin_client: Clien
     assert listed(admin_client, RECORDS, status="succeeded") == ended
 
 
+@pytest.mark.parametrize("asked", [{"kind": KIND}, {"queue": "backups"}, {"kind": KIND, "status": "succeeded"}])
+def test_a_list_of_a_large_table_ends_after_the_latest_records_and_says_so(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, asked: dict[str, str]
+) -> None:
+    made = [make_record(Status.SUCCEEDED, kind=KIND, queue="backups").pk for _ in range(4)]
+    assert listed(admin_client, RECORDS, **asked, o="1") == made[::-1]
+    for name in ("MOST_WALKED", "MOST_BY_END"):
+        monkeypatch.setattr(record_pages, name, 2)
+    monkeypatch.setattr(walking, "MOST_READ", -2)
+    answer = admin_client.get(RECORDS, asked | {"o": "3"})
+    page = answer.context["cl"]
+    assert [row.pk for row in page.result_list] == (made[:1:-1] if "status" not in asked else made[::-1])
+    assert (page.result_count, set(page.sortable_by)) == (len(page.result_list), set())
+    assert b"More than 2 records would have to be looked at" in answer.content
+    assert listed(admin_client, RECORDS) == made[::-1]
+    failed = make_record(Status.FAILED, kind=KIND, failures=1, first_failure_at=NOW, last_failure_at=NOW).pk
+    assert listed(admin_client, RECORDS, kind=KIND, status="failed", o="3") == [failed]
+
+
+def test_the_records_of_a_subject_are_found_by_indexes_in_a_large_table(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "LATEST", 0)
+    subject, event = subject_of(7), delivered(make_event_schedule(), 1)
+    made = ((Status.SUCCEEDED, KIND), (Status.WAITING, KIND), (Status.SUCCEEDED, "check"))
+    old = [make_record(status, kind=kind, subject=subject).pk for status, kind in made]
+    assert listed(admin_client, RECORDS, subject=subject) == old[::-1]
+    monkeypatch.setattr(walking, "MOST_READ", -2)
+    assert listed(admin_client, RECORDS, subject=subject) == old[1::-1]
+    assert listed(admin_client, RECORDS, subject=event.subject) == [event.pk]
+    assert b"whatever their age" in admin_client.get(RECORDS, {"subject": subject}).content
+
+
 def test_sources_of_policies_are_counted_for_the_rows_of_the_page_alone(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +318,18 @@ def test_what_was_not_delivered_is_found_without_what_was() -> None:
     sql = str(filtered(BacklogRecord.objects.all(), {"answer": "5xx"}).query)
     assert f'"status" = {Status.CANCELLED:d}' in sql
     assert f'NOT ("jobs_backlogrecord"."status" = {Status.SUCCEEDED:d})' not in sql
+
+
+def test_backups_of_a_large_table_are_sorted_by_their_size_if_they_are_few(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = make_backup("a", 1, "20260301T090000Z")
+    monkeypatch.setattr(walking, "MOST_READ", -2)
+    monkeypatch.setattr("api.backups.MOST_WALKED", 0)
+    for asked, code in (({}, 400), ({"since": NOW - timedelta(hours=2)}, 400), ({"since": NOW}, 200),
+                        ({"assignment": backup.assignment_id}, 200)):  # fmt: skip
+        assert admin_client.get("/api/backups", asked | {"ordering": "-size"}).status_code == code, asked
+    assert len(admin_client.get("/api/backups").json()["items"]) == 1
 
 
 @pytest.mark.parametrize("path", ["/api/backups", "/api/triggers", "/api/restores"])

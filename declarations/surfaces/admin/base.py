@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db import models
+from django.db import models, transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +17,7 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from declarations.surfaces.admin.row_history import ModelAdmin
+from declarations.surfaces.patience import by_index
 from external.durations import span
 from external.formatting import moment as moment
 
@@ -71,16 +72,21 @@ class TablePaginator(Paginator):  # type: ignore[type-arg]
 
 
 class IdPaginator(FirstPages):
-    """Pages whose rows are found once for their count and for their page if the list has the order of their ids: with a
-    filter that no index serves, each search reads all rows in front of them. Counted without an order, the table is
-    read from its other end, or from the position of another scan.
+    """Pages whose rows are found once for their count and for their page if the list has the order of their ids, or the
+    `indexed` one: with a filter that no index serves, each search reads all rows in front of them. Counted without an
+    order, the table is read from its other end, or from the position of another scan.
     """
 
     object_list: models.QuerySet[Any]
+    indexed: tuple[str, ...] = ()
+    """An order that an index yields, other than that of the ids."""
 
     @cached_property
     def ids(self) -> list[int] | None:
         """The ids in the order of the list; None if it has another order."""
+        if self.indexed and self.object_list.query.order_by[: len(self.indexed)] == self.indexed:
+            with transaction.atomic(), by_index():
+                return list(self.object_list.values_list("pk", flat=True)[:MOST_LISTED])
         if set(self.object_list.query.order_by) not in ({"pk"}, {"-pk"}):
             return None
         return list(self.object_list.values_list("pk", flat=True)[:MOST_LISTED])

@@ -76,7 +76,8 @@ def asked() -> Iterator[tuple[str, str]]:
         "jobs_backlogrecord": (
             {"q": some}, {"q": "assignment:7"}, {"q": "nothing like it"}, {"answer": "5xx"}, {"answer": "2xx"},
             {"answer": "none"}, {"status": "failed"}, {"status": "succeeded"}, {"status": "waiting"},
-            {"schedule": schedule}, {"events": "yes"}, {"kind": "backup"}, {"_facets": "True"}, {"p": 100},
+            {"schedule": schedule}, {"events": "yes"}, {"kind": "backup"}, {"kind": "restore"}, {"o": "-3"},
+            {"subject": "assignment:7"}, {"_facets": "True"}, {"p": 100},
         ),
         "schedules_trigger": ({"_facets": "True"},), "jobs_decision": ({"q": some}, {"_facets": "True"}),
         "schedules_schedule": ({"q": "schedule 1"}, {"_facets": "True"}),
@@ -96,7 +97,8 @@ def asked() -> Iterator[tuple[str, str]]:
         yield f"API /sources ?{query}", f"/api/sources?{query}"
     yield "API /sources ?policy=the last", f"/api/sources?policy={policy}"
     yield "what if, other units", f"{reverse('what-if')}?units={UNITS + 1}"
-    for query in ("answer=5xx", "answer=2xx", "answer=2xx&ordering=id", "error=reset"):
+    by_end = ("kind=restore&ordering=-finished_at", "status=unfinished&ordering=finished_at")
+    for query in ("answer=5xx", "answer=2xx", "answer=2xx&ordering=id", "error=reset", *by_end):
         yield f"API /records ?{query}", f"/api/records?{query}"
     yield "API /backups ?source", f"/api/backups?source={source}"
 
