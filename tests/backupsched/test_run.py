@@ -34,7 +34,7 @@ from tests.waiting import PATIENCE, eventually
         ({"listen": "here"}, "--listen here: HOST:PORT"),
         ({"listen": "127.0.0.1:70000"}, "cannot listen on 127.0.0.1:70000: a port is at most 65535"),
         ({"listen": "192.0.2.1:80"}, "cannot listen on 192.0.2.1:80: "),
-        ({"listen": "..:80"}, "cannot listen on ..:80: encod"),
+        ({"listen": "..:80"}, "cannot listen on ..:80: it is not the name of a host"),
     ],
 )
 def test_what_cannot_start_is_refused_before_anything_is_started(options: dict[str, Any], error: str) -> None:

@@ -110,7 +110,9 @@ def cannot_listen(listen: str, error: OSError | ValueError) -> str:
         to_do = "name an address of this host and a port, such as 127.0.0.1:8000"
         if number == errno.EACCES:
             to_do = "ports below 1024 need root: name a higher one, and let a proxy have that"
-        return f"cannot listen on {listen}: {error}. What to do: {to_do}"
+        # each Python has other words for that
+        why = "it is not the name of a host" if isinstance(error, UnicodeError) else error
+        return f"cannot listen on {listen}: {why}. What to do: {to_do}"
     other = f"{host}:{free_port('127.0.0.1', 8001)}"
     return (
         f"cannot listen on {listen}: {listener_on(int(port))} listens there. End it, or name another port: "
