@@ -1,4 +1,5 @@
-"""Brings an assignment's points from one repository into another one, a whole repository by itself, with its own key.
+"""Brings an assignment's points from one repository into another one, which is then a whole repository by itself, with
+a separate key.
 
 Points are copied in the order of time: for each one, first the stored files that it names and the copy's newest point
 does not, list by list, and then its manifest, byte for byte. A file has the same place in the copy as in the first
@@ -16,18 +17,19 @@ No file of a point is deleted here. Points that the copy need not keep are remov
 (`removal.py`).
 """
 
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from external.formatting import several
 from storage import layout
 from storage.places.rclone import expected
-from storage.points import known, manifests, overwritten_files, refusals, runs, sorted_items
+from storage.places.servers import DAMAGED_OR_FOREIGN
+from storage.points import known, manifests, overwritten_files, runs, sorted_items
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces, whole_among
 from storage.points.manifests import Entry, ManifestDamaged
@@ -38,6 +40,8 @@ from storage.points.sweeping import sweep_left
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}
 """The comparison of the two streams of a copy between folders; MD5 would take most of the time."""
+OF_A_FILE = re.compile(r"not an encrypted file|bad magic|truncated|input/output error", re.IGNORECASE)
+"""Messages about a file whose content in the first repository is lost."""
 NOT_AGAIN = (
     "{} that a check found damaged in the copy did not come again: {} (its credentials have to allow that a file is "
     "overwritten)"
@@ -85,7 +89,6 @@ class _PointCopying:
     done: CopyResult = field(default_factory=CopyResult)
     marks: list[str] = field(default_factory=list)
     there: set[str] = field(default_factory=set)
-    left_out: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.files = layout.files_path(self.folder)
@@ -131,13 +134,15 @@ class _PointCopying:
                 for place in sorted(entries.keys() & look.overwritten.keys()):  # the other file would be lost instead
                     self.done.note(look.overwritten[place])
                     del entries[place]
-                for text in self._replace(self._whole(self.source, list(entries.values()))).values():
-                    self.done.note(text)
+                for each in self._replace(self._whole(self.source, list(entries.values()))):
+                    self.done.note(NOT_AS_WRITTEN.format(each.path))
             except StorageFailed as error:
                 self.done.note(NOT_AGAIN.format(several(len(entries), "file"), error))
 
     def _newest(self, points: list[str], found: list[str]) -> Path | None:
-        """The manifest of the newest readable point of the copy. Newer ones come again if the first one has them."""
+        """The manifest of the newest point of the copy that can be read. Newer unreadable points are brought again, if
+        the first repository has them.
+        """
         for point in points[::-1]:
             try:
                 return self._fetched(self.target, point)
@@ -156,12 +161,9 @@ class _PointCopying:
             if any(_read(found)):
                 self._mark(point, header, found)
             over, unlike = "--ignore-times" if self.marks else "--no-check-dest", dict[str, str]()
-            self.left_out.clear()
             for batch in batches((entry for entry, is_there in _read(found) if not is_there), OF_A_LIST):
-                unlike |= self._transfer(batch, over)
-            refusals.check_half(point, manifest, self.left_out)
-            came = partial(_entries, found, self.left_out)
-            look = overwritten_files.look(self.source, self.target, self.files, came)
+                unlike |= {each.place: NOT_AS_WRITTEN.format(each.path) for each in self._transfer(batch, over)}
+            look = overwritten_files.look(self.source, self.target, self.files, lambda: _entries(found))
             for text in {**look.others, **unlike, **look.overwritten}.values():
                 self.done.note(text)
             self._write_last(manifest, point, found)
@@ -185,7 +187,9 @@ class _PointCopying:
                 yield each._replace(doubtful=each.place in doubtful), each.place in whole
 
     def _whole_of_left(self, left: Sequence[Entry]) -> list[Entry]:
-        """The files among `left`, there with the right size, whose content is right as far as that is known."""
+        """The files among `left`, which are there with the right size, whose content is right as far as
+        that is known.
+        """
         location = self.target.location
         if location.directory is None or not left:
             return list(left)
@@ -210,63 +214,56 @@ class _PointCopying:
         can_be_read = store.location.is_plain or store is self.source
         return whole_among(entries, store, top or self.files, can_be_read=can_be_read)
 
-    def _replace(self, entries: Sequence[Entry]) -> dict[str, str]:
+    def _replace(self, entries: Sequence[Entry]) -> list[Entry]:
         """Copy files over those that are there, which stay until the new ones are whole: they may be better than they
-        seemed. Returns texts about those that are not whole there, by place.
+        seemed. Returns those that are not whole there.
         """
         target, incoming = self.target, f"{self.folder}/{layout.INCOMING}"
         if not (entries and target.location.loses_replaced):
             return self._transfer(entries, "--ignore-times")
-        there = target.sizes(self.files, [each.place for each in entries], by_name=True)
-        missing = self._transfer([each for each in entries if each.place not in there], "--no-check-dest")
-        if not there:
-            return missing
-        entries = [each for each in entries if each.place in there]
         target.delete(incoming)  # of a killed copy
         try:
             left = self._transfer(entries, "--no-check-dest", incoming)
-            target.move_over(incoming, self.files, [each.place for each in entries if each.place not in left])
+            target.move_over(incoming, self.files, [each.place for each in entries if each not in left])
         finally:
             with suppress(StorageFailed):
                 target.delete(incoming)
-        return missing | left
+        return left
 
-    def _transfer(self, entries: Sequence[Entry], over: str, top: str = "") -> dict[str, str]:
+    def _transfer(self, entries: Sequence[Entry], over: str, top: str = "") -> list[Entry]:
         """Copy files to the places that they have in the first repository, in the folder `top`, by default that of the
-        files. `over`: rclone's option for existing files. Returns texts about those that are not whole there, by place.
+        files. `over`: rclone's option for existing files. Returns those that are not whole there.
         """
         if not entries:
-            return {}
+            return []
         top = top or self.files
-        before = self.done.files, self.done.size
-        quick = QUICK if self.source.location.is_plain and self.target.location.is_plain else {}
+        before, problems = (self.done.files, self.done.size), dict[str, str]()
+        is_local = self.source.location.is_plain and self.target.location.is_plain
 
         def on_progress(files: int, size: int) -> None:
             self.on_progress(before[0] + files, before[1] + size)
 
-        def copied(wanted: Sequence[Entry], *how: str) -> dict[str, str]:
-            problems, size = dict[str, str](), sum(each.size for each in wanted)
-            self.source.copy_out(
-                self.files, self.target.location.at(top), [each.place for each in wanted], on_progress,
-                over, f"--partial-suffix={PARTIAL_SUFFIX}", *self.options, *how,
-                environment=quick, most=expected(size), problems=problems,
-            )  # fmt: skip
-            return problems
-
-        left_out = refusals.bring(entries, copied)
-        self.left_out |= left_out
-        came = [each for each in entries if each.place not in left_out]
-        self.done.files, self.done.size = before[0] + len(came), before[1] + sum(each.size for each in came)
-        whole = {each.place for each in self._whole(self.target, came, top)}
-        return left_out | {each.place: NOT_AS_WRITTEN.format(each.path) for each in came if each.place not in whole}
+        self.source.copy_out(
+            self.files, self.target.location.at(top), [each.place for each in entries], on_progress,
+            over, f"--partial-suffix={PARTIAL_SUFFIX}", *self.options,
+            environment=QUICK if is_local else {}, most=expected(sum(each.size for each in entries)), problems=problems,
+        )  # fmt: skip
+        for path, why in problems.items():
+            if DAMAGED_OR_FOREIGN not in why and not OF_A_FILE.search(why):
+                raise StorageFailed(f"{path}: {why}")
+        self.done.files += len(entries)
+        self.done.size += sum(each.size for each in entries)
+        whole = {each.place for each in self._whole(self.target, entries, top)}
+        return [each for each in entries if each.place not in whole]
 
     def _fetched(self, store: Store, point: str) -> Path:
         file = self.scratch / f"{'source' if store is self.source else 'target'}-{point}"
         if not file.exists() and not store.manifest(self.folder, point, file):
             raise StorageFailed(f"point {point} of {self.folder} went while it was copied; it is tried again")
         try:
-            # a known one has a digest, which shows that the scheduler wrote it
-            for _ in manifests.read(file) if store.known is None else ():
+            for _ in (
+                manifests.read(file) if store.known is None else ()
+            ):  # otherwise its digest shows that the scheduler wrote it
                 store.check_stop()
         except ManifestDamaged:
             file.unlink()
@@ -291,8 +288,8 @@ class _PointCopying:
             raise
 
 
-def _entries(found: IO[bytes], without: Collection[str] = ()) -> Iterator[Entry]:
-    return (entry for entry, _ in _read(found) if entry.place not in without)
+def _entries(found: IO[bytes]) -> Iterator[Entry]:
+    return (entry for entry, _ in _read(found))
 
 
 def _read(found: IO[bytes]) -> Iterator[Found]:

@@ -28,14 +28,6 @@ OF_A_LOOK = 1_000
 """The most files that are looked up by one rclone, which shows no sign of life before it has looked up all of them."""
 NOT_SHOWN = re.compile(r"\b(unauthorized|forbidden|locked|denied)\b", re.IGNORECASE)
 """Answers of servers about a name that they do not have, or do not show."""
-OF_A_NAME = re.compile(
-    r"invalid argument|(name|path|\bkey|\buri)\W?(is\W)?too\W?(long|large)|multibyte"
-    r"|name length|maximum object length|request inputs is out of range"
-    r"|(invalid|illegal|bad|unsupported)\W.{0,30}(name|path|character)"
-    r"|(name|path|character).{0,30}\W(invalid|illegal|not (valid|allowed|supported))",
-    re.IGNORECASE,
-)
-"""Messages about a file whose name a repository refuses."""
 BETWEEN_LOOKS = 100
 """The number of files before a stop is noticed."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
@@ -164,7 +156,7 @@ class ReadableStore(Rclone):
                 missing_ok=True, on_line=rows_to(take), problems=problems,
             )  # fmt: skip
             for name, problem in problems.items():
-                if not (NOT_SHOWN.search(problem) or OF_A_NAME.search(problem)):
+                if not NOT_SHOWN.search(problem):
                     raise StorageFailed(f"{name}: {problem}")
             if len(found) == before:
                 break
