@@ -81,7 +81,11 @@ def test_a_dump_below_the_least_rate_is_ended_and_removed(
     database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "WINDOW_SECONDS", 1e-9)
-    result = dump(database, tmp_path / "copy", least_rate=2**31 - 1)
+    with connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("LOCK TABLE engine_test IN ACCESS EXCLUSIVE MODE")  # or it may end before it is looked at
+        result = dump(database, tmp_path / "copy", least_rate=2**31 - 1)
+        cursor.execute("ROLLBACK")
     assert result.verdict is Verdict.SOURCE_FAILED, result.error
     assert "the least rate of its policy is 2,147,483,647" in result.error
     assert dumps_in(tmp_path / "copy") == []
