@@ -159,7 +159,7 @@ def test_what_cannot_be_is_a_sentence(
 @pytest.mark.django_db(transaction=True)
 def test_a_killed_worker_leaves_a_restore_that_the_next_one_ends(built: Built, tmp_path: Path) -> None:
     to = tmp_path / "allowed" / "to"
-    for number in range(3):
+    for number in range(8):  # the kill has to come before the last one
         built.write(f"large {number}", os.urandom(20_000_000))
     point = built.back_up()
     assert ask(target=str(to)).status_code == 201
