@@ -129,9 +129,12 @@ def place(text: str) -> Path:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         pass
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise Unfit(f"{path} cannot be read: {why}. Name another folder, or run it as an account that may") from None
+    except OSError as error:
+        raise Unfit(
+            f"{path} cannot be read: {error.strerror}. Name another folder, or run it as an account that may"
+        ) from None
+    except ValueError:  # in the words of each Python, another
+        raise Unfit(f"{text!a} holds a zero byte, which no path may: name another folder") from None
     return path
 
 
