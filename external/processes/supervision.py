@@ -6,7 +6,9 @@ configuration holds no secret: the processes inherit the environment.
 """
 
 import os
+import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,7 @@ silent = false
 logfile = /dev/null
 logfile_maxbytes = 0
 loglevel = {level}
-pidfile = {pidfile}
+pidfile = %(here)s/supervisord.pid
 {user}
 """
 PROGRAM = """
@@ -47,7 +49,7 @@ CARRIER = """\
 trap '' INT QUIT TERM
 trap : HUP
 until /bin/cat; do
-    [ $? = 1 ] && [ -f /dev/stdout ] || { kill -TERM "$0"; exec /bin/cat >/dev/null; }
+    [ $? = 1 ] && [ -f /dev/stdout ] || { trap '' HUP; kill -TERM "$0"; exec /bin/cat >/dev/null; }
     sleep 1
 done
 """
@@ -71,12 +73,12 @@ HERE = (sys.executable, "-m", "backupsched")
 """This program, where it is installed or the current directory is its checkout."""
 
 
-def configuration(processes: Sequence[SupervisedProcess], home: Path, program: Sequence[str] = HERE) -> str:
-    """The text of supervisord's configuration; `home` takes its pid file. `program`: the command that starts this
-    program.
+def configuration(processes: Sequence[SupervisedProcess], program: Sequence[str] = HERE) -> str:
+    """The text of supervisord's configuration, next to which it writes its pid file. `program`: the command that starts
+    this program.
     """
     as_user = "user = root" if os.geteuid() == 0 else ""  # otherwise it warns at each start
-    text = CONFIGURATION.format(level="info", pidfile=_literal(str(home / "supervisord.pid")), user=as_user)
+    text = CONFIGURATION.format(level="info", user=as_user)
     for each in processes:
         command = shlex.join((*program, *each.arguments))
         patience = round(each.grace) + PATIENCE_SECONDS
@@ -94,7 +96,7 @@ def command(processes: Sequence[SupervisedProcess], home: Path, program: Sequenc
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = home / "supervisord.conf"
-    path.write_text(configuration(processes, home, program), encoding="utf-8")
+    path.write_text(configuration(processes, program), encoding="utf-8")
     return sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(path)
 
 
@@ -103,9 +105,11 @@ def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     reading, writing = os.pipe()
     subprocess.Popen(("/bin/sh", "-c", CARRIER, str(os.getpid())), stdin=reading)
     os.dup2(writing, 1)
+    # it would start all again when its terminal is closed, and lose the request to end that the carrier sends meanwhile
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     os.execve(argv[0], list(argv), {**environment, "PYTHONUNBUFFERED": "1"})  # noqa: S606 - our own
 
 
 def _literal(text: str) -> str:
-    """A text without substitutions, which begin with `%` there."""
-    return text.replace("%", "%%")
+    """A quoted text without substitutions, which begin with `%` there, and comments: a space and `#` or `;`."""
+    return re.sub(r"(\s)([#;])", r"\1''\2", text.replace("%", "%%"))

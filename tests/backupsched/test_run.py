@@ -51,9 +51,10 @@ def test_a_port_that_is_taken_is_named_with_who_has_it() -> None:
             call_command("run", listen=listen)
 
 
-def test_a_command_with_odd_characters_is_one_argument_each(tmp_path: Path) -> None:
-    text = supervision.configuration([SupervisedProcess("web", ("web", "--listen", "a b%d'c"))], tmp_path)
-    assert re.search(r"^command = .* -m backupsched web --listen 'a b%%d'\"'\"'c'$", text, re.MULTILINE)
+def test_a_command_with_odd_characters_is_one_argument_each() -> None:
+    text = supervision.configuration([SupervisedProcess("web", ("web", "--listen", "a b%d'c", "Disk #2 ;"))])
+    quoted = r"'a b%%d'\"'\"'c' 'Disk ''#2 '';'"  # a space and either character would begin a comment
+    assert re.search(rf"^command = .* -m backupsched web --listen {quoted}$", text, re.MULTILINE)
 
 
 def test_a_log_that_takes_nothing_for_a_while_costs_lines_and_ends_nothing(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ import fcntl, os, sys, termios
 from pathlib import Path
 from external.processes import supervision
 fcntl.ioctl(1, termios.TIOCSCTTY, 0)
-process = supervision.SupervisedProcess("one", ("-c", "exec sleep 300"))
+process = supervision.SupervisedProcess("one", ("-c", "echo awake; exec sleep 300"))
 supervision.become(supervision.command([process], Path(sys.argv[1]), ("/bin/sh",)), os.environ)
 """
 
@@ -126,7 +127,7 @@ def test_a_terminal_that_is_closed_ends_all(tmp_path: Path) -> None:
     os.close(far)
     try:
         said = b""
-        while b"spawned" not in said:
+        while b"awake" not in said:
             said += os.read(near, 4096)
         family = psutil.Process(process.pid).children(recursive=True)
         os.close(near)
