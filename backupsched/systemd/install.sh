@@ -6,6 +6,9 @@ home="${1:-/opt/backupsched}"
 here="$(cd "$(dirname "$0")" && pwd)"
 units="${UNITS:-/etc/systemd/system}"
 
+case "$home" in
+*[!A-Za-z0-9/._+@-]* | [!/]* | "") echo "$home: name an absolute path of letters, digits and / . _ + @ - only: others mean something else in units" >&2; exit 2 ;;
+esac
 [ -x "$home/bin/backupsched" ] || { echo "$home/bin/backupsched is missing: install the package there, or name its place" >&2; exit 2; }
 [ -w "$units" ] || { echo "$units cannot be written: run this as root" >&2; exit 2; }
 if [ -z "${UNITS:-}" ] && ! getent passwd backupsched >/dev/null; then

@@ -61,3 +61,12 @@ def test_the_script_names_what_is_missing(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{tmp_path}/bin/backupsched is missing" in done.stderr
+
+
+@pytest.mark.parametrize("home", ["venv", "/opt/Disk #2", "/opt/%h", "/opt/a|b", "/opt/caf\u00e9"])
+def test_a_place_that_means_something_else_in_a_unit_is_refused(home: str, tmp_path: Path) -> None:
+    script = ("/bin/sh", str(FOLDER / "install.sh"), home)
+    done = subprocess.run(script, env={"UNITS": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{home}: name an absolute path of ")
+    assert list(tmp_path.iterdir()) == []
