@@ -31,12 +31,14 @@ def pause(throttle: Throttle, *, until: datetime | None = None, reason: str = ""
     return edit
 
 
+@transaction.atomic
 def resume(throttle: Throttle, most: int | None = None) -> Edit:
     """Let `most` of its records be in flight; None for as many as before the pause. Raises: ValueError if that number
     is not known, such as for one that was created paused, or if it is not paused; ValidationError for a wrong number.
     """
     if most is not None and most < 1:
         raise ValidationError({"max_in_flight": "must be greater than or equal to 1"})
+    throttle = Throttle.objects.select_for_update(no_key=True).get(pk=throttle.pk)  # as it is now
     most = throttle.in_flight_before if most is None else most
     if most is None:
         why = UNKNOWN if not throttle.max_in_flight else "it is not paused"

@@ -5,6 +5,7 @@ are in seconds; presence is counted from `start`.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -25,15 +26,17 @@ MOST_SHOWN = 20
 YEARS = range(1970, 2200)
 """The years of `start` in which the rules of time zones are known or can be continued."""
 
-Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+"""A JSON number: `true` or "5" stands for something else."""
+Seconds = Annotated[Number, Field(gt=0, le=30 * 86_400)]
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class SimulatedPresence(NamedTuple):
     """A time in which a source is reachable, from when to when, in seconds since the fleet's `start`, and its state."""
 
-    from_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    to_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    from_s: Annotated[Number, Field(ge=0)]
+    to_s: Annotated[Number, Field(ge=0)]
     state: Literal["awake", "asleep"] = "awake"
 
 
@@ -50,11 +53,11 @@ class SimulatedPolicy(BaseModel):
     )
     connect_timeout: Seconds = Field(60, ge=0.1, description="Seconds for which a silent source is asked.")
     recheck_after: Seconds = Field(900, ge=1, description="Seconds until a silent source is asked again.")
-    wake_every: float = Field(
+    wake_every: Number = Field(
         14_400, ge=0, le=30 * 86_400, description="Seconds between two magic packets to a source."
     )
     wake_wait: Seconds = Field(180, ge=0.1, description="Seconds from a magic packet to the next question.")
-    vanish_grace: float = Field(
+    vanish_grace: Number = Field(
         120, ge=0, le=30 * 86_400, description="Seconds to wait for a source that left in mid-backup."
     )
 
@@ -93,12 +96,12 @@ class SimulatedSource(BaseModel):
     name: Name
     kind: str = "sftp"
     policy: Name
-    wake_on_lan: bool = Field(False, description="True if a magic packet wakes it while it is asleep.")
+    wake_on_lan: bool = Field(False, strict=True, description="True if a magic packet wakes it while it is asleep.")
     first_seconds: Seconds = Field(description="Median duration of its first backup.")
     median_seconds: Seconds = Field(description="Median duration of every later one.")
-    sigma: float = Field(0.0, ge=0, le=3, description="Standard deviation of the logarithm of a duration.")
-    backed_up: bool = Field(False, description="True if it was backed up in the period before `start`.")
-    failing: float = Field(0.0, ge=0, le=1, description="Share of its backups that fail half-way.")
+    sigma: Number = Field(0.0, ge=0, le=3, description="Standard deviation of the logarithm of a duration.")
+    backed_up: bool = Field(False, strict=True, description="True if it was backed up in the period before `start`.")
+    failing: Number = Field(0.0, ge=0, le=1, description="Share of its backups that fail half-way.")
     presence: list[SimulatedPresence] = Field(description="[from, to, state], in order, without overlap.")
 
     @field_validator("presence")
@@ -121,11 +124,18 @@ class SimulatedFleet(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    units: int = Field(ge=1, le=10_000, description="Execution units.")
-    seed: int = Field(1, description="Seed of the random numbers: the same seed gives the same durations.")
+    units: int = Field(strict=True, ge=1, le=10_000, description="Execution units.")
+    seed: int = Field(1, strict=True, description="Seed of the random numbers: the same seed gives the same durations.")
     start: AwareDatetime = Field(description="The instant from which presence is counted.")
     policies: list[SimulatedPolicy] = Field(min_length=1)
     sources: list[SimulatedSource] = Field(min_length=1)
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _is_written_out(cls, value: Any) -> Any:
+        if not (isinstance(value, datetime) or (isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\d", value))):
+            raise ValueError(f"it is {value!r}: write a date and time, such as 2026-01-05T00:00:00Z")  # no Unix time
+        return value
 
     @field_validator("start")
     @classmethod

@@ -173,8 +173,10 @@ class TestOfEvents:
         assert Throttle.objects.get(pk=other.pk).paused_until is None
         assert "is not paused" in refused("resume", throttle.name)
         run("resume", other.name, "--max-in-flight", "3")
+        throttle.refresh_from_db()
         run("pause", other.name, throttle.name)
-        run("resume", other.name, throttle.name)
+        run("resume", other.name)
+        throttle_pauses.resume(throttle)  # as it was read before its pause
         assert set(Throttle.objects.values_list("max_in_flight", flat=True)) == {3, 7}
 
     def test_a_hold_ends_by_itself(self) -> None:
