@@ -35,13 +35,13 @@ run: $(VENV)/.runtime ## web, worker and qcluster of an installation of your own
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@$(BIN)/python manage.py run $(ARGS)
 
-test: $(VENV)/.test ## what is fast, and each promise once with real processes: at most 4 minutes on 2 cores
+test: $(VENV)/.test ## what is fast, and each promise once with real processes: 4 to 6 minutes on 2 cores
 	$(PYTEST) -n 4 -m "not slow or promise" $(ARGS)
 
 test-rest: $(VENV)/.dev ## what `make test` leaves out: more processes, browsers, peers, tools, examples of properties
 	$(PYTEST) -n 6 -m "slow and not promise or hypothesis" $(ARGS)
 
-test-all: test test-rest ## all tests: at most 10 minutes
+test-all: test test-rest ## all tests: some 35 minutes on 2 cores
 
 test-pythons: ## `make test` with each Python of PYTHONS (3.12 3.13), in its own environment; DJANGO=6.0: with that Django; TARGET=test-postgresql: on each server, too
 	@for version in $(PYTHONS); do \
