@@ -29,7 +29,7 @@ class TestAhead:
         assert pace.ahead(10) < quick / 100
 
     def test_is_nothing_for_what_is_not_known_yet_and_bounded_for_what_takes_no_time(self):
-        assert (Pace().ahead(16), after(mean=0.0).ahead(4)) == (0, MAX_AHEAD)
+        assert (Pace().ahead(16), after(mean=0.0).ahead(4), after(mean=0.01, ended=1).ahead(4)) == (0, MAX_AHEAD, 20)
 
 
 class TestHints:

@@ -14,6 +14,7 @@ from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Failed, Outcome, Postponed, Released, Succeeded
 from jobs.worker import units as units_module
 from jobs.worker.heartbeat import Guard
+from jobs.worker.units import AHEAD_SECONDS
 from tests.factories import make_claimed
 from tests.jobs.listening import PLACES, Gate, Listening
 from tests.waiting import PATIENCE, eventually
@@ -141,6 +142,8 @@ class TestStopping:
         assert [run.record for run in units.runs()] == [second]
         units.forget([first])  # its settle ends the holding of its own attempt alone
         assert [run.record for run in units.runs()] == [second]
+        units.stop_all()
+        assert units.ended.get(timeout=PATIENCE) == (second, Released())
 
 
 class TestALeaseThatRanOutWhileItWaited:
@@ -181,7 +184,7 @@ class TestPlaces:
             units.run(record)  # each finds a place of its own
         units.run(*records[PLACES:])
         eventually(lambda: gate.began == PLACES)
-        assert units.waiting() == 8
+        assert (units.waiting(), units.unsettled()) == (8, 0)
         assert sorted(run.record for run in units.busy()) == records[:PLACES]
         assert units.room("default") == 0
         assert not units.room_was_made.is_set()
@@ -196,6 +199,7 @@ class TestPlaces:
         handled(succeed)
         units.run(make_claimed(kind="slow"), *[make_claimed(kind=kind) for kind in ("test", "other") * 20])
         assert units.outcomes(40) == [Succeeded()] * 40
+        assert not units.room_was_made.is_set()  # nobody has asked for room yet
         assert units.room("default") == PLACES - 1
 
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
@@ -237,6 +241,22 @@ class TestRoom:
         units.run(*[make_claimed() for _ in range(PLACES)])
         eventually(lambda: gate.began == PLACES)
         eventually(lambda: units.room("default") == 0)
+
+    def test_is_for_a_quarter_of_what_fits_ahead_or_none_until_as_many_are_done(
+        self, units, handled, gate, monkeypatch
+    ):
+        handled(gate.sync)
+        units._queues["default"].pace.learn(100 * AHEAD_SECONDS / 50, 100)  # 50 a place fit, 100 for both
+        units.run(*[make_claimed() for _ in range(PLACES + 74)])
+        eventually(lambda: gate.began == PLACES)
+        began = sorted(run.began_at for run in units.busy())
+        monkeypatch.setattr(units_module, "boot_seconds", lambda: began[0])
+        assert units.room("default") == 26
+        units.run(make_claimed())
+        assert units.room("default") == 0
+        assert (units._queues["default"]._enough, units.room_was_made.is_set()) == (74, False)
+        monkeypatch.setattr(units_module, "boot_seconds", lambda: began[-1] + 2 * AHEAD_SECONDS)
+        assert (units.room("default"), units._queues["default"]._enough) == (0, 0)  # both places are stuck
 
     def test_of_a_queue_that_feeds_another_is_its_places_only(self, handled):
         feeding = Listening(feeds="backups")
