@@ -21,7 +21,7 @@ from backups.upkeep import checks, copies, retention_decisions
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject
 from fleet import repository_edits, source_edits
-from fleet.status import with_assignment_status
+from fleet.status import assignments_in, with_assignment_status
 from jobs.models import BacklogRecord
 from operations.backlog.facts import record_facts
 from sources import planning
@@ -132,7 +132,10 @@ class Assignments(DeclaredResource[Assignment]):
     service, tag, answer = AssignmentEdits, "assignments", AssignmentAnswer
     changes = False
     filters = {"source": RowId, "policy": RowId, "status": ProtectionStatus, "held_back": bool}
-    lookups = {"held_back": lambda held: Q(held_back_since__isnull=not held)}
+    lookups = {
+        "held_back": lambda held: Q(held_back_since__isnull=not held),
+        "status": lambda status: assignments_in({status}, timezone.now()),
+    }
     computed = {
         "source_name": "source.name", "policy_name": "policy.schedule.name",
         "copies": lambda row: [_copy(each) for each in row.copies.all()],

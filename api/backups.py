@@ -6,13 +6,12 @@ from typing import Any
 from django.db.models import QuerySet
 from ninja import Field
 
-from api.errors import ApiError
 from api.fields import Instant, RowAnswer, RowId
-from api.resources import Resource
-from operations.backlog.walking import MOST_WALKED, is_large
+from api.large_tables import LargeTable
+from fleet.past_backups import is_small, of_policy
 from sources.models import Backup
 
-TOO_MANY = "there are too many backups to sort by that; name a source or an assignment, or a later `since`"
+TOO_MANY = "there are too many backups to sort by that; name a source, an assignment or a policy, or a later `since`"
 
 
 class BackupAnswer(
@@ -39,28 +38,22 @@ class BackupAnswer(
     not_kept: list[str] = Field(description="Things of the source that no backup of its kind keeps, such as sockets")
 
 
-class Backups(Resource[Backup]):
+class Backups(LargeTable[Backup]):
     """`since`: those that ended then or later."""
 
     model, tag, answer = Backup, "backups", BackupAnswer
     filters = {"source": RowId, "assignment": RowId, "policy": RowId, "repository": RowId, "since": Instant}
-    lookups = {"source": "assignment__source", "policy": "assignment__policy", "since": "ended_at__gte"}
+    lookups = {"source": "assignment__source", "policy": of_policy, "since": "ended_at__gte"}
     computed = {
         "source": "assignment.source_id", "source_name": "assignment.source.name",
         "policy": "assignment.policy_id", "policy_name": "assignment.policy.schedule.name",
     }  # fmt: skip
     orderings, usual_ordering = ("id", "ended_at", "started_at", "size"), "-ended_at"
 
-    def most_rows(self, asked: Mapping[str, Any], ordering: str) -> int | None:
-        """All. By its start or its size, only those of a source or an assignment, or of an end not long ago."""
-        if ordering.lstrip("-") in ("id", "ended_at") or {"source", "assignment"} & set(asked):
-            return None
-        if is_large(Backup):
-            since = asked.get("since")
-            ended = Backup.objects.filter(**{"ended_at__gte": since} if since else {}).order_by("ended_at")
-            if ended.values("ended_at")[MOST_WALKED : MOST_WALKED + 1]:
-                raise ApiError(400, errors=[("ordering", TOO_MANY)], hint="order by `id` or `ended_at`")
-        return None
+    by_end, since, too_many = "ended_at", "since", TOO_MANY
+
+    def is_of_few(self, asked: Mapping[str, Any], field: str) -> bool:
+        return bool({"source", "assignment"} & set(asked)) or is_small(asked.get("policy"))
 
     def rows(self) -> QuerySet[Any]:
         return Backup.objects.order_by().select_related("assignment__source", "assignment__policy__schedule")

@@ -16,7 +16,7 @@ same value are in the order of their ids.
 import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from django.db import connection
 from django.db.models import F, Model, Q, QuerySet
@@ -38,6 +38,17 @@ After = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 0, "maximum
 """Any text: `Pages` reads it, so that each mistake in it gets the same answer."""
 
 
+class Walk(NamedTuple):
+    """The number of rows that a page looks at, in an order that an index yields, None for all; and the rows among which
+    it does so, None for those of the table."""
+
+    most: int | None = None
+    table: QuerySet[Any] | None = None
+
+
+WHOLE = Walk()
+
+
 class Pages:
     """The pages of a list in an ordering: `field`, or `-field` for the other direction, and then by id in the same one.
 
@@ -54,11 +65,10 @@ class Pages:
         self.nullable = has_null and not self.only_with_value
 
     def page(
-        self, rows: QuerySet[Any], every: QuerySet[Any], limit: int, after: Any = None, most: int | None = None
+        self, rows: QuerySet[Any], every: QuerySet[Any], limit: int, after: Any = None, walk: Walk = WHOLE
     ) -> tuple[list[Any], int | None]:
         """A page of `rows`, and the `after` of the next page, None if there is none. The ids of a page are found
-        first, and then its rows in `every`, unfiltered: computed columns are computed for these alone. `most`: the
-        number of rows that it looks at, in an order that an index yields; None for all, 0 if there can be none.
+        first, and then its rows in `every`, unfiltered: computed columns are computed for these alone.
 
         Raises: ApiError (400) for an `after` that does not start a page.
         """
@@ -66,17 +76,17 @@ class Pages:
             rows = rows.filter(self._behind(_row_id(after)))
         if self.only_with_value:
             rows = rows.filter(**{f"{self.path}__isnull": False})
-        ids, end = self._ids(rows.prefetch_related(None), limit, after, most)
+        ids, end = self._ids(rows.prefetch_related(None), limit, after, walk)
         found = every.order_by().in_bulk(ids[:limit])
         shown = [found[pk] for pk in ids if pk in found]
         return shown, (shown[-1].pk if len(ids) > limit and shown else end)
 
-    def _ids(self, rows: QuerySet[Any], limit: int, after: Any, most: int | None) -> tuple[list[int], int | None]:
+    def _ids(self, rows: QuerySet[Any], limit: int, after: Any, walk: Walk) -> tuple[list[int], int | None]:
         """The first ids of `rows`, one more than `limit`, and the last id that was looked at; None if that is all."""
         ids: list[int] = []
         end = None
-        for number in dict.fromkeys((most and min(most, SOON), most)) if most != 0 else ():
-            part, end = self._walked(rows, after, number) if number else (rows, None)
+        for number in dict.fromkeys((walk.most and min(walk.most, SOON), walk.most)):
+            part, end = self._walked(rows, after, number, walk.table) if number else (rows, None)
             with by_index() if end is not None else nullcontext():
                 ids = list(self._in_order(part).values_list("pk", flat=True)[: limit + 1])
             if end is None or len(ids) > limit:
@@ -88,10 +98,12 @@ class Pages:
         first = [by.desc(**nulls) if self.descending else by.asc(**nulls)] if self.path != "id" else []
         return rows.order_by(*first, "-id" if self.descending else "id")
 
-    def _walked(self, rows: QuerySet[Any], after: Any, number: int) -> tuple[QuerySet[Any], int | None]:
+    def _walked(
+        self, rows: QuerySet[Any], after: Any, number: int, table: QuerySet[Any] | None
+    ) -> tuple[QuerySet[Any], int | None]:
         """The rows among the first `number` of the table from `after` on, and the last id of these; None if there are
         no more."""
-        table: QuerySet[Any] = self.model._default_manager.all()
+        table = self.model._default_manager.all() if table is None else table
         if after is not None:
             table = table.filter(self._behind(_row_id(after)))
         if self.path == "id":

@@ -9,9 +9,10 @@ from django.http import HttpRequest
 from ninja import Query
 
 from api.auth import looking, operating
-from api.errors import ApiError, not_valid
+from api.errors import not_valid
 from api.fields import Instant
-from api.pages import patiently
+from api.large_tables import LargeTable
+from api.pages import Walk, patiently
 from api.record_schemas import (
     CancelAnswer,
     DeadLettersAnswer,
@@ -23,7 +24,6 @@ from api.record_schemas import (
     RetryRequest,
     WouldRetryAnswer,
 )
-from api.resources import Resource
 from declarations.surfaces.web import audit
 from jobs import backlog
 from jobs.backlog.rows import BATCH
@@ -36,7 +36,7 @@ from operations.backlog.reason import texts
 from operations.backlog.reasons import explain
 from operations.backlog.selection import STATUSES, check_names, filtered, locked_batches, with_answers
 from operations.backlog.verbs import Verb, carried_out, describe
-from operations.backlog.walking import MOST_BY_END, MOST_WALKED, is_large, is_of_few
+from operations.backlog.walking import is_of_few
 
 TOO_MANY = "there are too many records to sort by launch time; name a schedule, or a status other than `succeeded`"
 SHOWN_ATTEMPTS = 1000
@@ -45,7 +45,7 @@ MOST_AT_ONCE = 10_000
 """Records that one request retries: some seconds. The answer has the place to continue from."""
 
 
-class Records(Resource[BacklogRecord]):
+class Records(LargeTable[BacklogRecord]):
     """Records, read-only, since machines write them."""
 
     model, called, tag, answer, detail = BacklogRecord, "record", "backlog", RecordAnswer, RecordDetail
@@ -53,11 +53,7 @@ class Records(Resource[BacklogRecord]):
     filters = {"ended_since": (Instant, "Succeeded, failed or cancelled then or later")}
     orderings, usual_ordering = ("id", "finished_at", "trigger_at"), "-id"
     with_value = ("finished_at", "trigger_at")
-    of_pages = (
-        f"{Resource.of_pages} Where no index leads to the records that were asked for, a page ends after "
-        f"{MOST_WALKED:,} of them, by `finished_at` after {MOST_BY_END:,}: it may have fewer records than `limit`, or "
-        "none, and yet a `next`."
-    )
+    by_end, since, too_many = "finished_at", "ended_since", TOO_MANY
     ask_for_less = (
         "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`; order finished "
         "records by `-finished_at`"
@@ -72,16 +68,15 @@ class Records(Resource[BacklogRecord]):
         _check_known(asked.get("kind"), asked.get("queue"))
         return filtered(rows, asked)
 
-    def most_rows(self, asked: Mapping[str, Any], ordering: str) -> int | None:
-        """All, unless the records would be looked at one after the other."""
-        field = ordering.lstrip("-")
-        if field == "finished_at" and STATUSES.get(asked.get("status", ""), FINISHED)[0] not in FINISHED:
-            return 0
-        if (not asked and field != "trigger_at") or is_of_few(asked):
-            return None
-        if field == "trigger_at" and is_large():
-            raise ApiError(400, errors=[("ordering", TOO_MANY)], hint="order by `id` or `finished_at`")
-        return {"id": MOST_WALKED, "finished_at": MOST_BY_END}.get(field)
+    def is_of_few(self, asked: Mapping[str, Any], field: str) -> bool:
+        return is_of_few(asked, field)
+
+    def bounded(self, rows: QuerySet[Any], asked: Mapping[str, Any], ordering: str) -> tuple[QuerySet[Any], Walk]:
+        """None by the end of records that have not ended."""
+        statuses = STATUSES.get(asked.get("status", ""), FINISHED)
+        if ordering.lstrip("-") == "finished_at" and not {*statuses} & {*FINISHED}:
+            return rows.none(), Walk()
+        return super().bounded(rows, asked, ordering)
 
     def facts(self, rows: Sequence[BacklogRecord]) -> list[dict[str, Any]]:
         """The columns, without the lease token; for events the results of their deliveries."""
@@ -162,7 +157,7 @@ def _following(rows: QuerySet[Any], body: RetryRequest) -> list[int]:
 
 
 def _check_known(kind: str | None, queue: str | None) -> None:
-    """Raises: ApiError (422) for a kind or queue that neither the settings nor any record knows."""
+    """Raises: ApiError (422) for a kind or queue that is not known."""
     for name, asked in (("kind", (kind, None)), ("queue", (None, queue))):
         try:
             check_names(*asked)

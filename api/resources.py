@@ -39,7 +39,7 @@ from api import history
 from api.auth import Allowed, Staff, viewing
 from api.errors import ApiError
 from api.operations import PAGING, page_schema, query_schema, taking
-from api.pages import ASK_FOR_LESS, Pages, patiently
+from api.pages import ASK_FOR_LESS, Pages, Walk, patiently
 
 Row = TypeVar("Row", bound=Model)
 View = TypeVar("View", bound=Callable[..., Any])
@@ -119,12 +119,10 @@ class Resource(Generic[Row]):
             rows = rows.filter(lookup(value) if callable(lookup) else Q(**{lookup: value}))
         return rows
 
-    def most_rows(self, asked: Mapping[str, Any], ordering: str) -> int | None:
-        """The number of rows that a page looks at, if no index leads to those that were asked for; None for all.
-
-        Raises: ApiError (400) for an ordering that no index yields, if there are too many rows to sort.
-        """
-        return None
+    def bounded(self, rows: QuerySet[Any], asked: Mapping[str, Any], ordering: str) -> tuple[QuerySet[Any], Walk]:
+        """The rows that were asked for, and how a page walks to them. `api/large_tables.py` bounds it. Raises: ApiError
+        (400)."""
+        return rows, Walk()
 
     def facts(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """The content of the answer for each row, in the same order."""
@@ -159,10 +157,9 @@ class Resource(Generic[Row]):
         """One page. Raises: ApiError (400, 422, 503)."""
         asked = {name: value for name, value in query if name not in PAGING and value is not None}
         with patiently(self.ask_for_less):
-            rows = self.filtered(self.rows(), asked)
+            rows, walk = self.bounded(self.filtered(self.rows(), asked), asked, query.ordering)
             pages = Pages(self.model, query.ordering, self.with_value)
-            most = self.most_rows(asked, query.ordering)
-            shown, following = pages.page(rows, self.rows(), query.limit, query.after, most)
+            shown, following = pages.page(rows, self.rows(), query.limit, query.after, walk)
             return JsonResponse({"items": self.contents(shown), "next": following})
 
     def read(self, request: HttpRequest, row_id: int) -> HttpResponse:

@@ -1,6 +1,6 @@
 """Pages of past work: backups, and the status of each assignment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -15,6 +15,7 @@ from unfold.decorators import display
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention_decisions
 from declarations.surfaces.admin.base import (
+    ByIds,
     OfManyRows,
     PagedByIds,
     ReadOnlyAdmin,
@@ -32,9 +33,11 @@ from external.formatting import several
 from fleet import assignment_findings
 from fleet.admin.deletion import left_behind
 from fleet.admin.protection import PolicyFilter, StatusFilter, lines_of, proved, table_of_copies
+from fleet.past_backups import is_small, of_policy
 from fleet.status import with_assignment_status
 from operations.admin.decisions import log_url
-from operations.admin.filters import OneOf
+from operations.admin.filters import OneOf, row_id
+from operations.admin.large_pages import LargePage
 from sources.domain.status import COLOURS
 from sources.models import Assignment, Backup, Format, Progress
 from sources.planning import OF_ASSIGNMENTS, held_back, subject_of
@@ -77,7 +80,8 @@ def done(admin: ModelAdmin, request: HttpRequest, name: str, changed: int) -> No
 
 
 class PolicyOfBackupFilter(PolicyFilter):
-    path = "assignment__policy"
+    def of(self, queryset: QuerySet[Any], chosen: int) -> QuerySet[Any]:
+        return queryset.filter(of_policy(chosen))
 
 
 class EngineFilter(OneOf):
@@ -97,8 +101,38 @@ MOST_SEARCHED = 1000
 """Assignments, or points, that a search names one by one. If there are more, some are met soon, from the latest on."""
 
 
+def _assignments_found(request: HttpRequest, words: Sequence[str]) -> list[int]:
+    """Assignments whose sources have these words in their names, one more than are named: looked for once a request."""
+    found: list[int] | None = getattr(request, "assignments_found", None)
+    if found is None:
+        rows = _of_sources(words).values_list("pk", flat=True)
+        found = request.assignments_found = list(rows[: MOST_SEARCHED + 1])  # type: ignore[attr-defined]
+    return found
+
+
+def _of_sources(words: Sequence[str]) -> QuerySet[Assignment]:
+    return Assignment.objects.filter(*(Q(source__name__icontains=word) for word in words)).order_by()
+
+
+class BackupPage(LargePage, ByIds):
+    """A page of the list of backups."""
+
+    rows, by_end, narrower = "backups", "ended_at", "policy or a day, or search for a source"
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        words = self.query.split()
+        self.finds_few = bool(words) and len(_assignments_found(request, words)) <= MOST_SEARCHED
+        return super().get_queryset(request, *args, **kwargs)
+
+    def is_of_few(self, asked: Mapping[str, str]) -> bool:
+        return self.finds_few or is_small(row_id(asked.get("policy")))
+
+    def is_certain(self, asked: Mapping[str, str]) -> bool:
+        return bool(self.query.strip()) or self.is_of_few(asked)
+
+
 @admin.register(Backup)
-class BackupAdmin(PagedByIds, OfManyRows, ReadOnlyAdmin):
+class BackupAdmin(OfManyRows, ReadOnlyAdmin):
     """Every completed run."""
 
     when_empty = "Each completed backup is listed here, with its size and what was new in it."
@@ -122,12 +156,16 @@ class BackupAdmin(PagedByIds, OfManyRows, ReadOnlyAdmin):
         """Find the sources by their names first, and points by an index: no backup is read that is not found."""
         if not (words := search_term.split()):
             return queryset, False
-        of_sources = Assignment.objects.filter(*(Q(source__name__icontains=word) for word in words)).order_by()
         points = Backup.objects.filter(snapshot__startswith=search_term.strip()).order_by().values("pk")
         pks = list(points.values_list("pk", flat=True)[:MOST_SEARCHED])
-        ids = list(of_sources.values_list("pk", flat=True)[: MOST_SEARCHED + 1])
-        many = len(ids) > MOST_SEARCHED
-        return queryset.filter(Q(assignment__in=of_sources.values("pk") if many else ids) | Q(pk__in=pks)), False
+        ids = _assignments_found(request, words)
+        if len(ids) <= MOST_SEARCHED:
+            return queryset.filter(Q(assignment__in=ids) | Q(pk__in=pks)), False
+        # without the OR the planner, which expects few, would read and sort the backups of each assignment
+        return queryset.filter(Q(assignment__in=_of_sources(words).values("pk")) | Q(pk__in=pks or [0])), False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BackupPage]:
+        return BackupPage
 
     source = column("assignment__source__name", "source")
     policy = column("assignment__policy", "policy", ordered=False)

@@ -18,7 +18,7 @@ from django.utils.safestring import mark_safe
 
 from declarations.surfaces.admin.base import moment
 from declarations.surfaces.admin.tables import table
-from fleet.status import may_be
+from fleet.status import assignments_in
 from fleet.status.common_errors import failing_alike
 from fleet.status.conditions import DOUBTFUL
 from fleet.status.of_all import in_status
@@ -110,7 +110,7 @@ class StatusFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         wanted = self.wanted()
-        return queryset.filter(may_be(wanted, timezone.now()), status__in=wanted) if wanted else queryset
+        return queryset.filter(assignments_in(wanted, timezone.now())) if wanted else queryset
 
     def wanted(self) -> Collection[ProtectionStatus]:
         """The chosen statuses; empty for any."""

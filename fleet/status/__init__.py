@@ -25,6 +25,7 @@ from fleet.status.conditions import conditions, enabled
 from jobs import states
 from jobs.conf import PROGRAM
 from jobs.models import BacklogRecord
+from operations.backlog.selection import ids_if_few
 from operations.backlog.surroundings import Surroundings
 from schedules.models import Schedule
 from sources.domain.status import BY_RANK, NEEDS_OPERATOR, NOT_COUNTED, PRECEDENCE, ProtectionStatus
@@ -86,27 +87,35 @@ def _of_sources(now: datetime) -> dict[ProtectionStatus, Any]:
 
 def with_assignment_status(assignments: QuerySet[Any], now: datetime) -> QuerySet[Any]:
     """The same for assignments."""
-    found = conditions(now)
-    return _annotated(
-        assignments,
-        {
-            ProtectionStatus.RETIRED: Q(source__retired_at__isnull=False),
-            ProtectionStatus.PAUSED: Q(source__paused_at__isnull=False),
-            ProtectionStatus.UNPROTECTED: Q(policy__schedule__enabled=False),
-        }
-        | {status: reduce(or_, found[status]) for status in PRECEDENCE[:-1]},
-    )
+    return _with_assignment_status(assignments, conditions(now))
 
 
-def may_be(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
-    """A condition of each assignment that is in one of these statuses, which others may meet too: it leaves few to look
-    at.
+SET_ASIDE = {
+    ProtectionStatus.RETIRED: Q(source__retired_at__isnull=False),
+    ProtectionStatus.PAUSED: Q(source__paused_at__isnull=False),
+    ProtectionStatus.UNPROTECTED: Q(policy__schedule__enabled=False),
+}
+"""The conditions of assignments that an operator has set aside, the first one first."""
+
+
+def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
+    """The condition of assignments that are in one of these statuses now. All are looked at together, since the status
+    of each by itself takes four times as long; here, if they are few: once for the count and the page of a list.
     """
-    found = conditions(now)
-    if not set(statuses) <= set(found):
-        return Q()
-    either: Q = reduce(or_, (each for status in statuses for each in found[status]))
-    return either
+    found = conditions(now, at_once=True)
+    rows = _with_assignment_status(Assignment.objects.order_by(), found)
+    met = found | {status: (condition,) for status, condition in SET_ASIDE.items()}
+    if set(statuses) <= set(met):  # a condition that others may meet, too, and that leaves few to look at
+        rows = rows.filter(reduce(or_, (each for status in statuses for each in met[status])))
+    rows = rows.filter(status__in=statuses)
+    ids = ids_if_few(rows)
+    return Q(pk__in=rows.values("pk") if ids is None else ids)
+
+
+def _with_assignment_status(
+    assignments: QuerySet[Any], found: Mapping[ProtectionStatus, tuple[Any, ...]]
+) -> QuerySet[Any]:
+    return _annotated(assignments, SET_ASIDE | {status: reduce(or_, found[status]) for status in PRECEDENCE[:-1]})
 
 
 def _annotated(rows: QuerySet[Any], found: dict[ProtectionStatus, Any]) -> QuerySet[Any]:

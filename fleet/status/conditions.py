@@ -4,8 +4,10 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Concat
 
+from fleet.status.of_all import OF_SUBJECT
 from jobs import states
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor
@@ -21,19 +23,21 @@ DOUBTFUL = (
 )
 
 
-def conditions(now: datetime) -> dict[ProtectionStatus, tuple[Any, ...]]:
-    """Status → conditions, at least one of which an assignment in it meets, whatever else it meets."""
-    records = _records_of_each()
+def conditions(now: datetime, *, at_once: bool = False) -> dict[ProtectionStatus, tuple[Any, ...]]:
+    """Status → conditions, at least one of which an assignment in it meets, whatever else it meets. `at_once`: the
+    unfinished records are read once, for any number of assignments, and not looked up for each.
+    """
+    records, has = (_unfinished(), _is_among) if at_once else (_records_of_each(), Exists)
     waiting = records.filter(status=states.Status.WAITING)
     return {
         ProtectionStatus.FAILING: (Q(failures__gt=0),),
         ProtectionStatus.OVERDUE: (Q(overdue_since__isnull=False, last_backup_at__isnull=False),),
         ProtectionStatus.NEVER: (Q(last_backup_at=None),),
         ProtectionStatus.DOUBTFUL: (DOUBTFUL,),
-        ProtectionStatus.RUNNING: (Exists(records.filter(status=states.Status.RUNNING, queue=BACKUPS)),),
-        ProtectionStatus.ABSENT: (Exists(waiting.filter(waiting_for=WaitingFor.RECHECK)),),
-        ProtectionStatus.WAITING: (Exists(waiting.exclude(waiting_for=WaitingFor.RECHECK)),),
-        ProtectionStatus.DUE: (Q(next_backup_at__lte=now), Exists(records.filter(status=states.Status.READY))),
+        ProtectionStatus.RUNNING: (has(records.filter(status=states.Status.RUNNING, queue=BACKUPS)),),
+        ProtectionStatus.ABSENT: (has(waiting.filter(waiting_for=WaitingFor.RECHECK)),),
+        ProtectionStatus.WAITING: (has(waiting.exclude(waiting_for=WaitingFor.RECHECK)),),
+        ProtectionStatus.DUE: (Q(next_backup_at__lte=now), has(records.filter(status=states.Status.READY))),
     }
 
 
@@ -41,6 +45,15 @@ def _records_of_each() -> QuerySet[BacklogRecord]:
     """The records of the assignment that a query is about."""
     subject = Concat(Value("assignment:"), Cast(OuterRef("pk"), TextField()), output_field=TextField())
     return BacklogRecord.objects.filter(kind=KIND, subject=subject)
+
+
+def _unfinished() -> QuerySet[BacklogRecord]:
+    """The records of all assignments, by the index of unfinished ones."""
+    return BacklogRecord.objects.filter(kind=KIND, status__in=states.UNFINISHED)
+
+
+def _is_among(records: QuerySet[BacklogRecord]) -> Q:
+    return Q(pk__in=records.values_list(RawSQL(OF_SUBJECT, ())))  # noqa: S611 - ours
 
 
 def enabled() -> QuerySet[Any]:

@@ -60,13 +60,16 @@ SELECT a.source_id, a.policy_id, {PLACES[ProtectionStatus.DUE]} AS place
  WHERE a.next_backup_at <= %(now)s {{some}}
 """
 
+OF_SUBJECT = f"""
+CASE WHEN starts_with(subject, '{SUBJECT}') AND ltrim(substr(subject, {len(SUBJECT) + 1}), '0123456789') = ''
+     THEN NULLIF(substr(subject, {len(SUBJECT) + 1}, 18), '')::bigint END"""
+"""The id of the assignment that a record is about; null for one of something else."""
+
 # The place by its record on the backlog: served by `one_unfinished_record_per_subject`. LATERAL, so that assignments
 # are looked up by their keys: the planner would rather make a table of all assignments.
 BY_RECORD = f"""
 SELECT a.source_id, a.policy_id, r.place
-  FROM (SELECT CASE WHEN starts_with(subject, '{SUBJECT}')
-                     AND ltrim(substr(subject, {len(SUBJECT) + 1}), '0123456789') = ''
-                    THEN NULLIF(substr(subject, {len(SUBJECT) + 1}, 18), '')::bigint END AS assignment,
+  FROM (SELECT {OF_SUBJECT} AS assignment,
                CASE WHEN status = {states.Status.READY} THEN {PLACES[ProtectionStatus.DUE]}
                     WHEN status = {states.Status.RUNNING} THEN {PLACES[ProtectionStatus.RUNNING]}
                     WHEN waiting_for = {WaitingFor.RECHECK} THEN {PLACES[ProtectionStatus.ABSENT]}

@@ -131,7 +131,7 @@ class EndpointAdmin(AsksFirst[Verb], CompletingAdmin, DeclaredAdmin):
     adds = "breaker"
     form = EndpointForm
     formfield_overrides = SMALL_TEXT_AREAS
-    list_display = ("name", "kind", "shown_url", "authorization_is", "secrets", "schedules", "host")
+    list_display = ("name", "kind", "shown_url", "authorization_is", "secrets", "used", "host")
     list_filter = ("kind",)
     search_fields = ("name", "url")
     ordering = ("name",)
@@ -144,7 +144,8 @@ class EndpointAdmin(AsksFirst[Verb], CompletingAdmin, DeclaredAdmin):
     )
     secrets = column(_of_callbacks(_secrets_in_use), "signed with")
     signing_secrets = column(_table_of_secrets, "signing secrets")
-    schedules = column(_schedules, "schedules", ordered="schedule_count")
+    # called `schedules`, the list would be sorted by the rows of its relation, with each endpoint once for each of them
+    used = column(_schedules, "schedules", ordered="schedule_count")
     used_by = column(_used_by, "used by")
 
     @admin.display(description="breaker")

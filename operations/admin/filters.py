@@ -72,6 +72,18 @@ class WaitingForFilter(admin.ChoicesFieldListFilter):
         return filtered(found, {"status": "waiting"}) if self.lookup_val else found
 
 
+NOT_ENDED = "finished_at__isnull"
+"""The parameter of records without an end, if it is `True`."""
+
+
+class EndedFilter(admin.DateFieldListFilter):
+    """Records by the day on which they ended. Those without one are the unfinished ones, and indexes have these."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        found: QuerySet[Any] = super().queryset(request, queryset)  # type: ignore[assignment]
+        return filtered(found, {"status": "unfinished"}) if request.GET.get(NOT_ENDED) == "True" else found
+
+
 class RowFilter(admin.SimpleListFilter):
     """A filter by a row of a table. The chosen one is always listed, however many rows there are. If some are left out,
     the last line names that and leads to the list of the table, where they can be chosen.

@@ -33,6 +33,7 @@ from operations.admin.decisions import log_url_of_record
 from operations.admin.filters import (
     AnswerFilter,
     DeadLetterFilter,
+    EndedFilter,
     EventsFilter,
     KindFilter,
     PausedFilter,
@@ -43,7 +44,7 @@ from operations.admin.filters import (
     TriggerFilter,
     WaitingForFilter,
 )
-from operations.admin.record_pages import RecordPage, RecordPaginator
+from operations.admin.large_pages import RecordPage, RecordPaginator
 from operations.admin.record_verbs import DeadLetterPage, RecordActions
 from operations.backlog.facts import deliveries, is_event, shown_payload, standing_error, took
 from operations.backlog.reasons import explain
@@ -131,7 +132,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     event_columns = ("subject_in_one_line", "shown_status", "came_from", "launch_and_lag", "ended", "attempt", "answer")
     list_filter = (
         StatusFilter, QueueFilter, PausedFilter, KindFilter, ("waiting_for", WaitingForFilter), EventsFilter,
-        AnswerFilter, "finished_at", ScheduleFilter, TriggerFilter, SubjectFilter,
+        AnswerFilter, ("finished_at", EndedFilter), ScheduleFilter, TriggerFilter, SubjectFilter,
         DeadLetterFilter,
     )  # fmt: skip
     search_fields = ("subject", "payload__title", "last_error")
@@ -197,15 +198,11 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
         return queryset.filter(pk__in=searched(queryset, term, MOST_LISTED)), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The list, with a notice of paused queues, where nothing starts, and of the records that were not read."""
+        """The list, with a notice of paused queues, where nothing starts."""
         if request.method == "GET" and (paused := list(PausedQueue.objects.order_by("name"))):
             names = "; ".join(f"{queue.name} ({queue.reason})" if queue.reason else queue.name for queue in paused)
             self.message_user(request, f"Nothing is claimed from paused queues: {names}.", messages.WARNING)
-        answer = super().changelist_view(request, extra_context)
-        page = (getattr(answer, "context_data", None) or {}).get("cl")
-        if page and page.note and page.result_count < MOST_LISTED:
-            self.message_user(request, page.note, messages.INFO)
-        return answer
+        return super().changelist_view(request, extra_context)
 
     why = column(_why, "why it does not run now")
     log = column(lambda record: anchor(log_url_of_record(record), "its log"), "its log")

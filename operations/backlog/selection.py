@@ -56,9 +56,11 @@ def with_answers(rows: Rows) -> Rows:
 
 
 def check_names(kind: str | None, queue: str | None) -> None:
-    """Raises: ValueError for a kind or queue that neither the settings nor any record knows."""
+    """Raises: ValueError for a kind or queue that neither the settings nor any record knows that has not ended, did not
+    succeed, or is among the latest.
+    """
     for name, asked, known in (("kind", kind, sorted(registry.kinds)), ("queue", queue, list(conf.queue_rules()))):
-        if asked and asked not in known and not BacklogRecord.objects.filter(**{name: asked}).exists():
+        if asked and asked not in known and not _among_few(BacklogRecord.objects.all(), Q(**{name: asked})).exists():
             raise ValueError(f"no {name} {asked!r}; there are {', '.join(known)}")
 
 
@@ -80,29 +82,39 @@ def locked_batches(records: Rows, size: int, ids: Sequence[int] | None = None) -
 
 
 def _in_status(rows: Rows, names: str | list[str]) -> Rows:
-    """The rows in these statuses, each named by itself, so that the partial indexes are used; `backlog_done` yields
-    ended records by their end.
+    """The rows in these statuses, by their ids, as long as those are few: the planner would walk through all records in
+    the order of the list, in which it hopes to meet them soon. Many are met soon, and `backlog_done` yields ended
+    records by their end.
     """
-    statuses = {each for name in ([names] if isinstance(names, str) else names) for each in STATUSES[name]}
+    wanted, ids = in_status(names), few_in_status(names)
+    return rows.filter(wanted) if ids is None else rows.filter(wanted, pk__in=ids)
+
+
+def in_status(names: str | list[str]) -> Q:
+    """The condition of records in these statuses, each named by itself, so that the partial indexes are used."""
+    statuses = _statuses(names)
     wanted = reduce(or_, (Q(status=status) for status in sorted(statuses)))
-    if statuses <= {*FINISHED}:
-        return rows.filter(wanted, finished_at__isnull=False)
-    return _looked_up(rows.filter(wanted), wanted) if statuses <= {*UNFINISHED} else rows.filter(wanted)
+    return wanted & Q(finished_at__isnull=False) if statuses <= {*FINISHED} else wanted
 
 
-MOST_LOOKED_UP = 10_000
+def few_in_status(names: str | list[str]) -> RawSQL | None:
+    """The ids of all records in these statuses, as a value of `pk__in`; None if they are many, as those that succeeded
+    are."""
+    is_many = Status.SUCCEEDED in _statuses(names)
+    return None if is_many else ids_if_few(BacklogRecord.objects.filter(in_status(names)).order_by())
 
 
-def _looked_up(rows: Rows, few: Q) -> Rows:
-    """The `rows` for which `few` holds, by their ids, as long as those are few: the planner would walk through all
-    records in the order of the list, in which it hopes to meet them soon. Many are met soon.
-    """
-    ids = list(BacklogRecord.objects.filter(few).order_by().values_list("pk", flat=True)[: MOST_LOOKED_UP + 1])
-    return rows.filter(pk__in=_of_ids(ids)) if len(ids) <= MOST_LOOKED_UP else rows
+def _statuses(names: str | list[str]) -> set[Status]:
+    return {each for name in ([names] if isinstance(names, str) else names) for each in STATUSES[name]}
 
 
-def _of_ids(ids: Sequence[int]) -> RawSQL:
-    return RawSQL("SELECT unnest(%s::bigint[])", (list(ids),))
+MOST_LOOKED_UP = 50_000
+
+
+def ids_if_few(rows: Rows) -> RawSQL | None:
+    """The ids of these rows, as a value of `pk__in`; None if they are more than MOST_LOOKED_UP."""
+    ids = list(rows.values_list("pk", flat=True)[: MOST_LOOKED_UP + 1])
+    return RawSQL("SELECT unnest(%s::bigint[])", (ids,)) if len(ids) <= MOST_LOOKED_UP else None
 
 
 LATEST = 100_000

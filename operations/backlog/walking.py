@@ -1,40 +1,47 @@
-"""Bounds of lists that walk through the records where no index leads to those that were asked for."""
+"""Bounds of lists of large tables, where no index leads to the rows that were asked for."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 from jobs.models import BacklogRecord
-from operations.backlog.selection import ANSWERS, STATUSES, of_batch
+from operations.backlog.selection import ANSWERS, STATUSES, few_in_status, of_batch
 
 MOST_WALKED = 500_000
-"""Records that a page looks at one after the other, in some tenths of a second."""
+"""Rows that a page looks at one after the other, in some tenths of a second."""
 MOST_BY_END = MOST_WALKED // 2
 """The same in the order of their end, in which the last of them is counted first."""
 MOST_READ = 1_000_000
-"""Records of a table that is sorted, or read as a whole."""
-OF_FEW = {"status": STATUSES.keys() - {"succeeded"}, "answer": {*ANSWERS} - {"2xx"}}
-"""Values of filters that find few among many."""
+"""Rows of a table that is sorted, or read as a whole."""
+BYTES_PER_ROW = 250
+"""Roughly, of a record or a backup."""
 LOOKED_UP = {"error", "group", "schedule"}
-"""Filters that an index serves, or that look at few."""
+"""Filters of records that an index serves, or that look at few."""
 
 
-def is_of_few(asked: Mapping[str, Any]) -> bool:
-    """True if an index leads to the records that were asked for: names of filters → values."""
-    if LOOKED_UP & set(asked) or any(asked.get(name) in values for name, values in OF_FEW.items()):
+def is_of_few(asked: Mapping[str, Any], field: str = "id") -> bool:
+    """True if an index leads to the records that were asked for: names of filters → values. `field`: the ordering."""
+    if LOOKED_UP & set(asked) or asked.get("answer") in {*ANSWERS} - {"2xx"}:
         return True
-    if (subject := asked.get("subject")) and of_batch(BacklogRecord.objects.all(), subject).exists():
-        return True
-    if since := asked.get("ended_since"):
-        ended = BacklogRecord.objects.filter(finished_at__gte=since).order_by("finished_at")
-        return not ended.values("finished_at")[MOST_WALKED : MOST_WALKED + 1]
-    return False
+    if asked.get("status") in STATUSES.keys() - {"succeeded"}:
+        return field != "id" or few_in_status(asked["status"]) is not None
+    subject = asked.get("subject")
+    return bool(subject) and of_batch(BacklogRecord.objects.all(), str(subject)).exists()
+
+
+def are_few(rows: QuerySet[Any], column: str) -> bool:
+    """True if an index on that column alone counts at most MOST_WALKED of the rows, which are filtered by nothing
+    else."""
+    return not rows.order_by(column).values(column)[MOST_WALKED : MOST_WALKED + 1]
 
 
 def is_large(model: type[Model] = BacklogRecord) -> bool:
-    """True if its table has more than MOST_READ rows, as the planner estimates them."""
+    """True if its table has more than MOST_READ rows, as the planner estimates them; by its size, if it has not been
+    analysed since it was restored.
+    """
+    rows = "CASE WHEN reltuples < 0 THEN pg_relation_size(oid) / %s ELSE reltuples END"
     with connection.cursor() as cursor:
-        cursor.execute("SELECT reltuples FROM pg_class WHERE oid = %s::regclass", [model._meta.db_table])
+        cursor.execute(f"SELECT {rows} FROM pg_class WHERE oid = %s::regclass", [BYTES_PER_ROW, model._meta.db_table])
         return bool(cursor.fetchone()[0] > MOST_READ)

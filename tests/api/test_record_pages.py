@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from api import records
+from api import large_tables
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog import walking
@@ -56,7 +56,7 @@ class TestPages:
     def test_a_page_that_no_index_serves_looks_at_some_ids_and_has_a_next(
         self, program: Program, monkeypatch: pytest.MonkeyPatch, ordering: str, asked: dict[str, str]
     ) -> None:
-        monkeypatch.setattr(records, "MOST_WALKED", 3)
+        monkeypatch.setattr(large_tables, "MOST_WALKED", 3)
         schedule = make_event_schedule()
         made = [delivered(schedule, 1), *(make_record(Status.SUCCEEDED) for _ in range(4)), delivered(schedule, 2)]
         BacklogRecord.objects.filter(pk=made[1].pk).delete()  # an `after` that is gone
@@ -76,7 +76,7 @@ class TestPages:
     def test_a_page_by_their_end_ends_after_some_and_has_a_next(
         self, program: Program, monkeypatch: pytest.MonkeyPatch, ordering: str
     ) -> None:
-        monkeypatch.setattr(records, "MOST_BY_END", 3)
+        monkeypatch.setattr(large_tables, "MOST_BY_END", 3)
         schedule = make_event_schedule()
         kinds = (True, False, False, False, False, True)
         made = [
@@ -109,7 +109,7 @@ class TestPages:
     def test_a_page_that_asks_for_certain_records_is_whole(
         self, program: Program, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
     ) -> None:
-        monkeypatch.setattr(records, "MOST_WALKED", 1)
+        monkeypatch.setattr(large_tables, "MOST_WALKED", 1)
         schedule = make_event_schedule()
         made = [delivered(schedule, number) for number in (1, 2, 3)]
         asked = {**asked, **({"schedule": schedule.pk} if "schedule" in asked else {})}

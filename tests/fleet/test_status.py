@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from fleet.status import may_be, of_all, reasons_of, summary, with_assignment_status, with_status
+from fleet.status import assignments_in, of_all, reasons_of, summary, with_assignment_status, with_status
 from fleet.status.ordering import OLDEST_SUCCESS_FIRST, worst_first
 from jobs import conf
 from jobs.backlog import hold
@@ -133,7 +133,7 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
         assert [row for page in pages for row in page.items()] == in_order
     for status in ProtectionStatus:
         rows = with_assignment_status(Assignment.objects.order_by("pk"), NOW).filter(status=status)
-        assert list(rows.filter(may_be({status}, NOW))) == list(rows), status
+        assert set(Assignment.objects.filter(assignments_in({status}, NOW))) == set(rows), status
     success = dict(Source.objects.with_protection().values_list("pk", "last_backup_at"))
     for few in (False, True):
         found = worst_first(Source.objects.all(), NOW, order=OLDEST_SUCCESS_FIRST, few=few)

@@ -16,6 +16,7 @@ from operations.admin.endpoints import EndpointForm
 from sealing.encryption import unseal
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, sealed
 from tests.people import staff
+from tests.schedules.event_records import make_event_schedule
 
 pytestmark = pytest.mark.django_db
 
@@ -122,3 +123,13 @@ def test_a_test_tells_code_and_seconds_or_what_failed_without_markup(
     a_worker_delivers(monkeypatch, lambda _: Failed("<script>alert(1)</script>"))
     answer = editor.post(page, {"confirmed": "yes"}, follow=True).content.decode()
     assert "not delivered: &lt;script&gt;" in answer
+
+
+def test_each_is_listed_once_whichever_column_the_list_is_sorted_by(admin_client: Client) -> None:
+    used, unused = make_endpoint(name="a"), make_endpoint(name="b")
+    for number in range(3):
+        make_event_schedule(name=f"schedule {number}", endpoint=used)
+    for column in range(1, 8):
+        rows = admin_client.get(LIST, {"o": f"-{column}"}).context["cl"].result_list
+        assert sorted(row.pk for row in rows) == [used.pk, unused.pk], column
+    assert [row.pk for row in admin_client.get(LIST, {"o": "6"}).context["cl"].result_list] == [unused.pk, used.pk]

@@ -161,7 +161,8 @@ class SingleSearchAdmin(ModelAdmin):
 
 
 class OfManyRows(ModelAdmin):
-    """A model admin of a table that grows each day: its list ends after MOST_LISTED rows, with a note."""
+    """A model admin of a table that grows each day: its list ends after MOST_LISTED rows, with a note, or with the one
+    of a page that has ended before (`note`)."""
 
     paginator = FirstPages
     show_full_result_count = False
@@ -172,6 +173,8 @@ class OfManyRows(ModelAdmin):
         if listed and listed.result_count == MOST_LISTED:
             text = f"The first {MOST_LISTED:,} are listed. There may be more: filters find earlier ones."
             self.message_user(request, text, messages.INFO)
+        elif note := getattr(listed, "note", ""):
+            self.message_user(request, note, messages.INFO)
         return answer
 
 

@@ -71,8 +71,10 @@ def asked() -> Iterator[tuple[str, str]]:
         ),
         "sources_backup": (
             {"q": some}, {"q": "nothing like it"}, {"p": 100}, {"_facets": "True"}, {"repository__id__exact": 1},
+            {"o": "-5"}, {"engine": "none"}, {"policy": policy}, {"q": "source"},
         ),
-        "sources_assignment": ({"status": "failing"}, {"q": some}, {"_facets": "True"}),
+        "sources_assignment": ({"status": "failing"}, {"status": "protected"}, {"q": some}, {"_facets": "True"}),
+        "delivery_endpoint": ({"o": "6"},),
         "jobs_backlogrecord": (
             {"q": some}, {"q": "assignment:7"}, {"q": "nothing like it"}, {"answer": "5xx"}, {"answer": "2xx"},
             {"answer": "none"}, {"status": "failed"}, {"status": "succeeded"}, {"status": "waiting"},
@@ -100,7 +102,12 @@ def asked() -> Iterator[tuple[str, str]]:
     by_end = ("kind=restore&ordering=-finished_at", "status=unfinished&ordering=finished_at")
     for query in ("answer=5xx", "answer=2xx", "answer=2xx&ordering=id", "error=reset", *by_end):
         yield f"API /records ?{query}", f"/api/records?{query}"
+    yield "API /records ?status=failed&kind", "/api/records?status=failed&kind=backup&ordering=id"
     yield "API /backups ?source", f"/api/backups?source={source}"
+    for ordering in ("id", "-ended_at", "size"):
+        yield f"API /backups ?policy=none by {ordering}", f"/api/backups?policy={policy + 10**6}&ordering={ordering}"
+    for status in ("failing", "waiting", "protected"):
+        yield f"API /assignments ?status={status}", f"/api/assignments?status={status}&ordering=failures"
 
 
 def _lists_of_the_api() -> list[str]:

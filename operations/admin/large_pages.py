@@ -1,0 +1,107 @@
+"""Pages of the lists of large tables: of records and backups, of which there may be more than can be sorted, or read
+for one page.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.admin.views.main import ORDER_VAR
+from django.db.models import Max, QuerySet
+from django.http import HttpRequest
+from unfold.views import ChangeList
+
+from declarations.surfaces.admin.base import IdPaginator, WholePage
+from operations.admin.filters import NOT_ENDED
+from operations.backlog.selection import LATEST
+from operations.backlog.walking import MOST_BY_END, MOST_WALKED, is_large, is_of_few
+
+CERTAIN = ("waiting_for__exact", "id", "pk", "subject")
+"""Beginnings of parameters that name certain records, or few."""
+SERVED = ("status", "answer", "group", "schedule")
+"""Filters that an index serves for some of their values."""
+
+MORE = "More than {:,} {} would have to be looked at, and only the latest were. Narrow it down by a {}."
+OF_SUBJECT = (
+    "Backups and events are listed whatever their age. Of others, those that have not ended or did not succeed, and "
+    f"those among the latest {LATEST:,} records."
+)
+
+
+class RecordPaginator(IdPaginator):
+    """Pages of records by their ids, or by their end."""
+
+    indexed = ("-finished_at", "-pk")
+
+
+class LargePage(ChangeList):
+    """A page of a list that ends after MOST_WALKED rows of a large table in the order of ids, or MOST_BY_END in that of
+    their ends, unless an index leads to those that were asked for; and which is then not sorted by its columns."""
+
+    rows: str
+    """Their name, in the plural."""
+    by_end: str
+    """The instant at which a row ended."""
+    met_soon: tuple[str, ...] = ()
+    """Further parameters that almost all rows match, in the order of the list."""
+    narrower: str
+    """The filters that lead to few rows, as text."""
+    note = ""
+    """A sentence about rows that were not looked at."""
+
+    def is_of_few(self, asked: Mapping[str, str]) -> bool:
+        """True if the rows that were asked for can be sorted: names of parameters → values."""
+        raise NotImplementedError
+
+    def is_certain(self, asked: Mapping[str, str]) -> bool:
+        """True if rows were asked for that are found wherever they are in the order of the list."""
+        raise NotImplementedError
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        rows: QuerySet[Any]
+        if not is_large(self.model):
+            rows = super().get_queryset(request, *args, **kwargs)
+            return rows
+        asked = {name: str(values[-1]) for name, values in self.get_filters_params().items()}
+        if not self.is_of_few(asked):
+            self.sortable_by = ()
+            self.params.pop(ORDER_VAR, None)
+        rows = super().get_queryset(request, *args, **kwargs)
+        soon = {*self.met_soon, *self._range()}
+        is_whole = ORDER_VAR in self.params or set(asked) <= soon or self.is_certain(asked)
+        return rows if is_whole else self._walked(rows, asked)
+
+    def _range(self) -> tuple[str, str]:
+        return f"{self.by_end}__gte", f"{self.by_end}__lt"
+
+    def _walked(self, rows: QuerySet[Any], asked: Mapping[str, str]) -> QuerySet[Any]:
+        """The rows among the first ones in the order of the list: by their end, or by their ids."""
+        table, words = self.model._default_manager, (self.rows, self.narrower)
+        if set(rows.query.order_by) <= {"-pk"}:
+            self.note = MORE.format(MOST_WALKED, *words)
+            return rows.filter(pk__gt=(table.aggregate(pk=Max("pk"))["pk"] or 0) - MOST_WALKED)
+        ended = {name: asked[name] for name in self._range() if name in asked}
+        in_order = table.filter(**{f"{self.by_end}__isnull": False}, **ended).order_by(f"-{self.by_end}")
+        last = list(in_order.values_list(self.by_end, flat=True)[MOST_BY_END - 1 : MOST_BY_END])
+        self.note = MORE.format(MOST_BY_END, *words) if last else ""
+        return rows.filter(**{f"{self.by_end}__gte": last[0]}) if last else rows
+
+
+class RecordPage(LargePage, WholePage):
+    """A page of the list of records."""
+
+    rows, by_end, met_soon, narrower = "records", "finished_at", ("status",), "status or a day"
+
+    def is_of_few(self, asked: Mapping[str, str]) -> bool:
+        return self._is_named(asked) or is_of_few(self._known(asked), "")
+
+    def is_certain(self, asked: Mapping[str, str]) -> bool:
+        self.note = OF_SUBJECT if "subject" in asked else ""
+        return self._is_named(asked) or is_of_few(self._known(asked))
+
+    def _is_named(self, asked: Mapping[str, str]) -> bool:
+        return bool(self.query.strip()) or any(name.startswith(CERTAIN) for name in asked)
+
+    def _known(self, asked: Mapping[str, str]) -> dict[str, str]:
+        """The filters that an index may serve. An address may have any other parameter, with any value."""
+        not_ended = {"status": "unfinished"} if asked.get(NOT_ENDED) == "True" else {}
+        return not_ended | {name: asked[name] for name in SERVED if name in asked}
