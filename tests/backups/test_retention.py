@@ -154,8 +154,11 @@ def test_a_backup_that_succeeds_plans_it_for_the_window_and_no_backup_of_the_sou
 
 def test_nothing_goes_while_it_is_held_back_and_the_log_says_why(assignment: Assignment, played: Played) -> None:
     retention.plan([assignment], NOW)
-    record = at_work()
+    record, repository = at_work(), assignment.policy.repository
+    assert retention_decisions.going(assignment, repository) == set(played.points()[:3])
     Assignment.objects.update(held_back_since=NOW, held_back_why="9 of 10 files changed")
+    assignment.refresh_from_db()
+    assert retention_decisions.going(assignment, repository) == set(), "of these none may be missing"
     assert isinstance(run(record), Cancelled)
     assert "9 of 10 files changed" in logged("cancelled")
     assert len(played.points()) == 5
