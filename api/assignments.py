@@ -1,6 +1,6 @@
 """Assignments: a source under a policy, with the facts for the next decision about it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -132,10 +132,7 @@ class Assignments(DeclaredResource[Assignment]):
     service, tag, answer = AssignmentEdits, "assignments", AssignmentAnswer
     changes = False
     filters = {"source": RowId, "policy": RowId, "status": ProtectionStatus, "held_back": bool}
-    lookups = {
-        "held_back": lambda held: Q(held_back_since__isnull=not held),
-        "status": lambda status: assignments_in({status}, timezone.now()),
-    }
+    lookups = {"held_back": lambda held: Q(held_back_since__isnull=not held)}
     computed = {
         "source_name": "source.name", "policy_name": "policy.schedule.name",
         "copies": lambda row: [_copy(each) for each in row.copies.all()],
@@ -147,6 +144,13 @@ class Assignments(DeclaredResource[Assignment]):
             Assignment.objects.select_related("source", "policy__schedule", "check_round").prefetch_related("copies"),
             timezone.now(),
         )
+
+    def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
+        """The status is asked of all at once, unless a source or a policy has been named, which have few."""
+        if {"source", "policy"} & set(asked) or "status" not in asked:
+            return super().filtered(rows, asked)
+        others = {name: value for name, value in asked.items() if name != "status"}
+        return super().filtered(rows, others).filter(assignments_in({asked["status"]}, timezone.now()))
 
     def facts(self, rows: Sequence[Assignment]) -> list[dict[str, Any]]:
         records = _unfinished_records(rows)

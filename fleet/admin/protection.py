@@ -110,7 +110,12 @@ class StatusFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         wanted = self.wanted()
-        return queryset.filter(assignments_in(wanted, timezone.now())) if wanted else queryset
+        if not wanted:
+            return queryset
+        of_policy = request.GET.get(PolicyFilter.parameter_name)  # which has few
+        return (
+            queryset.filter(status__in=wanted) if of_policy else queryset.filter(assignments_in(wanted, timezone.now()))
+        )
 
     def wanted(self) -> Collection[ProtectionStatus]:
         """The chosen statuses; empty for any."""

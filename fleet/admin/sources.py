@@ -137,14 +137,26 @@ class WorstFirstPage(ByIds):
         return {self.list_display.index("shown_status"): "asc"}
 
     def ids_of_page(self) -> list[Any]:
-        if ORDER_VAR in self.params or (self.show_all and self.can_show_all):
+        by_status = str(self.list_display.index("shown_status"))
+        asked = self.params.get(ORDER_VAR, by_status)
+        served = {by_status, f"-{by_status}"}
+        if self.query.strip():  # of many found by words, the planner expects few: the end of the list takes long
+            served = {by_status}
+        if asked not in served or (self.show_all and self.can_show_all):
             return super().ids_of_page()
         first = (self.page_num - 1) * self.list_per_page
+        if asked == by_status:
+            return self._worst_first(first, self.list_per_page)
+        end = max(0, self.result_count - first)
+        return self._worst_first(max(0, end - self.list_per_page), min(end, self.list_per_page))[::-1]
+
+    def _worst_first(self, first: int, most: int) -> list[Any]:
+        """The ids of `most` sources from the number `first` on, counted from 0."""
         if self.params.get(StatusOfSourceFilter.parameter_name) in set(ProtectionStatus):  # all are in one
             by_name = self.queryset.prefetch_related(None).order_by("name").values_list("pk", flat=True)
-            return list(by_name[first : first + self.list_per_page])
+            return list(by_name[first : first + most])
         few, now = self.result_count <= FEW, timezone.now()
-        return list(worst_first(self.queryset, now, first=first, most=self.list_per_page, few=few))
+        return list(worst_first(self.queryset, now, first=first, most=most, few=few))
 
 
 @admin.register(Source)

@@ -14,7 +14,7 @@ from django.utils.dateparse import parse_datetime
 
 from jobs import conf
 from jobs.handlers import registry
-from operations.backlog.selection import ANSWERS, STATUSES, filtered, with_subject
+from operations.backlog.selection import ANSWERS, STATUSES, filtered, in_status, with_subject
 from operations.backlog.walking import is_large
 from schedules.models import Schedule
 
@@ -54,7 +54,15 @@ def yes_or_no(parameter: str, heading: str) -> type[OneOf]:
     return one_of(parameter, heading, lambda: ("yes", "no"), read=lambda self, value: value == "yes")
 
 
-StatusFilter = one_of("status", "status", lambda: STATUSES)
+class StatusOfRecordFilter(one_of("status", "status", lambda: STATUSES)):  # type: ignore[misc]
+    """Records by status; next to an answer as one filter, or its records would be looked up twice, and compared."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        is_answered = self.value() in STATUSES and request.GET.get("answer") in {*ANSWERS} - {"2xx"}
+        found: QuerySet[Any] = super().queryset(request, queryset)
+        return queryset.filter(in_status(str(self.value()))) if is_answered else found
+
+
 QueueFilter = one_of("queue", "queue", conf.queue_rules, has_others=True)
 KindFilter = one_of("kind", "kind", lambda: sorted(registry.kinds), has_others=True)
 AnswerFilter = one_of("answer", "response code", lambda: ANSWERS)

@@ -39,7 +39,7 @@ from operations.admin.filters import (
     PausedFilter,
     QueueFilter,
     ScheduleFilter,
-    StatusFilter,
+    StatusOfRecordFilter,
     SubjectFilter,
     TriggerFilter,
     WaitingForFilter,
@@ -131,7 +131,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     )  # fmt: skip
     event_columns = ("subject_in_one_line", "shown_status", "came_from", "launch_and_lag", "ended", "attempt", "answer")
     list_filter = (
-        StatusFilter, QueueFilter, PausedFilter, KindFilter, ("waiting_for", WaitingForFilter), EventsFilter,
+        StatusOfRecordFilter, QueueFilter, PausedFilter, KindFilter, ("waiting_for", WaitingForFilter), EventsFilter,
         AnswerFilter, ("finished_at", EndedFilter), ScheduleFilter, TriggerFilter, SubjectFilter,
         DeadLetterFilter,
     )  # fmt: skip

@@ -65,6 +65,9 @@ def test_a_page_has_its_rows_in_order_and_with_their_status(admin_client: Client
         make_assignment(policy, make_source(name=name), failures=failures, last_backup_at=NOW)
     rows = admin_client.get(SOURCES, {"o": "-1"}).context["cl"].result_list
     assert [(row.name, row.status == "failing") for row in rows] == [("c", False), ("b", True), ("a", False)]
+    for order, names in (({}, "bac"), ({"o": "2"}, "bac"), ({"o": "-2"}, "cab")):
+        rows = admin_client.get(SOURCES, order).context["cl"].result_list
+        assert "".join(row.name for row in rows) == names
     by_status = admin_client.get(SOURCES, {"status": "failing"}).context["cl"]
     assert ([row.name for row in by_status.result_list], by_status.result_count) == (["b"], 1)
     make_source(name="a lone one")
@@ -260,6 +263,11 @@ def test_a_filter_of_assignments_asks_for_the_status_of_those_that_may_have_it(a
         assert listed(admin_client, "/admin/sources/assignment/", status="failing") == [bad.pk]
     [found] = [each["sql"] for each in asked if 'WHERE ("sources_assignment"."failures" > 0 AND' in each["sql"]]
     assert "::text) AS" not in found, "each record is looked up for its assignment"
+    for asked_too in ({}, {"policy": bad.policy_id}, {"source": bad.source_id}):
+        answer = admin_client.get("/api/assignments", {"status": "failing"} | asked_too)
+        assert [each["id"] for each in answer.json()["items"]] == [bad.pk]
+    asked_too = {"status": "failing", "policy": str(bad.policy_id)}
+    assert listed(admin_client, "/admin/sources/assignment/", **asked_too) == [bad.pk]
 
 
 def test_what_was_not_delivered_is_found_without_what_was() -> None:

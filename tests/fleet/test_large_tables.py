@@ -10,10 +10,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from api import large_tables
+from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.admin import large_pages
 from operations.backlog import selection, walking
-from operations.backlog.selection import check_names
+from operations.backlog.selection import check_names, filtered
 from sources.models import Backup
 from sources.planning import KIND, subject_of
 from tests.factories import make_record
@@ -180,6 +181,11 @@ def test_records_that_did_not_succeed_are_looked_up_if_few_and_else_walked_to(
     others = [make_record(Status.SUCCEEDED, kind=KIND).pk for _ in range(3)]
     page = admin_client.get("/api/records", {"status": status, "kind": KIND}).json()
     assert ([each["id"] for each in page["items"]], page["next"]) == (([], others[1]) if many else ([row], None))
+    by_answer = str(filtered(BacklogRecord.objects.all(), {"status": status, "answer": "5xx"}).query)
+    assert by_answer.count("unnest(") == 1
+    with CaptureQueriesContext(connection) as sent:
+        assert listed(admin_client, RECORDS, status=status, answer="5xx") == []
+    assert {each["sql"].count("unnest(") for each in sent} == {0, 1}
     page = admin_client.get("/api/records", {"status": status, "ordering": "-finished_at"}).json()
     assert ([each["id"] for each in page["items"]], page["next"]) == ([row], None)
 
