@@ -147,7 +147,7 @@ def test_a_folder_that_no_run_of_ours_made_gives_its_name_to_none(tmp_path: Path
     store = Store(location.of_directory(tmp_path), Event(), known={})
     begun = runs.begin(store, ASSIGNMENT, BEGAN)
     assert begun.name == layout.name_of(BEGAN)
-    assert layout.by_time([begun.name, f"{begun.name}-2"]) == [begun.name, f"{begun.name}-2"]
+    assert layout.by_time([f"{begun.name}-2", begun.name]) == [begun.name, f"{begun.name}-2"]
 
 
 def test_a_run_is_later_than_a_lost_point_whose_name_is_ahead_of_the_clock(tmp_path: Path) -> None:

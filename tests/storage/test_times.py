@@ -35,6 +35,8 @@ def test_a_time_in_the_repository_is_compared_as_far_as_its_file_system_keeps_it
         ("1970-01-01T00:00:01Z", "1980-01-01T00:00:00Z", True),  # FAT
         ("1970-01-01T00:00:01Z", "1979-12-31T11:00:00Z", True),  # FAT, which keeps local times
         ("1601-01-01T00:00:00Z", "1901-12-13T20:45:52Z", True),  # ext4
+        ("2026-03-01T09:00:13Z", "2026-03-01T09:00:12Z", True),  # FAT, in steps of two seconds
+        ("2026-03-01T09:00:14Z", "2026-03-01T09:00:12Z", False),
         ("2110-01-01T00:00:00Z", "2107-12-31T23:59:58Z", True),
         ("2040-01-01T00:00:00.5Z", "2038-01-19T03:14:07Z", True),  # small inodes of ext4
         ("12026-01-01T00:00:00Z", "2446-05-10T22:38:55Z", True),
