@@ -190,8 +190,10 @@ def _is_privileged(entry: Entry) -> bool:
 
 
 def digests_of_source(folder: Path, entries: Iterable[Entry], stop: StopSignal) -> dict[str, str]:
-    """Path → SHA-256 of the files in a folder of this host that are as they were listed."""
-    listed = {each.path: each for each in entries}
+    """Path → SHA-256 of the files in a folder of this host that are as they were listed, before they are read and
+    afterwards.
+    """
+    listed = {each.path: each for each in entries if is_as_listed(folder, each)}
     found, _ = digests_of_copy(folder, list(listed), stop)
     return {path: digest for path, digest in found.items() if is_as_listed(folder, listed[path])}
 

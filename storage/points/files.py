@@ -97,11 +97,14 @@ def differs(
 
 def digest_of(path: bytes, alive: Callable[[], None] = lambda: None, folder: int | None = None) -> str:
     """SHA-256 in hex of a regular file; `folder`: the descriptor of the folder that holds it. A link in its place is
-    refused; a pipe counts as empty and is not waited for.
+    refused; a pipe counts as empty and is not waited for. A file that grows is read up to the size with which it was
+    opened.
     """
     digest = hashlib.sha256()
     with open(os.open(path, READ, dir_fd=folder), "rb", buffering=0) as file:
-        while chunk := file.read(READ_BYTES):
+        left = os.fstat(file.fileno()).st_size
+        while chunk := file.read(min(READ_BYTES, left)):
+            left -= len(chunk)
             digest.update(chunk)
             alive()
     return digest.hexdigest()

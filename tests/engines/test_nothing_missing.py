@@ -54,19 +54,19 @@ MANY = {f"file{number}": b"%d" % number for number in range(30)}
 
 @pytest.mark.parametrize("status", [403, *(pytest.param(each, marks=pytest.mark.slow) for each in (423, 500))])
 def test_a_file_that_a_share_refuses_is_an_exception_and_keeps_its_earlier_content(status: int, tmp_path: Path) -> None:
-    share = Share(a=b"first", b=b"first", c=b"first")
+    share, deep = Share(a=b"first", b=b"first", c=b"first"), "/".join(["d" * 100] * 9)
     with share.served() as source:
         first = back_up(source, tmp_path / "copy")
         assert first.verdict is Verdict.SUCCEEDED, first
-        share.files |= {"b": b"second", "d": b"new, and refused", "c": b"second"}
-        share.refused = {"b": status, "d": status}
+        share.files |= {"b": b"second", deep: b"new, and refused", "c": b"second"}
+        share.refused = {"b": status, deep: status}
         for day in (1, 2):
             result = back_up(source, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=day))
             assert result.verdict is Verdict.WARNINGS, result
         entries = point(tmp_path / "copy", result.snapshot)
-        assert (entries["b"].as_of, entries["d"].is_kept) == (first.snapshot, False)
-        assert entries["b"].why
-        assert entries["d"].why
+        assert (entries["b"].as_of, entries[deep].is_kept) == (first.snapshot, False)
+        assert entries["b"].why == entries[deep].why
+        assert str(status) in entries[deep].why
         assert held(tmp_path / "copy") == {"a": "first", "b": "first", "c": "second"}
         store = Store(of_directory(tmp_path), Event())
         headers = [store.header("copy", each) for each in (first.snapshot, result.snapshot)]
@@ -75,7 +75,7 @@ def test_a_file_that_a_share_refuses_is_an_exception_and_keeps_its_earlier_conte
         assert (
             back_up(source, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=9)).verdict is Verdict.SUCCEEDED
         )
-        assert held(tmp_path / "copy") == {"a": "first", "b": "second", "c": "second", "d": "new, and refused"}
+        assert held(tmp_path / "copy") == {"a": "first", "b": "second", "c": "second", deep: "new, and refused"}
 
 
 @pytest.mark.parametrize("status", [403, pytest.param(503, marks=pytest.mark.slow)])
