@@ -7,19 +7,17 @@ the folders are listed afterwards, and a file that is not there as it was asked 
 
 import re
 import tempfile
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import IO
 
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
 from engines.rclone.collisions import Folders, is_quoted, name_for, needs_another_name
 from engines.rclone.comparing import Item, PathDecision, is_wanted
-from engines.rclone.options import copy_arguments, rest_of
+from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
 from storage import layout
-from storage.places.rclone import LISTED, path_list
 from storage.points import arrived_files
 from storage.points.arrived_files import Arrived
 from storage.points.batches import OF_A_LIST
@@ -38,8 +36,7 @@ UNNAMED = "it was not copied, like many others"
 LATEST = 2**70
 """Nanoseconds since 1970: later than any time that a calendar has."""
 FINAL = re.compile(
-    r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated|copy was ended$",
-    re.IGNORECASE,
+    r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
 )
 """Messages of failures that another try does not change."""
 
@@ -73,8 +70,8 @@ class Lists:
 
 @dataclass
 class WantedFiles:
-    """The files to bring, collected as the items pass by. `size`, `largest`: bytes of all, and of one. `is_local`: True
-    if they come from a folder of this host. `asked`: the number of paths about which the source is asked.
+    """The files to bring, collected as the items pass by. `is_local`: True if they come from a folder of this host.
+    `asked`: the number of paths about which the source is asked.
     """
 
     run: str
@@ -83,7 +80,6 @@ class WantedFiles:
     renamed: list[tuple[str, str]] = field(default_factory=list)
     files: int = 0
     size: int = 0
-    largest: int = 0
     asked: int = 0
 
     def __post_init__(self) -> None:
@@ -97,7 +93,6 @@ class WantedFiles:
                 yield item
                 continue
             self.files, self.size = self.files + 1, self.size + item.entry.size
-            self.largest = max(self.largest, item.entry.size)
             if needs_another_name(item.path) or (self.is_local and is_quoted(item.path)):
                 entry = self.rename(item.entry)
             else:
@@ -142,13 +137,6 @@ class Problems:
     unnamed: int = 0
     is_silent: bool = False
 
-    def add(self, judgement: Judgement) -> None:
-        """Add the problems of an rclone. Raises: RunEnded if it achieved nothing."""
-        check(judgement)
-        self.by_path |= {each.path: each.message.removeprefix("Failed to copy: ") for each in judgement.problems}
-        self.unnamed += judgement.unnamed
-        self.is_silent |= judgement.is_silent
-
     def why(self, path: str) -> str:
         return self.message_of(path) or (UNNAMED if self.unnamed else NO_MESSAGE)
 
@@ -175,19 +163,12 @@ def bring(task: BackupTask, lists: Lists, run: Callable[[tuple[str, ...]], Judge
     problems = Problems()
     for folder, file in lists.each():
         target = task.location.at(f"{layout.files_path(task.folder)}/{folder}")
-        judgement = run(copy_arguments(task, target, LISTED + file, *how))
-        problems.add(judgement)
-        while judgement.is_cut and (left := _without(file, problems.by_path)):
-            with path_list(left) as rest:
-                judgement = run(rest_of(copy_arguments(task, target, LISTED + rest, *how)))
-                problems.add(judgement)
+        judgement = run(copy_arguments(task, target, f"--files-from0={file}", *how))
+        check(judgement)
+        problems.by_path |= {each.path: each.message.removeprefix("Failed to copy: ") for each in judgement.problems}
+        problems.unnamed += judgement.unnamed
+        problems.is_silent |= judgement.is_silent
     return problems
-
-
-def _without(file: str, paths: Container[str]) -> list[str]:
-    """The paths of a list, without these."""
-    listed = Path(file).read_bytes().decode("utf-8", "surrogatepass").split("\0")
-    return [each for each in listed if each and each not in paths]
 
 
 def check(judgement: Judgement) -> None:

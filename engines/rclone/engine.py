@@ -28,7 +28,6 @@ from external.processes.runner import StopSignal
 from storage.places.locks import locked
 
 MOST_WARNINGS = 20
-LEAVE_IT_OUT = "leave it out (engine option exclude) if it always grows faster than it can be copied"
 MIRROR = "mirror"
 """The name, in a staging directory, of the folder that is the same as the source."""
 
@@ -85,8 +84,6 @@ class RcloneEngine(Engine):
             run.check_source()
             judgement = run.transfer(mirror_arguments(task, str(folder)))
             bringing.check(judgement)
-            if judgement.is_cut:
-                raise RunEnded(Verdict.SOURCE_FAILED, f"{describe(judgement.problems[-1])}; {LEAVE_IT_OUT}")
             run.check_it_answers(judgement.is_silent)
         number = len(judgement.problems) + judgement.unnamed
         warnings = (f"{several(number, 'file')} not copied", *map(describe, judgement.problems)) if number else ()

@@ -7,8 +7,7 @@ from typing import Any
 
 from engines.base import EngineProgress
 from external.processes.advice import without_middle
-from external.processes.rows import number, row_of, rows_in, text
-from storage.places.rclone import SLACK
+from external.processes.rows import number, row_of
 from storage.places.servers import explained
 from storage.points.store import PIECE
 
@@ -32,7 +31,6 @@ one.
 BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
 """The words of Go before a page of traces."""
 SKIPPED_LINK = "Can't follow symlink"
-TOO_MUCH = "{:,} bytes of it were listed, and {:,} have come: its copy was ended"
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,6 @@ class RcloneLog:
         self.transferred = 0
         self.growing = ""
         """The largest of the files that are being fetched, with its size so far."""
-        self.overrun: list[LoggedError] = []
-        """The files that are being fetched, and of which far more has come than was listed."""
         self.activity: tuple[int, ...] = ()
         """Counts that change as long as rclone makes progress: bytes, files, checks, listed entries."""
 
@@ -97,27 +93,13 @@ class RcloneLog:
     def _take_stats(self, stats: dict[str, Any]) -> EngineProgress:
         numbers = {name: number(stats, name) for name in stats}
         self.transferred = numbers.get("bytes", 0)
-        files = rows_in(stats, "transferring")
-        self.growing = self._largest(files)
-        self.overrun = [each for each in map(self._overrun, files) if each]
+        self.growing = self._largest(stats.get("transferring"))
         self.activity = tuple(numbers.get(name, 0) for name in ("bytes", "transfers", "checks", "listed", "deletes"))
         return EngineProgress(self.transferred, numbers.get("totalBytes", 0), numbers.get("transfers", 0))
 
-    def end_for(self, overrun: list[LoggedError]) -> None:
-        """Take problems because of which rclone was ended."""
-        self.problems += overrun
-        self.problem_count += len(overrun)
-
-    def _overrun(self, file: dict[str, Any]) -> LoggedError | None:
-        """The problem of a file that has no end: it grows faster than it is copied, or its server lies. rclone reads
-        each one to its end, wherever that is. A size that is not known is negative.
-        """
-        size, came = number(file, "size"), number(file, "bytes")
-        if file.get("size") != size or came <= at_most(size):
-            return None
-        return LoggedError(TOO_MUCH.format(size, came), self._redacted(text(file, "name")))
-
-    def _largest(self, files: list[dict[str, Any]]) -> str:
+    def _largest(self, transferring: Any) -> str:
+        listed = transferring if isinstance(transferring, list) else []
+        files = [each for each in listed if isinstance(each, dict)]
         largest = max(files, key=lambda each: number(each, "bytes"), default={})
         name = self._shortened(str(largest.get("name", "")))
         return f"{name} ({number(largest, 'bytes'):,} bytes so far)" if name else ""
@@ -125,13 +107,8 @@ class RcloneLog:
     def _explained(self, message: str) -> str:
         return explained(without_middle(self._redacted(message)))
 
-    def _shortened(self, words: str) -> str:
-        return cut(self._redacted(words))
-
-
-def at_most(size: int) -> int:
-    """Bytes of a file that was listed with this size: more do not come of one that only grows somewhat."""
-    return 2 * size + SLACK
+    def _shortened(self, text: str) -> str:
+        return cut(self._redacted(text))
 
 
 def cut(text: str) -> str:

@@ -56,7 +56,6 @@ OPTIONS: dict[str, Callable[[str, Any], tuple[str, ...]]] = {
     "ignore_ctime": _yes_or_no,
     "checksum": _yes_or_no,
 }
-OVER_NOTHING = "--no-check-dest"
 OF_LISTINGS = ("exclude", "ignore_ctime", "checksum")
 """Options that do not concern a copy: it gets a list."""
 
@@ -105,20 +104,13 @@ def copy_arguments(task: BackupTask, target: str, *how: str) -> tuple[str, ...]:
         "copy",
         remote_path(task.source),
         target,
-        OVER_NOTHING,
+        "--no-check-dest",
         "--no-update-dir-modtime",
         f"--partial-suffix={PARTIAL_SUFFIX}",
         "--skip-specials",
         *option_arguments(options),
         *how,
     )
-
-
-def rest_of(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments that copy the files which an earlier run of rclone, with these arguments, has left. A server may
-    keep a piece of one under its name.
-    """
-    return (*(each for each in arguments if each != OVER_NOTHING), "--size-only")
 
 
 def links_arguments(task: BackupTask, folder: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from engines.base import Verdict
 from engines.rclone.bringing import Problems, check
-from engines.rclone.options import links_arguments, rest_of
+from engines.rclone.options import links_arguments
 from engines.rclone.remotes import remote_path
 from engines.rclone.run import RcloneRun
 from storage import layout
@@ -27,14 +27,12 @@ from storage.points.files import relative
 from storage.points.store import PARTIAL_SUFFIX
 
 OPEN_AT_A_TIME = 200
-LIMIT = "max transfer limit reached"
-MORE = "more than {:,} bytes of it have come, which is more than it can have: its copy was ended"
 NO_FILE = "no file any more"
 
 
-def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], most: int) -> Problems:
-    """Copy each of these paths of the source to a place below `files`. `most`: bytes that one file can have. Returns
-    the reasons why some were not copied. Raises: RunEnded.
+def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
+    """Copy each of these paths of the source to a place below `files`. Returns the reasons why some were not copied.
+    Raises: RunEnded.
     """
     if run.task.source.kind == "local" and BY_DESCRIPTOR.exists():
         return _bring_opened(run, pairs)
@@ -42,12 +40,14 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], most: int) -
 
     problems = Problems()
     source, target = remote_path(run.task.source), run.task.location.at(layout.files_path(run.task.folder))
-    how = {"srcFs": source, "dstFs": target, "_config": {"MaxTransfer": f"{most}B"}}
-    orders = ((path, "operations/copyfile", {**how, "srcRemote": path, "dstRemote": place}) for path, place in pairs)
+    orders = (
+        (path, "operations/copyfile", {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place})
+        for path, place in pairs
+    )
 
     def take(path: str, answer: dict[str, Any]) -> None:
         if error := answer.get("error"):
-            problems.by_path[path] = MORE.format(most) if LIMIT in error else error
+            problems.by_path[path] = error
 
     hidden = [*run.task.source.hidden, *run.task.location.secrets]
     if not obeyed(lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders, take, hidden):
@@ -73,18 +73,12 @@ def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
                     continue
                 inherited.append(descriptor)
                 names[place] = path
-            arguments = links_arguments(run.task, scratch)
-            while names:
-                judgement = run.transfer(arguments, inherited=tuple(inherited))
+            if names:
+                judgement = run.transfer(links_arguments(run.task, scratch), inherited=tuple(inherited))
                 if judgement.verdict is Verdict.SOURCE_FAILED:  # all others have come: it concerns these alone
                     problems.by_path |= dict.fromkeys(names.values(), judgement.text)
-                    break
+                    continue
                 check(judgement)
                 problems.by_path |= {names.get(each.path, each.path): each.message for each in judgement.problems}
                 problems.unnamed += judgement.unnamed
-                if not judgement.is_cut:
-                    break
-                arguments = rest_of(links_arguments(run.task, scratch))
-                for each in judgement.problems:
-                    Path(scratch, each.path).unlink(missing_ok=True)
     return problems

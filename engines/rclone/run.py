@@ -1,7 +1,6 @@
 """Runs of rclone that talk to a source, one after another: started, watched, and judged."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from engines.base import RunEnded, Verdict
@@ -15,15 +14,6 @@ from engines.rclone.verdicts import Judgement, describe, judge
 from external.redaction import redacted
 from storage.places.rclone import LOGGED, command_line, line_by_line
 
-MOST_CUTS = 20
-WITHOUT_END = "more than {} files had far more bytes than their source had listed, such as {}"
-OF_FILES = 6
-"""rclone's exit code for errors of single files."""
-
-
-class _Overrun(Exception):
-    """Far more of a file has come than was listed."""
-
 
 class RcloneRun(EngineRun):
     """The runs of rclone for one source. `way`: the environment of an rclone that reaches it."""
@@ -31,7 +21,6 @@ class RcloneRun(EngineRun):
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
         super().__init__(*run)
         self.log, self.entries = self._new_log(), 0
-        self.cuts = 0
         self.progress = SummedProgress(self.on_progress)
         self.environment = option_environment(self.task.options, self.task.zone) | way
 
@@ -101,39 +90,21 @@ class RcloneRun(EngineRun):
     def _run(
         self, arguments: tuple[str, ...], on_line: Callable[[str], None], inherited: tuple[int, ...] = ()
     ) -> Judgement:
-        """The verdict on an rclone that talks to the source. One that fetches a file without end is ended, as a problem
-        of that file. Raises: RunEnded if it was ended for anything else.
-        """
+        """The verdict on an rclone that talks to the source. Raises: RunEnded if it was ended."""
         self.log = self._new_log()
         verb, *rest = arguments
         argv = command_line(verb, *common_arguments(self.task), *rest)
         on_each = line_by_line(on_line)
-        try:
-            ended = self.start(
-                argv, self.environment, on_line=on_each, sign_of_life=self._sign_of_life, inherited=inherited
-            )
-        except _Overrun:
-            self._note_cut()
-            return replace(self._judge(OF_FILES), is_cut=True)
-        return self._judge(ended.exit_code)
-
-    def _judge(self, exit_code: int) -> Judgement:
-        return judge(exit_code, self.log, self.task.location.at(self.task.folder))
-
-    def _note_cut(self) -> None:
-        self.cuts += 1
-        self.log.end_for(self.log.overrun)
-        if self.cuts > MOST_CUTS:
-            text = WITHOUT_END.format(MOST_CUTS, describe(self.log.problems[-1]))
-            raise RunEnded(Verdict.SOURCE_FAILED, text)
+        ended = self.start(
+            argv, self.environment, on_line=on_each, sign_of_life=self._sign_of_life, inherited=inherited
+        )
+        return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
 
     def _new_log(self) -> RcloneLog:
         return RcloneLog(lambda text: redacted(text, [*self.task.source.hidden, *self.task.location.secrets]))
 
     def _sign_of_life(self) -> tuple[int, ...]:
         self.check(self.log.transferred, self.log.growing)
-        if self.log.overrun:
-            raise _Overrun
         return self.log.activity
 
     def _take(self, line: str) -> None:

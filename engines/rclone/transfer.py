@@ -9,7 +9,6 @@ from engines.rclone import bringing, misplaced
 from engines.rclone.bringing import BroughtFiles, Lists, Problems, WantedFiles, is_as_wanted
 from engines.rclone.comparing import Item, is_wanted, packed, unpacked
 from engines.rclone.early_digests import EarlyDigests
-from engines.rclone.log import at_most
 from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
 from external.formatting import several
@@ -106,7 +105,7 @@ class Transfer:
 
     def _bring_renamed(self, pairs: list[tuple[str, str]]) -> None:
         if pairs:
-            renamed = bring_renamed(self.run, pairs, at_most(self.wanted.largest))
+            renamed = bring_renamed(self.run, pairs)
             self.problems.by_path |= renamed.by_path
             self.problems.unnamed += renamed.unnamed
 

@@ -71,8 +71,7 @@ OF_SINGLE_FILES = (1, 3, 4, 5, 6)
 class Judgement:
     """A verdict, with a message for users if rclone achieved nothing; else the `problems` of single files and folders,
     and the number of those whose names were not kept (`unnamed`). `is_silent`: True if one of them did not answer,
-    which may be the source as a whole. `is_cut`: True if it was ended because of the last of the problems, before it
-    came to all files.
+    which may be the source as a whole.
     """
 
     verdict: Verdict
@@ -81,7 +80,6 @@ class Judgement:
     unnamed: int = 0
     is_silent: bool = False
     exit_code: int = 0
-    is_cut: bool = False
 
 
 def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:

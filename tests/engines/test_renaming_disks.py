@@ -13,6 +13,7 @@ import pytest
 from engines.base import EngineResult, Verdict
 from engines.rclone import bringing, misplaced, transfer
 from engines.rclone.bringing import Problems
+from engines.rclone.run import RcloneRun
 from storage import layout
 from storage.places.location import of_directory
 from storage.points import checking, copying, removal, runs
@@ -94,9 +95,9 @@ def test_a_file_is_not_kept_with_the_content_of_one_that_overwrote_it_and_is_gon
         os.utime(disk / FOLDER / "files" / made_by / "a_b", (1_700_000_000, 1_700_000_000))
         return problems
 
-    def without_it(*given: Any) -> Problems:
+    def without_it(run: RcloneRun, pairs: list[tuple[str, str]]) -> Problems:
         (files / "a:b").unlink(missing_ok=True)
-        return bring_renamed(*given)
+        return bring_renamed(run, pairs)
 
     bring, bring_renamed, made_by = bringing.bring, transfer.bring_renamed, layout.name_of(STARTED_AT)
     monkeypatch.setattr(bringing, "bring", overwriting)

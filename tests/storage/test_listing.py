@@ -99,3 +99,15 @@ def test_a_name_that_is_shown_has_one_way_back(name: str) -> None:
     assert files.relative(files.shown(os.fsdecode(on_disk))) == on_disk
     if name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name):
         assert files.raw(listing.shown(name)) == name
+
+
+def test_the_digest_of_a_file_that_grows_is_that_of_the_size_with_which_it_was_opened(tmp_path: Path) -> None:
+    path, calls = tmp_path / "log", iter(range(3))
+    path.write_bytes(b"x" * (files.READ_BYTES + 1))
+
+    def grow() -> None:
+        next(calls)
+        with path.open("ab") as file:
+            file.write(b"y" * files.READ_BYTES)
+
+    assert files.digest_of(bytes(path), grow) == hashlib.sha256(b"x" * (files.READ_BYTES + 1)).hexdigest()
