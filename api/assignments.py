@@ -21,6 +21,7 @@ from backups.upkeep import checks, copies, retention_decisions
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject
 from fleet import repository_edits, source_edits
+from fleet.past_backups import is_small
 from fleet.status import assignments_in, with_assignment_status
 from jobs.models import BacklogRecord
 from operations.backlog.facts import record_facts
@@ -146,8 +147,8 @@ class Assignments(DeclaredResource[Assignment]):
         )
 
     def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
-        """The status is asked of all at once, unless a source or a policy has been named, which have few."""
-        if {"source", "policy"} & set(asked) or "status" not in asked:
+        """The status is asked of all at once, unless a source or a policy has been named that has few."""
+        if "status" not in asked or "source" in asked or is_small(asked.get("policy")):
             return super().filtered(rows, asked)
         others = {name: value for name, value in asked.items() if name != "status"}
         return super().filtered(rows, others).filter(assignments_in({asked["status"]}, timezone.now()))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from django.db.models import QuerySet
 
 from api.errors import ApiError
-from api.pages import Walk
+from api.pages import WHOLE, Walk
 from api.resources import Resource, Row
 from operations.backlog.selection import ids_if_few
 from operations.backlog.walking import MOST_BY_END, MOST_WALKED, are_few, is_large
@@ -41,17 +41,17 @@ class LargeTable(Resource[Row]):
     def bounded(self, rows: QuerySet[Any], asked: Mapping[str, Any], ordering: str) -> tuple[QuerySet[Any], Walk]:
         """The rows, and how a page walks to them. Raises: ApiError (400) for an ordering that no index yields."""
         field, since = ordering.lstrip("-"), asked.get(self.since)
+        if field in ("id", self.by_end) and set(asked) <= ({self.since} if field == self.by_end else set()):
+            return rows, WHOLE
         table: QuerySet[Any] = self.model._default_manager.all()
         ended = table.filter(**{f"{self.by_end}__gte": since}) if since else None
         if self.is_of_few(asked, field):
-            return rows, Walk()
+            return rows, WHOLE
         if ended is not None and (ids := ids_if_few(ended.order_by(self.by_end))) is not None:
-            return rows.filter(pk__in=ids), Walk()
+            return rows.filter(pk__in=ids), WHOLE
         if field not in ("id", self.by_end):
             if is_large(self.model) and (ended is None or not are_few(ended, self.by_end)):
                 hint = f"order by `id` or `{self.by_end}`"
                 raise ApiError(400, errors=[("ordering", self.too_many)], hint=hint)
-            return rows, Walk()
-        if not set(asked) - ({self.since} if field == self.by_end else set()):
-            return rows, Walk()
+            return rows, WHOLE
         return rows, Walk(MOST_WALKED) if field == "id" else Walk(MOST_BY_END, ended)

@@ -12,7 +12,7 @@ from api.auth import looking, operating
 from api.errors import not_valid
 from api.fields import Instant
 from api.large_tables import LargeTable
-from api.pages import Walk, patiently
+from api.pages import WHOLE, Walk, patiently
 from api.record_schemas import (
     CancelAnswer,
     DeadLettersAnswer,
@@ -32,13 +32,17 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.states import FINISHED, Status
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts
+from operations.backlog.known_names import NOT_FOUND, check_names
 from operations.backlog.reason import texts
 from operations.backlog.reasons import explain
-from operations.backlog.selection import STATUSES, check_names, filtered, locked_batches, with_answers
+from operations.backlog.selection import STATUSES, filtered, locked_batches, with_answers
 from operations.backlog.verbs import Verb, carried_out, describe
-from operations.backlog.walking import is_of_few
+from operations.backlog.walking import is_large, is_of_few
 
-TOO_MANY = "there are too many records to sort by launch time; name a schedule, or a status other than `succeeded`"
+TOO_MANY = (
+    "there are too many records to sort by launch time; name a schedule, a status other than `succeeded`, an answer "
+    "other than `2xx`, an error, a group, the id of an event or a later `ended_since`"
+)
 SHOWN_ATTEMPTS = 1000
 """All that are kept of a record that is tried for ever."""
 MOST_AT_ONCE = 10_000
@@ -64,8 +68,8 @@ class Records(LargeTable[BacklogRecord]):
         return with_answers(BacklogRecord.objects.all())
 
     def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
-        """The rows by their fields, origin and outcome."""
-        _check_known(asked.get("kind"), asked.get("queue"))
+        """The rows by their fields, origin and outcome. In a large table any kind or queue may be known."""
+        _check_known(asked.get("kind"), asked.get("queue"), of_large=False)
         return filtered(rows, asked)
 
     def is_of_few(self, asked: Mapping[str, Any], field: str) -> bool:
@@ -75,7 +79,7 @@ class Records(LargeTable[BacklogRecord]):
         """None by the end of records that have not ended."""
         statuses = STATUSES.get(asked.get("status", ""), FINISHED)
         if ordering.lstrip("-") == "finished_at" and not {*statuses} & {*FINISHED}:
-            return rows.none(), Walk()
+            return rows.none(), WHOLE
         return super().bounded(rows, asked, ordering)
 
     def facts(self, rows: Sequence[BacklogRecord]) -> list[dict[str, Any]]:
@@ -105,7 +109,8 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
     rows: QuerySet[Any] = BacklogRecord.objects.all()
     with patiently(resource.ask_for_less):
         if not body.ids:
-            rows = resource.filtered(rows, {"status": "failed"} | body.asked())
+            _check_known(body.kind, body.queue)
+            rows = filtered(rows, {"status": "failed"} | body.asked())
         ids = _following(rows, body)
     following = ids[MOST_AT_ONCE - 1] if len(ids) > MOST_AT_ONCE else None
     ids = ids[:MOST_AT_ONCE]
@@ -143,8 +148,8 @@ def _one(request: HttpRequest, name: str, verb: Verb, record: BacklogRecord) -> 
 )  # fmt: skip
 def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:
     """The answer of `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""
-    _check_known(query.kind, query.queue)
     with patiently():
+        _check_known(query.kind, query.queue)
         return facts_of(dead_letters(query.kind, query.queue))
 
 
@@ -156,10 +161,11 @@ def _following(rows: QuerySet[Any], body: RetryRequest) -> list[int]:
     return list(following.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
 
 
-def _check_known(kind: str | None, queue: str | None) -> None:
-    """Raises: ApiError (422) for a kind or queue that is not known."""
+def _check_known(kind: str | None, queue: str | None, *, of_large: bool = True) -> None:
+    """Raises: ApiError (422) for a kind or queue that is not known; `of_large`: as for `check_names`."""
     for name, asked in (("kind", (kind, None)), ("queue", (None, queue))):
         try:
-            check_names(*asked)
+            check_names(*asked, of_large=of_large)
         except ValueError as error:
-            raise not_valid([(name, "is not known")], "GET /api/records names those of each record") from error
+            problem = NOT_FOUND if is_large() else "is not known"
+            raise not_valid([(name, problem)], "GET /api/records names those of each record") from error

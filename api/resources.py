@@ -39,7 +39,7 @@ from api import history
 from api.auth import Allowed, Staff, viewing
 from api.errors import ApiError
 from api.operations import PAGING, page_schema, query_schema, taking
-from api.pages import ASK_FOR_LESS, Pages, Walk, patiently
+from api.pages import ASK_FOR_LESS, WHOLE, Pages, Walk, patiently
 
 Row = TypeVar("Row", bound=Model)
 View = TypeVar("View", bound=Callable[..., Any])
@@ -122,7 +122,7 @@ class Resource(Generic[Row]):
     def bounded(self, rows: QuerySet[Any], asked: Mapping[str, Any], ordering: str) -> tuple[QuerySet[Any], Walk]:
         """The rows that were asked for, and how a page walks to them. `api/large_tables.py` bounds it. Raises: ApiError
         (400)."""
-        return rows, Walk()
+        return rows, WHOLE
 
     def facts(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """The content of the answer for each row, in the same order."""

@@ -17,7 +17,8 @@ def of_policy(policy: int) -> Q:
 
 
 def is_small(policy: int | None) -> bool:
-    """True if its backups are found by its assignments, also if there is no such policy; False without one."""
+    """True if its assignments are few, by which its backups are found, also if there is no such policy; False without
+    one."""
     return policy is not None and _assignments(policy) is not None
 
 

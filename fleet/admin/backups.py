@@ -114,10 +114,22 @@ def _of_sources(words: Sequence[str]) -> QuerySet[Assignment]:
     return Assignment.objects.filter(*(Q(source__name__icontains=word) for word in words)).order_by()
 
 
+def _points_found(text: str) -> list[int]:
+    """The backups whose points have a name that begins so, at most as many as are named; none without a text."""
+    if not (begins := text.strip()):
+        return []
+    points = Backup.objects.filter(snapshot__startswith=begins).order_by().values_list("pk", flat=True)
+    return list(points[:MOST_SEARCHED])
+
+
 class BackupPage(LargePage, ByIds):
     """A page of the list of backups."""
 
-    rows, by_end, narrower = "backups", "ended_at", "policy or a day, or search for a source"
+    rows, by_end = "backups", "ended_at"
+
+    def narrower(self, asked: Mapping[str, str]) -> str:
+        policy = "a smaller policy" if asked.get("policy") else "a policy"
+        return f"{policy}, a day, or {'more words' if self.query.strip() else 'a search for a source'}"
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         words = self.query.split()
@@ -127,8 +139,9 @@ class BackupPage(LargePage, ByIds):
     def is_of_few(self, asked: Mapping[str, str]) -> bool:
         return self.finds_few or is_small(row_id(asked.get("policy")))
 
-    def is_certain(self, asked: Mapping[str, str]) -> bool:
-        return bool(self.query.strip()) or self.is_of_few(asked)
+    def is_certain(self, asked: Mapping[str, str], by_end: bool) -> bool:
+        """True also if words begin the name of a point, which may be of any age."""
+        return self.is_of_few(asked) or bool(_points_found(self.query))
 
 
 @admin.register(Backup)
@@ -156,8 +169,7 @@ class BackupAdmin(OfManyRows, ReadOnlyAdmin):
         """Find the sources by their names first, and points by an index: no backup is read that is not found."""
         if not (words := search_term.split()):
             return queryset, False
-        points = Backup.objects.filter(snapshot__startswith=search_term.strip()).order_by().values("pk")
-        pks = list(points.values_list("pk", flat=True)[:MOST_SEARCHED])
+        pks = _points_found(search_term)
         ids = _assignments_found(request, words)
         if len(ids) <= MOST_SEARCHED:
             return queryset.filter(Q(assignment__in=ids) | Q(pk__in=pks)), False

@@ -18,11 +18,12 @@ from django.utils.safestring import mark_safe
 
 from declarations.surfaces.admin.base import moment
 from declarations.surfaces.admin.tables import table
+from fleet.past_backups import is_small
 from fleet.status import assignments_in
 from fleet.status.common_errors import failing_alike
 from fleet.status.conditions import DOUBTFUL
 from fleet.status.of_all import in_status
-from operations.admin.filters import LinkedFilter, RowFilter
+from operations.admin.filters import LinkedFilter, RowFilter, row_id
 from sources.domain.status import NEEDS_OPERATOR, ProtectionStatus
 from sources.models import Assignment, Copy, Policy
 
@@ -112,10 +113,9 @@ class StatusFilter(admin.SimpleListFilter):
         wanted = self.wanted()
         if not wanted:
             return queryset
-        of_policy = request.GET.get(PolicyFilter.parameter_name)  # which has few
-        return (
-            queryset.filter(status__in=wanted) if of_policy else queryset.filter(assignments_in(wanted, timezone.now()))
-        )
+        if is_small(row_id(request.GET.get(PolicyFilter.parameter_name))):
+            return queryset.filter(status__in=wanted)
+        return queryset.filter(assignments_in(wanted, timezone.now()))
 
     def wanted(self) -> Collection[ProtectionStatus]:
         """The chosen statuses; empty for any."""

@@ -139,14 +139,14 @@ class WorstFirstPage(ByIds):
     def ids_of_page(self) -> list[Any]:
         by_status = str(self.list_display.index("shown_status"))
         asked = self.params.get(ORDER_VAR, by_status)
-        served = {by_status, f"-{by_status}"}
-        if self.query.strip():  # of many found by words, the planner expects few: the end of the list takes long
-            served = {by_status}
-        if asked not in served or (self.show_all and self.can_show_all):
+        if asked not in (by_status, f"-{by_status}") or (self.show_all and self.can_show_all):
             return super().ids_of_page()
         first = (self.page_num - 1) * self.list_per_page
         if asked == by_status:
             return self._worst_first(first, self.list_per_page)
+        if self.query.strip():  # of many found by words, the planner expects few: the end of the list takes long
+            rows = self.queryset.prefetch_related(None).order_by("-status", "-name").values_list("pk", flat=True)
+            return list(rows[first : first + self.list_per_page])
         end = max(0, self.result_count - first)
         return self._worst_first(max(0, end - self.list_per_page), min(end, self.list_per_page))[::-1]
 

@@ -11,8 +11,9 @@ from django.http import HttpRequest
 from unfold.views import ChangeList
 
 from declarations.surfaces.admin.base import IdPaginator, WholePage
+from jobs.states import FINISHED, UNFINISHED
 from operations.admin.filters import NOT_ENDED
-from operations.backlog.selection import LATEST
+from operations.backlog.selection import LATEST, STATUSES
 from operations.backlog.walking import MOST_BY_END, MOST_WALKED, is_large, is_of_few
 
 CERTAIN = ("waiting_for__exact", "id", "pk", "subject")
@@ -20,7 +21,7 @@ CERTAIN = ("waiting_for__exact", "id", "pk", "subject")
 SERVED = ("status", "answer", "group", "schedule")
 """Filters that an index serves for some of their values."""
 
-MORE = "More than {:,} {} would have to be looked at, and only the latest were. Narrow it down by a {}."
+MORE = "More than {:,} {} would have to be looked at, and only the latest were. Narrow it down by {}."
 OF_SUBJECT = (
     "Backups and events are listed whatever their age. Of others, those that have not ended or did not succeed, and "
     f"those among the latest {LATEST:,} records."
@@ -43,18 +44,25 @@ class LargePage(ChangeList):
     """The instant at which a row ended."""
     met_soon: tuple[str, ...] = ()
     """Further parameters that almost all rows match, in the order of the list."""
-    narrower: str
-    """The filters that lead to few rows, as text."""
     note = ""
     """A sentence about rows that were not looked at."""
 
-    def is_of_few(self, asked: Mapping[str, str]) -> bool:
-        """True if the rows that were asked for can be sorted: names of parameters → values."""
+    def narrower(self, asked: Mapping[str, str]) -> str:
+        """Filters that lead to few rows, as text: next to names of parameters → values."""
         raise NotImplementedError
 
-    def is_certain(self, asked: Mapping[str, str]) -> bool:
-        """True if rows were asked for that are found wherever they are in the order of the list."""
+    def is_of_few(self, asked: Mapping[str, str]) -> bool:
+        """True if the rows that were asked for can be sorted."""
         raise NotImplementedError
+
+    def is_certain(self, asked: Mapping[str, str], by_end: bool) -> bool:
+        """True if rows were asked for that are found wherever they are in the order of the list: by their end, or
+        their ids."""
+        raise NotImplementedError
+
+    def unseen(self, asked: Mapping[str, str]) -> str:
+        """A sentence about rows that no page of the list looks at."""
+        return ""
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         rows: QuerySet[Any]
@@ -65,41 +73,54 @@ class LargePage(ChangeList):
         if not self.is_of_few(asked):
             self.sortable_by = ()
             self.params.pop(ORDER_VAR, None)
+        self.note = self.unseen(asked)
         rows = super().get_queryset(request, *args, **kwargs)
+        return rows if self._is_whole(rows, asked) else self._walked(rows, asked)
+
+    def _is_whole(self, rows: QuerySet[Any], asked: Mapping[str, str]) -> bool:
+        first = rows.query.order_by[0]
+        if first not in ("-pk", f"-{self.by_end}"):  # few, which are sorted, or those of a schedule
+            return True
         soon = {*self.met_soon, *self._range()}
-        is_whole = ORDER_VAR in self.params or set(asked) <= soon or self.is_certain(asked)
-        return rows if is_whole else self._walked(rows, asked)
+        is_all = set(asked) <= soon and not self.query.strip()
+        return is_all or self.is_certain(asked, by_end=first != "-pk")
 
     def _range(self) -> tuple[str, str]:
         return f"{self.by_end}__gte", f"{self.by_end}__lt"
 
     def _walked(self, rows: QuerySet[Any], asked: Mapping[str, str]) -> QuerySet[Any]:
         """The rows among the first ones in the order of the list: by their end, or by their ids."""
-        table, words = self.model._default_manager, (self.rows, self.narrower)
+        table, words = self.model._default_manager, (self.rows, self.narrower(asked))
         if set(rows.query.order_by) <= {"-pk"}:
             self.note = MORE.format(MOST_WALKED, *words)
             return rows.filter(pk__gt=(table.aggregate(pk=Max("pk"))["pk"] or 0) - MOST_WALKED)
         ended = {name: asked[name] for name in self._range() if name in asked}
         in_order = table.filter(**{f"{self.by_end}__isnull": False}, **ended).order_by(f"-{self.by_end}")
         last = list(in_order.values_list(self.by_end, flat=True)[MOST_BY_END - 1 : MOST_BY_END])
-        self.note = MORE.format(MOST_BY_END, *words) if last else ""
+        self.note = MORE.format(MOST_BY_END, *words) if last else self.note
         return rows.filter(**{f"{self.by_end}__gte": last[0]}) if last else rows
 
 
 class RecordPage(LargePage, WholePage):
     """A page of the list of records."""
 
-    rows, by_end, met_soon, narrower = "records", "finished_at", ("status",), "status or a day"
+    rows, by_end, met_soon = "records", "finished_at", ("status",)
+
+    def narrower(self, asked: Mapping[str, str]) -> str:
+        has_not_ended = set(STATUSES.get(self._known(asked).get("status", ""), FINISHED)) <= {*UNFINISHED}
+        return "what they wait for, or by a search" if has_not_ended else "a status or a day"
+
+    def unseen(self, asked: Mapping[str, str]) -> str:
+        return OF_SUBJECT if asked.get("subject") else ""
 
     def is_of_few(self, asked: Mapping[str, str]) -> bool:
         return self._is_named(asked) or is_of_few(self._known(asked), "")
 
-    def is_certain(self, asked: Mapping[str, str]) -> bool:
-        self.note = OF_SUBJECT if "subject" in asked else ""
-        return self._is_named(asked) or is_of_few(self._known(asked))
+    def is_certain(self, asked: Mapping[str, str], by_end: bool) -> bool:
+        return self._is_named(asked) or is_of_few(self._known(asked), self.by_end if by_end else "id")
 
     def _is_named(self, asked: Mapping[str, str]) -> bool:
-        return bool(self.query.strip()) or any(name.startswith(CERTAIN) for name in asked)
+        return bool(self.query.strip()) or any(value and name.startswith(CERTAIN) for name, value in asked.items())
 
     def _known(self, asked: Mapping[str, str]) -> dict[str, str]:
         """The filters that an index may serve. An address may have any other parameter, with any value."""

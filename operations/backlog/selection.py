@@ -19,7 +19,6 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
 from delivery.models import EndpointKind
-from jobs import conf
 from jobs.handlers import registry
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import FINISHED, UNFINISHED, Status
@@ -55,15 +54,6 @@ def with_answers(rows: Rows) -> Rows:
     last = Attempt.objects.filter(record_id=OuterRef("pk")).order_by("-number").values("facts")[:1]
     found: Rows = rows.annotate(answer=Subquery(last))
     return found
-
-
-def check_names(kind: str | None, queue: str | None) -> None:
-    """Raises: ValueError for a kind or queue that neither the settings nor any record knows that has not ended, did not
-    succeed, or is among the latest.
-    """
-    for name, asked, known in (("kind", kind, sorted(registry.kinds)), ("queue", queue, list(conf.queue_rules()))):
-        if asked and asked not in known and not _among_few(BacklogRecord.objects.all(), Q(**{name: asked})).exists():
-            raise ValueError(f"no {name} {asked!r}; there are {', '.join(known)}")
 
 
 def locked_batches(records: Rows, size: int, ids: Sequence[int] | None = None) -> Iterator[list[int]]:
@@ -139,14 +129,18 @@ def with_subject(rows: Rows, subject: str) -> Rows:
 
 def _among_few(rows: Rows, condition: Q, *others: Q) -> Rows:
     """The rows for which `condition` holds among unfinished, failed and cancelled records, the latest and `others`."""
-    newest = BacklogRecord.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    ended = (Q(status=status, finished_at__isnull=False) for status in (Status.FAILED, Status.CANCELLED))
-    either = [*(Q(status=status) for status in UNFINISHED), *ended, Q(pk__gt=newest - LATEST), *others]
     with_it = BacklogRecord.objects.filter(condition).order_by().values("pk")
-    parts = [with_it.filter(each).query.sql_with_params() for each in either]
+    parts = [with_it.filter(each).query.sql_with_params() for each in (*conditions_of_few(), *others)]
     sql = " UNION ".join(sql for sql, _ in parts)
     values = tuple(value for _, each in parts for value in each)
     return rows.filter(pk__in=RawSQL(f"SELECT unnest(ARRAY({sql}))", values))  # noqa: S611 - ours
+
+
+def conditions_of_few() -> list[Q]:
+    """Conditions that indexes serve: of unfinished, failed and cancelled records, and of the latest."""
+    newest = BacklogRecord.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    ended = (Q(status=status, finished_at__isnull=False) for status in (Status.FAILED, Status.CANCELLED))
+    return [*(Q(status=status) for status in UNFINISHED), *ended, Q(pk__gt=newest - LATEST)]
 
 
 def _answered(rows: Rows, answer: str) -> Rows:
@@ -180,8 +174,8 @@ def _events(rows: Rows, only: bool = True) -> Rows:
 
 def _of_subject(rows: Rows, subject: str) -> Rows:
     """Filter by the index of batches if the subject is an event id, which names schedule and launch time."""
-    found = of_batch(rows, subject)
-    return found if found.exists() else rows.filter(subject=subject)
+    is_event = of_batch(BacklogRecord.objects.all(), subject).exists()  # which another filter may leave out
+    return of_batch(rows, subject) if is_event else rows.filter(subject=subject)
 
 
 def of_batch(rows: Rows, subject: str) -> Rows:

@@ -23,12 +23,13 @@ LOOKED_UP = {"error", "group", "schedule"}
 
 def is_of_few(asked: Mapping[str, Any], field: str = "id") -> bool:
     """True if an index leads to the records that were asked for: names of filters → values. `field`: the ordering."""
-    if LOOKED_UP & set(asked) or asked.get("answer") in {*ANSWERS} - {"2xx"}:
+    if any(map(asked.get, LOOKED_UP)) or asked.get("answer") in {*ANSWERS} - {"2xx"}:
+        return True
+    if (subject := asked.get("subject")) and of_batch(BacklogRecord.objects.all(), str(subject)).exists():
         return True
     if asked.get("status") in STATUSES.keys() - {"succeeded"}:
         return field != "id" or few_in_status(asked["status"]) is not None
-    subject = asked.get("subject")
-    return bool(subject) and of_batch(BacklogRecord.objects.all(), str(subject)).exists()
+    return False
 
 
 def are_few(rows: QuerySet[Any], column: str) -> bool:
@@ -38,10 +39,12 @@ def are_few(rows: QuerySet[Any], column: str) -> bool:
 
 
 def is_large(model: type[Model] = BacklogRecord) -> bool:
-    """True if its table has more than MOST_READ rows, as the planner estimates them; by its size, if it has not been
-    analysed since it was restored.
+    """True if its table has more than MOST_READ rows, as the planner estimates them: by the rows of a page when it was
+    last analysed, and its size now; by its size alone, if it was not analysed since it was restored, or was empty then.
     """
-    rows = "CASE WHEN reltuples < 0 THEN pg_relation_size(oid) / %s ELSE reltuples END"
+    pages = "pg_relation_size(oid) / current_setting('block_size')::int"
+    known = f"CASE WHEN reltuples >= 0 THEN reltuples / NULLIF(relpages, 0) * ({pages}) END"
+    rows = f"SELECT COALESCE({known}, pg_relation_size(oid) / %s) FROM pg_class WHERE oid = %s::regclass"
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {rows} FROM pg_class WHERE oid = %s::regclass", [BYTES_PER_ROW, model._meta.db_table])
+        cursor.execute(rows, [BYTES_PER_ROW, model._meta.db_table])
         return bool(cursor.fetchone()[0] > MOST_READ)

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.work import WAITS, next_due
+from dashboard.work import SHOWN, WAITS, next_due
 from jobs.backlog import hold, pause_queue
 from jobs.models import Breaker, Hold, PausedQueue
 from jobs.states import Status, WaitingFor
@@ -72,6 +72,14 @@ def test_what_passes_by_the_second_costs_a_304(admin_client, policy):
 def test_a_queue_that_is_there_no_more_is_told(admin_client, name):
     answer = admin_client.post(ACT, {"do": f"resume_queue:{name}"}, follow=True)
     assert [str(each) for each in answer.context["messages"]] == [f"There is no queue {name!r} any more."]
+
+
+def test_more_runs_than_are_shown_are_a_link_to_those_that_run(admin_client, policy):
+    well(policy)
+    running = [make_record(Status.RUNNING, queue=BACKUPS).pk for _ in range(SHOWN + 1)]
+    make_record(Status.SUCCEEDED)
+    [link] = re.findall(r'href="([^"]*)">and 1 more<', text_of(admin_client))
+    assert [row.pk for row in admin_client.get(link).context["cl"].result_list] == running[::-1]
 
 
 def test_a_run_is_shown_with_its_speed_and_its_end(admin_client, policy):

@@ -61,11 +61,11 @@ def test_a_row_makes_no_part_that_all_rows_share(admin_client: Client, path: str
 
 def test_a_page_has_its_rows_in_order_and_with_their_status(admin_client: Client) -> None:
     policy = make_policy()
-    for name, failures in (("a", 0), ("b", 2), ("c", 0)):
+    for name, failures in (("c", 0), ("b", 2), ("a", 0)):
         make_assignment(policy, make_source(name=name), failures=failures, last_backup_at=NOW)
     rows = admin_client.get(SOURCES, {"o": "-1"}).context["cl"].result_list
     assert [(row.name, row.status == "failing") for row in rows] == [("c", False), ("b", True), ("a", False)]
-    for order, names in (({}, "bac"), ({"o": "2"}, "bac"), ({"o": "-2"}, "cab")):
+    for order, names in (({}, "bac"), ({"o": "2"}, "bac"), ({"o": "-2"}, "cab"), ({"o": "-2", "q": "srv"}, "cab")):
         rows = admin_client.get(SOURCES, order).context["cl"].result_list
         assert "".join(row.name for row in rows) == names
     by_status = admin_client.get(SOURCES, {"status": "failing"}).context["cl"]

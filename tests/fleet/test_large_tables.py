@@ -14,12 +14,14 @@ from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.admin import large_pages
 from operations.backlog import selection, walking
-from operations.backlog.selection import check_names, filtered
+from operations.backlog.known_names import check_names
+from operations.backlog.selection import filtered
 from sources.models import Backup
 from sources.planning import KIND, subject_of
-from tests.factories import make_record
+from tests.factories import NOON, make_record
 from tests.fleet.lists_of_the_admin import BACKUPS, NOW, RECORDS, listed, make_backup
-from tests.schedules.event_records import delivered, make_event_schedule
+from tests.schedules.event_records import delivered, make_event, make_event_schedule
+from tests.sources.factories import make_assignment
 
 pytestmark = pytest.mark.django_db
 
@@ -39,8 +41,16 @@ def test_a_list_of_a_large_table_ends_after_the_latest_records_and_says_so(
     assert (page.result_count, set(page.sortable_by)) == (len(page.result_list), set())
     assert b"More than 2 records would have to be looked at" in answer.content
     assert listed(admin_client, RECORDS) == made[::-1]
-    failed = make_record(Status.FAILED, kind=KIND, failures=1, first_failure_at=NOW, last_failure_at=NOW).pk
+    fails = {"failures": 1, "first_failure_at": NOW, "last_failure_at": NOW, "finished_at": NOON - timedelta(hours=1)}
+    failed = make_record(Status.FAILED, kind=KIND, **fails).pk
     assert listed(admin_client, RECORDS, kind=KIND, status="failed", o="3") == [failed]
+    monkeypatch.setattr(selection, "MOST_LOOKED_UP", 0)
+    assert listed(admin_client, RECORDS, kind=KIND, status="failed") == [failed]
+    waiting, *_ = (make_record(status, kind=KIND).pk for status in (Status.WAITING, *[Status.CANCELLED] * 2))
+    assert listed(admin_client, RECORDS, status="waiting") == [waiting]
+    assert b"by what they wait for, or by a search" in admin_client.get(RECORDS, asked | {"status": "waiting"}).content
+    for empty in ("schedule", "group", "subject", "o"):
+        assert listed(admin_client, RECORDS, kind=KIND, **{empty: ""}) == [waiting + 2, waiting + 1]
 
 
 def test_the_records_of_a_subject_are_found_by_indexes_in_a_large_table(
@@ -54,7 +64,8 @@ def test_the_records_of_a_subject_are_found_by_indexes_in_a_large_table(
     monkeypatch.setattr(walking, "MOST_READ", -2)
     assert listed(admin_client, RECORDS, subject=subject) == old[1::-1]
     assert listed(admin_client, RECORDS, subject=event.subject) == [event.pk]
-    assert b"whatever their age" in admin_client.get(RECORDS, {"subject": subject}).content
+    for order in ({}, {"o": "2"}, {"status": "failed"}):
+        assert b"whatever their age" in admin_client.get(RECORDS, {"subject": subject} | order).content
 
 
 def test_backups_of_a_large_table_are_sorted_by_their_size_if_they_are_few(
@@ -110,6 +121,13 @@ def test_the_list_of_backups_ends_after_the_latest_and_is_sorted_only_if_they_ar
     assert listed(admin_client, BACKUPS, q="p", o="5") == [old.pk, middle.pk]
     assert listed(admin_client, BACKUPS, policy=str(old.assignment.policy_id), o="5") == [old.pk]
     assert listed(admin_client, BACKUPS, policy="99999") == []
+    monkeypatch.setattr("fleet.past_backups.MOST_NAMED", 0)
+    assert b"by a smaller policy, a day" in admin_client.get(BACKUPS, {"policy": old.assignment.policy_id}).content
+    monkeypatch.setattr("fleet.admin.backups.MOST_SEARCHED", 1)
+    Backup.objects.update(snapshot="x")
+    assert listed(admin_client, BACKUPS, q="p") == [middle.pk]
+    Backup.objects.filter(pk=old.pk).update(snapshot="p1")
+    assert listed(admin_client, BACKUPS, q="p") == [middle.pk, old.pk]
 
 
 @pytest.mark.parametrize("ordering", ["id", "-id", "ended_at", "-ended_at"])
@@ -141,7 +159,11 @@ def test_backups_that_ended_since_are_looked_up_if_few_and_else_walked_from_ther
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [make_backup(f"source {number}", 5 - number, "1") for number in range(4)]
-    asked = {"since": made[1].ended_at.isoformat(), "repository": made[3].repository_id, "ordering": "ended_at"}
+    asked = {"since": made[1].ended_at.isoformat(), "ordering": "ended_at"}
+    with CaptureQueriesContext(connection) as sent:
+        assert len(admin_client.get("/api/backups", asked).json()["items"]) == 3
+    assert not [each for each in sent if f"LIMIT {selection.MOST_LOOKED_UP + 1}" in each["sql"]]
+    asked |= {"repository": made[3].repository_id}
     expected = ([made[3].pk], None)
     for most, after in ((selection.MOST_LOOKED_UP, expected), (0, ([], made[2].pk))):
         monkeypatch.setattr(selection, "MOST_LOOKED_UP", most)
@@ -152,12 +174,23 @@ def test_backups_that_ended_since_are_looked_up_if_few_and_else_walked_from_ther
     assert ([each["id"] for each in page["items"]], page["next"]) == expected
 
 
-def test_a_name_is_known_from_the_settings_or_a_record_that_is_found_by_an_index(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_name_is_known_from_the_settings_or_a_record_that_is_found_by_an_index_in_a_large_table(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_record(Status.SUCCEEDED, kind="old", queue="was")
+    old = make_record(Status.SUCCEEDED, kind="old", queue="was").pk
     check_names("old", "was")
     monkeypatch.setattr(selection, "LATEST", 0)
+    check_names("old", "was")
+    with pytest.raises(ValueError, match="no queue 'no such'; there are"):
+        check_names("old", "no such")
+    assert admin_client.get("/api/records", {"kind": "none"}).json()["errors"][0]["message"] == "is not known"
+    monkeypatch.setattr(walking, "MOST_READ", -2)
+    page = admin_client.get("/api/records", {"kind": "old", "queue": "was"}).json()
+    assert [each["id"] for each in page["items"]] == [old]
+    assert admin_client.get("/api/records", {"kind": "none"}).json()["items"] == []
+    for refused in (admin_client.get("/api/dead-letters", {"kind": "old"}),
+                    admin_client.post("/api/records/retry", {"kind": "old"}, "application/json")):  # fmt: skip
+        assert "nor in a record that has not succeeded" in refused.json()["errors"][0]["message"]
     with CaptureQueriesContext(connection) as sent:
         check_names(KIND, "backups")
     assert not sent
@@ -188,6 +221,25 @@ def test_records_that_did_not_succeed_are_looked_up_if_few_and_else_walked_to(
     assert {each["sql"].count("unnest(") for each in sent} == {0, 1}
     page = admin_client.get("/api/records", {"status": status, "ordering": "-finished_at"}).json()
     assert ([each["id"] for each in page["items"]], page["next"]) == ([row], None)
+    event = make_event(make_event_schedule(), status=Status[status.upper()], **failures)
+    _ = [make_record(Status.SUCCEEDED) for _ in range(3)]
+    for found, found_by in (([event.pk], status), ([], "unfinished")):
+        page = admin_client.get("/api/records", {"status": found_by, "subject": event.subject}).json()
+        assert ([each["id"] for each in page["items"]], page["next"]) == (found, None)
+
+
+def test_assignments_of_a_large_policy_by_status_are_asked_all_at_once(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = make_assignment(failures=2, last_backup_at=NOW)
+    asked = {"status": "failing", "policy": str(bad.policy_id)}
+    for most, at_once in ((1, False), (0, True)):
+        monkeypatch.setattr("fleet.past_backups.MOST_NAMED", most)
+        for path in ("/admin/sources/assignment/", "/api/assignments"):
+            with CaptureQueriesContext(connection) as sent:
+                assert admin_client.get(path, asked).status_code == 200
+            assert any("SELECT unnest(" in each["sql"] for each in sent) == at_once
+        assert listed(admin_client, "/admin/sources/assignment/", **asked) == [bad.pk]
 
 
 def test_a_table_that_was_not_analysed_yet_is_as_large_as_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,4 +252,11 @@ def test_a_table_that_was_not_analysed_yet_is_as_large_as_its_file(monkeypatch: 
         assert walking.is_large(made)
         cursor.execute("DELETE FROM made")
         cursor.execute("ANALYZE made")
-    assert not walking.is_large(made)
+        assert not walking.is_large(made)
+        for rows in (0, 20):
+            cursor.execute("TRUNCATE made")
+            cursor.execute(f"INSERT INTO made SELECT repeat('x', 200) FROM generate_series(1, {rows})")
+            cursor.execute("ANALYZE made")
+            assert not walking.is_large(made)
+            cursor.execute("INSERT INTO made SELECT repeat('x', 200) FROM generate_series(1, 1000)")
+            assert walking.is_large(made), f"it has grown since {rows} were analysed"

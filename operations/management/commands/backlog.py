@@ -28,10 +28,11 @@ from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no
 from operations.backlog.at_work import at_work
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts, summary_facts
+from operations.backlog.known_names import check_names
 from operations.backlog.reason import texts
 from operations.backlog.reasons import explain
 from operations.backlog.rendering import dead_letters_view, describe, record_view, records_view, summary_view
-from operations.backlog.selection import FILTERS, Rows, check_names, filtered, locked_batches, with_answers
+from operations.backlog.selection import FILTERS, Rows, filtered, locked_batches, with_answers
 from operations.backlog.summary import summary
 from operations.backlog.verbs import Verb, carried_out, counted, describe_counts
 from operations.backlog.verbs import describe as describe_result
