@@ -1,10 +1,10 @@
 """Pages of past work: backups, and the status of each assignment."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
@@ -15,7 +15,6 @@ from unfold.decorators import display
 from backups.restores import drills
 from backups.upkeep import checks, copies, retention_decisions
 from declarations.surfaces.admin.base import (
-    ByIds,
     OfManyRows,
     PagedByIds,
     ReadOnlyAdmin,
@@ -31,13 +30,13 @@ from engines import ENGINES, engine_for
 from external.durations import span
 from external.formatting import several
 from fleet import assignment_findings
+from fleet.admin.backup_pages import BackupPage, searched
 from fleet.admin.deletion import left_behind
 from fleet.admin.protection import PolicyFilter, StatusFilter, lines_of, proved, table_of_copies
-from fleet.past_backups import is_small, of_policy
+from fleet.past_backups import of_policy
 from fleet.status import with_assignment_status
 from operations.admin.decisions import log_url
-from operations.admin.filters import OneOf, row_id
-from operations.admin.large_pages import LargePage
+from operations.admin.filters import OneOf
 from sources.domain.status import COLOURS
 from sources.models import Assignment, Backup, Format, Progress
 from sources.planning import OF_ASSIGNMENTS, held_back, subject_of
@@ -97,53 +96,6 @@ class EngineFilter(OneOf):
         return queryset.filter(engine=self.value()) if self.value() else queryset
 
 
-MOST_SEARCHED = 1000
-"""Assignments, or points, that a search names one by one. If there are more, some are met soon, from the latest on."""
-
-
-def _assignments_found(request: HttpRequest, words: Sequence[str]) -> list[int]:
-    """Assignments whose sources have these words in their names, one more than are named: looked for once a request."""
-    found: list[int] | None = getattr(request, "assignments_found", None)
-    if found is None:
-        rows = _of_sources(words).values_list("pk", flat=True)
-        found = request.assignments_found = list(rows[: MOST_SEARCHED + 1])  # type: ignore[attr-defined]
-    return found
-
-
-def _of_sources(words: Sequence[str]) -> QuerySet[Assignment]:
-    return Assignment.objects.filter(*(Q(source__name__icontains=word) for word in words)).order_by()
-
-
-def _points_found(text: str) -> list[int]:
-    """The backups whose points have a name that begins so, at most as many as are named; none without a text."""
-    if not (begins := text.strip()):
-        return []
-    points = Backup.objects.filter(snapshot__startswith=begins).order_by().values_list("pk", flat=True)
-    return list(points[:MOST_SEARCHED])
-
-
-class BackupPage(LargePage, ByIds):
-    """A page of the list of backups."""
-
-    rows, by_end = "backups", "ended_at"
-
-    def narrower(self, asked: Mapping[str, str]) -> str:
-        policy = "a smaller policy" if asked.get("policy") else "a policy"
-        return f"{policy}, a day, or {'more words' if self.query.strip() else 'a search for a source'}"
-
-    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
-        words = self.query.split()
-        self.finds_few = bool(words) and len(_assignments_found(request, words)) <= MOST_SEARCHED
-        return super().get_queryset(request, *args, **kwargs)
-
-    def is_of_few(self, asked: Mapping[str, str]) -> bool:
-        return self.finds_few or is_small(row_id(asked.get("policy")))
-
-    def is_certain(self, asked: Mapping[str, str], by_end: bool) -> bool:
-        """True also if words begin the name of a point, which may be of any age."""
-        return self.is_of_few(asked) or bool(_points_found(self.query))
-
-
 @admin.register(Backup)
 class BackupAdmin(OfManyRows, ReadOnlyAdmin):
     """Every completed run."""
@@ -166,15 +118,7 @@ class BackupAdmin(OfManyRows, ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Backup], search_term: str
     ) -> tuple[QuerySet[Backup], bool]:
-        """Find the sources by their names first, and points by an index: no backup is read that is not found."""
-        if not (words := search_term.split()):
-            return queryset, False
-        pks = _points_found(search_term)
-        ids = _assignments_found(request, words)
-        if len(ids) <= MOST_SEARCHED:
-            return queryset.filter(Q(assignment__in=ids) | Q(pk__in=pks)), False
-        # without the OR the planner, which expects few, would read and sort the backups of each assignment
-        return queryset.filter(Q(assignment__in=_of_sources(words).values("pk")) | Q(pk__in=pks or [0])), False
+        return searched(request, queryset, search_term), False
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BackupPage]:
         return BackupPage

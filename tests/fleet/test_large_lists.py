@@ -37,7 +37,7 @@ def test_backups_are_found_by_the_words_of_the_source_or_as_a_point_begins(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
     if many:
-        monkeypatch.setattr("fleet.admin.backups.MOST_SEARCHED", 1)
+        monkeypatch.setattr("fleet.admin.backup_pages.MOST_SEARCHED", 1)
     old, new = make_backup("Laptop of Anna", 9, "20260301T090000Z"), make_backup("laptop of Ben", 1, "20260302T090000Z")
     assert listed(admin_client, BACKUPS, q="laptop") == [new.pk, old.pk]
     assert listed(admin_client, BACKUPS, q="anna LAP") == [old.pk]

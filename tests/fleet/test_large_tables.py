@@ -123,7 +123,7 @@ def test_the_list_of_backups_ends_after_the_latest_and_is_sorted_only_if_they_ar
     assert listed(admin_client, BACKUPS, policy="99999") == []
     monkeypatch.setattr("fleet.past_backups.MOST_NAMED", 0)
     assert b"by a smaller policy, a day" in admin_client.get(BACKUPS, {"policy": old.assignment.policy_id}).content
-    monkeypatch.setattr("fleet.admin.backups.MOST_SEARCHED", 1)
+    monkeypatch.setattr("fleet.admin.backup_pages.MOST_SEARCHED", 1)
     Backup.objects.update(snapshot="x")
     assert listed(admin_client, BACKUPS, q="p") == [middle.pk]
     Backup.objects.filter(pk=old.pk).update(snapshot="p1")
