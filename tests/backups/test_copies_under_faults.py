@@ -4,11 +4,9 @@ finishes."""
 import os
 import signal
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from backups import locations
@@ -29,6 +27,7 @@ from tests.backups.points_to_remove import add_backup, belongs_to
 from tests.backups.stored_sources import make_repository
 from tests.engines.peers import small_disk, write_files
 from tests.engines.served import serving
+from tests.processes import below
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
 from tests.storage.played_runs import ASSIGNMENT
@@ -68,15 +67,6 @@ def in_mid_copy(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> li
     return called
 
 
-def below_us(name: str) -> list[psutil.Process]:
-    found = []
-    for each in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, or was killed a moment ago
-            if any(name in part for part in each.cmdline()):
-                found.append(each)
-    return found
-
-
 def assert_whole(played: WithDigests, second: WithDigests, number: int) -> None:
     assert len(second.points()) == number
     for point in second.points():
@@ -92,7 +82,7 @@ def test_whichever_program_is_killed_in_mid_copy_the_next_one_goes_on(
     next_point(waiting, played, big=BIG, **{"only/later": "x"})
     Policy.objects.update(copy_bandwidth="512K")
     for name in ("--partial-suffix", "engines.repository_process"):
-        called = in_mid_copy(monkeypatch, lambda name=name: [each.kill() for each in below_us(name)])
+        called = in_mid_copy(monkeypatch, lambda name=name: [each.kill() for each in below(part=name)])
         outcome = copied_again()
         assert isinstance(outcome, Failed)
         assert called
@@ -158,7 +148,7 @@ def test_a_server_that_dies_in_mid_copy_is_the_second_repositorys_fault(
         cloud = make_repository(remote, secrets, path)
         Policy.objects.update(copy_to=cloud)
         port = str(remote["url"]).rpartition(":")[2].strip("/")
-        servers = [each for each in below_us(f":{port}") if "serve" in each.cmdline()]
+        servers = below("serve", part=f":{port}")
         called = in_mid_copy(monkeypatch, lambda: [each.kill() for each in servers])
         outcome = copied_again()
         assert isinstance(outcome, Failed)

@@ -16,6 +16,7 @@ from jobs.worker.heartbeat import Guard
 from jobs.worker.units import Units
 from sources import planning
 from sources.models import Repository
+from tests.processes import below
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
 from tests.waiting import PATIENCE, eventually
 
@@ -50,17 +51,6 @@ def close_connections() -> None:
     connections.close_all()
 
 
-def copies() -> list[psutil.Process]:
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if "copy" in process.cmdline():
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
 def renew(units: Units) -> float:
     """Renew the lease, as the heartbeat does. Returns the instant."""
     now = boot_seconds()
@@ -80,7 +70,7 @@ def test_an_engine_that_ignores_every_polite_signal_is_gone_before_its_lease(
     record = claimed_for(make_assignment(policy, make_source(path=str(tmp_path / "files"))), queue=planning.BACKUPS)
 
     units.start([record], boot_seconds())
-    [rclone] = eventually(lambda: renew(units) and copies())
+    [rclone] = eventually(lambda: renew(units) and below("copy"))
     rclone.send_signal(signal.SIGSTOP)  # from now on only SIGKILL reaches it
     renewed_at = renew(units)
     psutil.wait_procs([rclone], timeout=PATIENCE)

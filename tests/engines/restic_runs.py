@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from engines.base import BackupTask, EngineProgress, EngineResult
 from external.processes.programs import find_restic
 from storage.places import remotes
@@ -20,6 +18,7 @@ from storage.places.location import RESTIC, Location
 from storage.stores import store_of
 from tests.engines.peers import run, task_for
 from tests.engines.restic_keys import make_empty
+from tests.processes import below
 from tests.waiting import eventually
 
 KEY, OTHER_KEY = "0123456789abcdef" * 4, "5e" * 32
@@ -77,12 +76,7 @@ def fill(folder: Path, files: int, size: int) -> Path:
 
 def children(text: str) -> list[int]:
     """Our own processes whose command line holds `text` and restic's name: a test beside has such, too."""
-    found = []
-    for each in psutil.Process().children():
-        with suppress(psutil.Error):
-            if each.cmdline()[:1] == [find_restic()] and any(text in part for part in each.cmdline()[1:]):
-                found.append(each.pid)
-    return found
+    return [each.pid for each in below(find_restic(), part=text)]
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import psutil
 import pytest
 
 from engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
@@ -26,6 +25,7 @@ from storage.restoring import into_folder
 from storage.restoring.base import Wish
 from tests.engines.peers import local_folder, run, sftp_host, small_disk, task_for, tree, write_files
 from tests.engines.served import KEY, serving
+from tests.processes import below
 from tests.storage.building import picture
 from tests.storage.repositories import encrypted, webdav
 
@@ -89,10 +89,8 @@ def kill(word: str) -> Callable[[EngineProgress], None]:
 
     def on_progress(progress: EngineProgress) -> None:
         if progress.bytes_done:
-            for process in psutil.Process().children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    if "rclone" in process.name() and word in process.cmdline():
-                        process.kill()
+            for process in below(word, part="rclone"):
+                process.kill()
 
     return on_progress
 

@@ -2,14 +2,12 @@
 
 import dataclasses
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from engines.at_repositories import questions
@@ -28,6 +26,7 @@ from tests.engines.dumps import dumps_in
 from tests.engines.mariadb_peer import MariadbServer, mariadb_server
 from tests.engines.peers import free_port, run, small_disk, task_for
 from tests.engines.scratch_space import ACCOUNT
+from tests.processes import below
 from tests.programs import needs_mariadb_client, needs_mariadb_server
 from tests.waiting import PATIENCE, eventually
 
@@ -153,11 +152,10 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(server: MariadbServer, 
     failed(Verdict.SOURCE_FAILED, "no encrypted connection was made", verified)
 
     def kill(_: EngineProgress) -> None:
-        for each in psutil.Process().children():
-            if each.name() == "mariadb-dump":
-                assert "--defaults-file=/dev/fd/" in each.cmdline()[1]
-                assert PASSWORD_OF not in " ".join([*each.cmdline(), *each.environ().values()])
-                each.send_signal(signal.SIGKILL)
+        for each in below(part="mariadb-dump"):
+            assert "--defaults-file=/dev/fd/" in each.cmdline()[1]
+            assert PASSWORD_OF not in " ".join([*each.cmdline(), *each.environ().values()])
+            each.kill()
 
     stop = threading.Event()
     with server.locked("shop.empty"):

@@ -30,23 +30,12 @@ from tests.engines.peers import (
     task_for,
     write_files,
 )
+from tests.processes import below
 from tests.waiting import eventually
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 """Than what these tests write, so that no file is in doubt."""
 SLOW = {"bwlimit": "100K", "transfers": 1}
-
-
-def copies_below(pid: int) -> list[psutil.Process]:
-    """The running `rclone copy` processes below a process."""
-    found = []
-    for child in psutil.Process(pid).children(recursive=True):
-        try:
-            if "copy" in child.cmdline():
-                found.append(child)
-        except psutil.Error:
-            continue
-    return found
 
 
 @pytest.mark.promise
@@ -58,7 +47,7 @@ def test_a_stop_while_copying_ends_rclone_and_leaves_the_earlier_copy_whole(tmp_
 
     def stop_when_under_way(progress: EngineProgress) -> None:
         if progress.bytes_done and not stop.is_set():
-            seen.extend(copies_below(os.getpid()))
+            seen.extend(below("copy"))
             stop.set()
 
     with sftp_host(files) as source:
@@ -102,7 +91,7 @@ with ThreadPoolExecutor() as pool:
             assert process.stdout is not None
             while int(process.stdout.readline()) == 0:
                 pass
-            (rclone,) = copies_below(process.pid)
+            (rclone,) = below("copy", pid=process.pid)
             assert "--config=" in rclone.cmdline()
             assert PASSWORD not in " ".join(rclone.cmdline())
             os.kill(process.pid, signal.SIGKILL)

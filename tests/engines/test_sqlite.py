@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from engines.at_repositories import questions
@@ -29,6 +27,7 @@ from tests.engines import peers
 from tests.engines import restic_runs as restic
 from tests.engines.dumps import dumps_in
 from tests.engines.peers import run, small_disk, specification, task_for
+from tests.processes import below
 from tests.programs import needs_restic
 from tests.waiting import PATIENCE
 
@@ -176,9 +175,8 @@ def test_a_full_disk_is_the_repositorys_and_a_killed_copy_the_sources(tmp_path: 
         assert (full.verdict, dumps_in(disk / "copy")) == (Verdict.REPOSITORY_FAILED, []), full.error
 
     def kill(_: EngineProgress) -> None:
-        for each in psutil.Process().children():
-            if "program.py" in str(each.cmdline()):
-                each.send_signal(signal.SIGKILL)
+        for each in below(part="program.py"):
+            each.kill()
 
     task, stop = task_for(source_of(file), tmp_path / "copy"), threading.Event()
     with closing(sqlite3.connect(file, isolation_level=None)) as locking:  # else it might be done before it is ended

@@ -3,11 +3,9 @@
 import gzip
 import os
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from storage import layout
@@ -16,6 +14,7 @@ from storage.points.store import StorageFailed, Store
 from storage.points.trees import opened, versions_of
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
+from tests.processes import below
 from tests.storage import restored_points
 from tests.storage.building import ASSIGNMENT, Built, picture
 from tests.storage.restored_points import restore
@@ -40,15 +39,7 @@ def test_a_copy_whose_rclone_is_killed_is_begun_again(built: Built, tmp_path: Pa
                 thread.join(PATIENCE)
 
         def _kill(self) -> None:
-            def copies() -> list[psutil.Process]:
-                found = []
-                for each in psutil.Process().children(recursive=True):
-                    with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
-                        if each.name() == "rclone" and "copy" in each.cmdline():
-                            found.append(each)
-                return found
-
-            for each in eventually(copies):
+            for each in eventually(lambda: below("copy", part="rclone")):
                 killed.append(each.pid)
                 each.kill()
 

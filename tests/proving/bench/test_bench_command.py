@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from django.conf import settings
 
+from tests.processes import below
 from tests.waiting import eventually
 
 LONGEST_SECONDS = 300
@@ -54,12 +54,7 @@ def test_one_that_is_ended_as_by_timeout_ends_its_child_and_its_server(directory
         start_new_session=True,
     )  # fmt: skip
 
-    def children() -> list[psutil.Process]:
-        found = psutil.Process(bench.pid).children()
-        return [each for each in found if "proving.bench.child" in each.cmdline()]
-
-    eventually(children, LONGEST_SECONDS)
-    left = children()
+    left = eventually(lambda: below("proving.bench.child", pid=bench.pid), LONGEST_SECONDS)
 
     def has_ended_by_another() -> bool:
         bench.send_signal(signal.SIGTERM)
