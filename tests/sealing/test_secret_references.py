@@ -26,9 +26,11 @@ def test_a_secret_is_read_from_the_environment_or_a_file(secrets: Path, monkeypa
     (secrets / "..data").mkdir()
     (secrets / "..data" / "key").write_text("as Kubernetes mounts it")
     (secrets / "key").symlink_to("..data/key")
+    (secrets / "longest").write_text("x" * LONGEST_SECRET)
     assert read_secret("env:BACKUP_SECRET_NAS") == "from the environment"
     assert read_secret(f"file:{secrets}/nas") == "from a file \n"
     assert read_secret(f"file:{secrets}/key") == "as Kubernetes mounts it"
+    assert read_secret(f"file:{secrets}/longest") == "x" * LONGEST_SECRET
     assert read_secret("") is None
 
 

@@ -3,6 +3,7 @@
 import ast
 import gzip
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -244,11 +245,13 @@ def test_an_index_is_ended_before_it_fills_the_disk(built: Built, monkeypatch: p
     monkeypatch.setattr(room, "reserve_of", lambda total, percent: 2 * total)
     monkeypatch.setattr(moving, "LITTLE", 0)
     with (
-        pytest.raises(StorageFailed, match="fills the disk"),
+        pytest.raises(StorageFailed, match="fills the disk") as refused,
         opened(built.store, ASSIGNMENT, "20261121T065755Z", built.folder / "trees"),
     ):
         pass
     assert list((built.folder / "trees").iterdir()) == []
+    asked = str(refused.value).rpartition(" MiB have to stay free")[0].rpartition(" ")[2].replace(",", "")
+    assert float(asked) == pytest.approx(2 * shutil.disk_usage(built.folder).total / 2**20, rel=0.1)
 
 
 def test_what_another_one_has_filled_ends_no_small_work(

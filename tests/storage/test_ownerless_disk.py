@@ -26,7 +26,9 @@ def test_a_disk_that_keeps_neither_owners_nor_modes_can_be_restored_to(tmp_path:
 
         assert restored("b").failed == []
         (disk / f"to/.restore-{point}.{'a' * 16}.unfinished").mkdir()  # of one that was killed
+        opened = len(os.listdir("/proc/self/fd"))
         report = restored()
+        assert len(os.listdir("/proc/self/fd")) <= opened, "an open file keeps the disk from being unmounted"
         assert (report.failed, report.files, report.present) == ([], 1, 1)
         assert sorted(os.listdir(disk / "to")) == ["b", "docs"]
         assert (disk / "to/docs/a").read_text() == "first"

@@ -15,7 +15,7 @@ from storage import layout
 from storage.points import manifests
 from storage.points.manifests import Entry, Header
 from storage.points.store import Store
-from storage.restoring import into_folder, placing
+from storage.restoring import into_folder, placing, targets
 from storage.restoring.attributes import ACL, CAPABILITY, Owners
 from storage.restoring.base import Wish
 from tests.engines.peers import local_folder, points, run, task_for, write_files
@@ -246,8 +246,13 @@ def test_hard_links_come_in_any_batch_and_after_a_restore_that_was_killed(
     names = [(home / "to/srv/shared" / each).stat() for each in ("a", "b", "c/d", "0")]
     assert (len({each.st_ino for each in names}), names[0].st_nlink) == (1, 4)
     assert sorted(each.name for each in (home / "to").iterdir()) == ["srv"]
+    asked = list[int]()
+    monkeypatch.setattr(targets, "check_room", lambda path, size: asked.append(size))
     restore(built, point, home / "one", "srv/shared/c/d")
     assert (home / "one/srv/shared/c/d").read_text() == "a"
+    for paths in (["srv/shared"], [f"srv/shared/{each}" for each in ("a", "b", "c/d", "0")], ["srv/shared/a"]):
+        restore(built, point, home / f"{len(asked)}", *paths)
+    assert asked == [1, 1, 1, 1], "a file needs room once, whatever names it has"
 
 
 def test_files_that_share_a_place_and_are_no_hard_links_are_files_of_their_own(built: Built, home: Path) -> None:

@@ -136,6 +136,7 @@ def test_what_is_as_of_an_earlier_point_or_missing_is_said_and_no_failure(built:
         "docs": ("", 2), "gone": ("", 0), "locked": ("stale file handle", 1), "new": ("input/output error", 1),
         "top": ("", 1),
     }  # fmt: skip
+    (built.folder / "repository" / layout.manifest_path(ASSIGNMENT, point)).unlink()  # it is in the cache
     versions = versions_of(built.store, ASSIGNMENT, [point, first], "docs/a", built.folder / "cache")
     assert [each["points"] for each in versions] == [[point, first]]
     assert versions_of(built.store, ASSIGNMENT, [point, first], "new", built.folder / "cache") == []
