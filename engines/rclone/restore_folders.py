@@ -4,10 +4,15 @@ A backup keeps them like all others, and names them. Where a server has lost a f
 the new one is in such a folder only; and what is left is one batch of a restore at the most.
 """
 
+import os
 import re
 import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
+from external.processes.runner import StopSignal
 from storage.folders.staging import STAGING
+from storage.points.files import shown
 
 BESIDE = "backupsched-restore-"
 OVER_FILES = re.compile(rf"(.+/)?{BESIDE}[0-9a-f]{{8}}")
@@ -25,3 +30,18 @@ def new_name() -> str:
 def is_of_a_restore(path: str) -> bool:
     """True if a folder has such a name, or that of the staging folder of a restore into a folder of this host."""
     return OVER_FILES.fullmatch(path) is not None or STAGING.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def left_below(top: str, is_left_out: Callable[[str], bool], stop: StopSignal) -> Iterator[str]:
+    """The paths of such folders below a folder of this host, from there. A folder that cannot be read is passed over.
+    `is_left_out`: decides by a path; `stop` ends it early.
+    """
+    waiting = [(top, "")]
+    while waiting and not stop.is_set():
+        folder, above = waiting.pop()
+        with suppress(OSError), os.scandir(folder) as found:
+            for each in found:
+                if each.is_dir(follow_symlinks=False) and not is_left_out(path := f"{above}{shown(each.name)}"):
+                    if is_of_a_restore(path):
+                        yield path
+                    waiting.append((each.path, f"{path}/"))

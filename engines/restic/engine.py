@@ -19,7 +19,11 @@ from typing import Any
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from engines.dumps import DUMP, DumpEngine
 from engines.engine import Engine, EngineRun, OnProgress
+from engines.rclone import exclude
+from engines.rclone.engine import MIRROR
+from engines.rclone.options import pattern_options
 from engines.rclone.presence import check_folder
+from engines.rclone.restore_folders import LEFT, left_below
 from engines.restic.options import options_of
 from engines.results import WARNINGS, without_secrets
 from engines.staging import staged
@@ -29,6 +33,7 @@ from external.processes.runner import StopSignal
 from storage import layout
 from storage.places.location import RCLONE, RESTIC
 from storage.places.locks import Busy
+from storage.points.counted_paths import CountedPaths
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic, ResticFailed
 from storage.restic.snapshots import note_incomplete, tag_arguments, time_argument
@@ -69,9 +74,11 @@ class ResticEngine(Engine):
         run = EngineRun(task, stop, on_progress)
         if task.source.kind == "local":
             options = options_of(task.options, os.path.realpath(task.source.path))
-            return _marked(task, _snapshot(run, Path(task.source.path), options, self._writer))
+            made = _marked(task, _snapshot(run, Path(task.source.path), options, self._writer))
+            return _with_left(made, run, Path(task.source.path))
         with staged(task) as directory:
-            return _marked(task, self._stage_first(run, directory))
+            made = _marked(task, self._stage_first(run, directory))
+            return _with_left(made, run, directory / MIRROR) if self.first.name == RCLONE else made
 
     @property
     def _writer(self) -> str:
@@ -148,6 +155,16 @@ def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
         text = f"this point could not be marked as incomplete in the repository: {error}"
         return replace(made, warnings=(*made.warnings[: WARNINGS - 1], text))
     return made
+
+
+def _with_left(made: EngineResult, run: EngineRun, folder: Path) -> EngineResult:
+    """The result, with the folders named that restores have left in a folder of this host. Its point has them whole."""
+    named, is_left_out = CountedPaths(), exclude.matcher(pattern_options(run.task.options))
+    for path in left_below(str(folder), is_left_out, run.stop) if made.verdict in DONE else ():
+        named.add(LEFT, path)
+    if not named.sentences:
+        return made
+    return replace(made, verdict=Verdict.WARNINGS, warnings=(*named.sentences, *made.warnings))
 
 
 def _snapshot(run: EngineRun, folder: Path, options: tuple[str, ...], writer: str) -> EngineResult:

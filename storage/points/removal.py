@@ -91,6 +91,8 @@ def remove(
     # lost, or removed by a killed removal: files that only they named may be there
     put_marks(store, assignment, layout.by_time(set(points).difference(found)))
     sweep_left(store, assignment, lost=missing, and_removed=True, deletion=deletion)
+    if store.location.loses_replaced and not store.location.is_restic:
+        store.delete(f"{assignment}/{layout.INCOMING}")  # left by a killed copy; no point names files there
     present = [name for name in found if name not in work.removed]
     return RemovalResult(tuple(work.removed), tuple(present), deletion.freed, tuple(work.damaged))
 

@@ -24,6 +24,7 @@ from tests.storage.with_digests import WithDigests
 POINT, LATER = "20261120T060000Z", "20261121T060000Z"
 FAULTS = [("PUT", 507), ("MOVE", 423), ("MOVE", NOT_ANSWERED), ("", None)]
 KEY = "5f" * 32
+HEADER = Header("nas", "sftp", "nightly", "rclone", "1", "2026-11-20T06:00:00Z", "2026-11-20T06:00:00Z")
 
 
 def vault(source: SourceSpec, key: str | None = KEY) -> Location:
@@ -34,18 +35,17 @@ def vault(source: SourceSpec, key: str | None = KEY) -> Location:
 @pytest.mark.slow
 def test_a_manifest_that_is_written_again_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
     fault: tuple[str, str | int | None] = ("", None)
-    header = Header("nas", "sftp", "nightly", "rclone", "1", "2026-11-20T06:00:00Z", "2026-11-20T06:00:00Z")
     (tmp_path / "share").mkdir()
     (tmp_path / "a").write_text("a")
     with faulty_share(tmp_path / "share", lambda method, path: fault[1] if method == fault[0] else None) as source:
         store = Store(vault(source), Event())
         entry = Entry("a", size=1, modified="2026-11-20T06:00:00Z", folder=POINT)
-        runs.write_point(store, "nas-7", POINT, header, [entry])
+        runs.write_point(store, "nas-7", POINT, HEADER, [entry])
         failed = 0
         for number, fault in enumerate(FAULTS):
             again, file = entry._replace(digest=f"{number}" * 64), tmp_path / f"{number}"
             try:
-                runs.write_point(store, "nas-7", POINT, header, [again], again=True)
+                runs.write_point(store, "nas-7", POINT, HEADER, [again], again=True)
             except StorageFailed:
                 failed += 1
             fault = ("", None)
@@ -57,13 +57,13 @@ def test_a_manifest_that_is_written_again_is_the_old_one_or_the_new_one(tmp_path
         assert store.names(f"nas-7/{layout.MANIFESTS}") == [f"{POINT}{layout.MANIFEST_ENDING}"]
         # a share that refuses to move files keeps the new one, until its point is removed
         store.put(tmp_path / "a", f"{layout.files_path('nas-7')}/{entry.place}")
-        runs.write_point(store, "nas-7", POINT, header, [entry._replace(digest=None)], again=True)
+        runs.write_point(store, "nas-7", POINT, HEADER, [entry._replace(digest=None)], again=True)
         fault = ("MOVE", 403)
         whole: dict[str, Any] = {"part": "", "after": "", "total": 0, "share": 1.0}
         done = checking.check(store, "nas-7", **whole)
         assert (done.files, done.filled, done.damaged) == (1, 0, [])
         assert done.not_filled == f"{POINT}: the server answered 403 Forbidden"
-        runs.write_point(store, "nas-7", LATER, header, [])
+        runs.write_point(store, "nas-7", LATER, HEADER, [])
         assert removal.remove(store, "nas-7", [POINT]).points == (POINT,)
         assert store.names(f"nas-7/{layout.MANIFESTS}") == [f"{LATER}{layout.MANIFEST_ENDING}"]
 
@@ -110,3 +110,12 @@ def test_a_file_of_a_copy_that_is_taken_for_damaged_stays_until_the_new_one_is_w
             assert held == (["one", "two"] if is_moved else ["old", "old"]), fault
             assert bool(done.wrong) == bool(fault[0])
         assert {each.name for each in folder.iterdir()} == {layout.FILES, layout.MANIFESTS}
+        # a killed copy leaves some, which the next removal there deletes
+        (other := share / "vault" / "other" / layout.INCOMING).mkdir(parents=True)
+        for left in (folder / layout.INCOMING / point, other):
+            left.mkdir(parents=True, exist_ok=True)
+            (left / "a").write_text("left")
+        runs.write_point(target, ASSIGNMENT, "20991121T060000Z", HEADER, [])
+        assert removal.remove(target, ASSIGNMENT, [point]).points == (point,)
+        assert {each.name for each in folder.iterdir()} <= {layout.FILES, layout.MANIFESTS}
+        assert (other / "a").read_text() == "left"
