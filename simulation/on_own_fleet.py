@@ -1,9 +1,10 @@
 """The effect of a change on the fleet of this installation, within a time: for pages and answers."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -18,7 +19,7 @@ from simulation import own_changes, samples
 from simulation.changes import SECONDS as SETTINGS
 from simulation.changes import Changes
 from simulation.chart import chart_of
-from simulation.own_history import RecordedFleet, recorded_fleet
+from simulation.own_history import History, HistoryTooShort
 from simulation.samples import SampleRequest, rest_in
 from simulation.what_if import NotComputed, OutlookComparison, as_text, compare
 from sources.models import Assignment, Policy
@@ -31,11 +32,23 @@ BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7
 """The limit for the forecast before an edit is saved, and the number of days that are looked at."""
 FOR_READING = 0.4
 """The share of the time after which no further source is read: those that were are a sample."""
+FOR_GROWING = 0.5
+"""The share of the time within which a larger sample is to be simulated: a machine may become slower meanwhile."""
+FIRST_SOURCES, AT_ONCE_IF = 50, 150
+"""The size of the first sample; and of the fleets that are simulated at once."""
+LEAST_TIMES, MOST_TIMES = 1.5, 4
+"""How much larger the next sample is."""
+ENOUGH_DAYS = 7
+"""Days of all sources that say more than all days of some."""
+LEAST_SECONDS = 0.001
+"""As a limit, 0 would be none."""
 MOST_SOURCES, MOST_BEFORE_SAVING = 2_000, 150
-"""A larger fleet is simulated as a sample of this size."""
+"""A larger fleet is simulated as a sample of at most this size."""
 KEPT_OF_POLICY = 10
 """Sources of a policy that is changed, which are in any sample."""
 SHOWN = 10
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -61,30 +74,93 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
 
 
 def _compared(now: datetime, days: int, changes: Changes, seconds: float, most: int, always: Q) -> OwnFleetComparison:
-    began = time.monotonic()
-    recorded = _recorded(now, days, changes.units, seconds, SampleRequest(most, always, began + seconds * FOR_READING))
-    fleet, share, units = recorded.fleet, recorded.share, recorded.units
-    changed = own_changes.made_to(recorded, changes)
-    left = max(0.0, began + seconds - time.monotonic())
-    rests = rest_in(units, share), rest_in(changes.units or units, share)
-    found = compare(fleet, changed, recorded.days, left, rests=rests)
-    lacks = [*recorded.lacks, *samples.coarse(changes, share)]
-    if share < samples.WHOLE:
-        lacks = [samples.as_text(found, recorded.read, recorded.sources), *lacks]
-    if found.days < recorded.days:
-        lacks.append(f"the time was enough for the first {found.days} of {recorded.days} days")
-    return OwnFleetComparison(samples.of_whole_fleet(found, share, units, changes), lacks)
+    return _Growing(changes, seconds, most).compared(now, days, always)
 
 
-def _recorded(now: datetime, days: int, units: int | None, seconds: float, sampling: SampleRequest) -> RecordedFleet:
-    with transaction.atomic():
-        try:
-            with at_most(seconds, seconds):
-                return recorded_fleet(now, days, units, sampling)
-        except TookTooLong as error:
-            raise NotComputed(f"reading the history took more than {seconds:g} s") from error
-        finally:
-            transaction.set_rollback(True)  # the limit of a statement, which would hold until an edit is saved
+class _Growing:
+    """A comparison of ever more sources, while there is time: first of some, which take any machine a part of it, and
+    then of as many more as it is likely to be enough for by what these took. So there is an answer when it is over.
+    """
+
+    def __init__(self, changes: Changes, seconds: float, most: int) -> None:
+        self._changes, self._seconds, self._most = changes, seconds, most
+        self._began = time.monotonic()
+        self._each = 0.0
+        """The seconds that a source of the latest sample took to be read, and simulated twice."""
+
+    def compared(self, now: datetime, days: int, always: Q) -> OwnFleetComparison:
+        """Raises: ImpossibleChange; HistoryTooShort; NotComputed."""
+        history = self._reading(lambda: History(now, days, self._changes.units, SampleRequest(self._most, always)))
+        found: OwnFleetComparison | None = None
+        why: HistoryTooShort | NotComputed | None = None
+        wanted = history.sources if history.sources <= AT_ONCE_IF else FIRST_SOURCES
+        while wanted:
+            began, before = time.monotonic(), history.read
+            try:
+                self._read_on(history, wanted)
+                if history.read == before:
+                    break
+                larger = self._compared(history)
+                found = larger if found is None or _is_better(larger.found, found.found, history) else found
+            except (HistoryTooShort, NotComputed) as error:
+                why = error
+                if history.read == before:
+                    break
+            self._each = max(LEAST_SECONDS, time.monotonic() - began) / history.read
+            wanted = self._next(history)
+        if found is None:
+            raise why or NotComputed("no source was read")
+        return found
+
+    def _next(self, history: History) -> int:
+        """The size of the next sample; 0 if it would hardly be larger, or there is no more time."""
+        read, left = history.read, self._left
+        least = self._each * (of := history.sources) * min(ENOUGH_DAYS, history.days) / history.days
+        if read < of <= self._most and least < left:
+            return of
+        affordable = int((left - self._seconds * (1 - FOR_GROWING)) / self._each)
+        larger = min(affordable, MOST_TIMES * read, self._most, of)
+        return larger if larger >= LEAST_TIMES * read or larger == of > read else 0
+
+    @property
+    def _left(self) -> float:
+        """Seconds."""
+        return max(0.0, self._began + self._seconds - time.monotonic())
+
+    def _read_on(self, history: History, wanted: int) -> None:
+        """Read until that many sources have been read, or the time for it is over. Raises: NotComputed."""
+        self._reading(lambda: history.read_on(wanted, self._began + self._seconds * FOR_READING))
+
+    def _compared(self, history: History) -> OwnFleetComparison:
+        """The comparison of the sources that have been read."""
+        recorded = history.fleet()
+        share, units = recorded.share, recorded.units
+        changed = own_changes.made_to(recorded, self._changes)
+        rests = rest_in(units, share), rest_in(self._changes.units or units, share)
+        found = compare(recorded.fleet, changed, recorded.days, self._left, rests=rests)
+        lacks = [*recorded.lacks, *samples.coarse(self._changes, share)]
+        if share < samples.WHOLE:
+            lacks = [samples.as_text(found, recorded.read, recorded.sources), *lacks]
+        if found.days < recorded.days:
+            lacks.append(f"the time was enough for the first {found.days} of {recorded.days} days")
+        return OwnFleetComparison(samples.of_whole_fleet(found, share, units, self._changes), lacks)
+
+    def _reading(self, read: Callable[[], Read]) -> Read:
+        """Read in the time that is left. Raises: NotComputed, and what that raises."""
+        with transaction.atomic():
+            try:
+                with at_most(left := max(LEAST_SECONDS, self._left), left):
+                    return read()
+            except TookTooLong as error:
+                raise NotComputed(f"reading the history took more than {self._seconds:g} s") from error
+            finally:
+                transaction.set_rollback(True)  # the limit of a statement, which would hold until an edit is saved
+
+
+def _is_better(larger: OutlookComparison, found: OutlookComparison, history: History) -> bool:
+    """True if it has as many days; or has all sources, and days enough."""
+    enough = min(ENOUGH_DAYS, history.days) if history.read == history.sources else found.days
+    return larger.days >= min(enough, found.days)
 
 
 def _about(changes: Changes) -> Q:

@@ -6,11 +6,13 @@ Sightings are the attempts of records: a question that was answered or was not, 
 the check-ins of agents that were news, with the last one of each. Nothing is written.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
+from math import inf
 
 from django.db.models import QuerySet
 
@@ -48,6 +50,70 @@ class RecordedFleet:
     share: Fraction
 
 
+class History:
+    """The last `days` days of this installation, of which some sources are read at a time. `units`: their number if no
+    worker is alive, whose units would count. `sampling`: the sources that are enough.
+
+    Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90.
+    """
+
+    def __init__(self, now: datetime, days: int, units: int | None = None, sampling: SampleRequest = ALL) -> None:
+        if not 1 <= days <= LONGEST_DAYS:
+            raise ValueError(f"{days} days: simulate the last 1 to {LONGEST_DAYS}")
+        self._policies = {each.pk: each for each in Policy.objects.select_related("schedule")}
+        unreadable = [each.pk for each in self._policies.values() if each.problem]
+        self._active = Assignment.objects.active().exclude(policy__in=unreadable)
+        if not self._active.exists():
+            raise HistoryTooShort(
+                "no source is under a policy that is enabled and can be read: there is nothing to simulate"
+            )
+        here = Surroundings([], now).units[BACKUPS] or units
+        if not here:
+            raise HistoryTooShort("no worker is alive, so the number of units is not known: name one")
+        self._asked, self._units = days, here
+        since, self._begins, self.days = _recorded_days(now, days)
+        self._recorded, self.read = RecordedSources(since, self._begins, self.days), 0
+        self._loads = _loads(self._active, self._policies, now)
+        self._sources = sampling.chosen(self._active, self._loads)
+
+    @property
+    def sources(self) -> int:
+        """How many there are, of which `read` have been read."""
+        return len(self._loads)
+
+    def read_on(
+        self, most: float = inf, until: float = inf, progress: Callable[[float], None] = lambda share: None
+    ) -> None:
+        """Read until `most` sources have been read, or `until` of the monotonic clock, but some. `progress` gets the
+        share that has been read."""
+        wanted = self._sources[self.read : int(min(most, len(self._sources)))]
+        for some in in_turn(wanted, AT_ONCE):
+            if self.read and time.monotonic() > until:
+                break
+            active = self._active.filter(source__in=some)
+            self._recorded.add(_assignments(active, self._policies))
+            self.read += len(some)
+            progress(self.read / len(self._sources))
+
+    def fleet(self) -> RecordedFleet:
+        """The fleet of the sources that have been read. Raises: HistoryTooShort."""
+        if not (made := self._recorded.made()):
+            raise HistoryTooShort(self._recorded.nothing())
+        share = WHOLE
+        if self.read < self.sources:
+            of_read = sum(self._loads[each] for each in self._sources[: self.read])
+            share = Fraction(of_read / sum(self._loads.values()))
+        fleet = SimulatedFleet.model_construct(
+            units=units_in(self._units, share), seed=1, start=self._begins,
+            policies=[_policy(each) for each in self._recorded.policies], sources=made,
+        )  # fmt: skip
+        lacks = [*self._recorded.lacks(), _without_effect(self._recorded.policies)]
+        if self.days < self._asked:
+            begins = f"it begins on {self._begins:%Y-%m-%d}"
+            lacks.insert(0, f"history is too short for {several(self._asked, 'day')}: {begins}")
+        return RecordedFleet(fleet, self.days, lacks, self._units, self.read, self.sources, share)
+
+
 def recorded_fleet(
     now: datetime,
     days: int,
@@ -55,43 +121,10 @@ def recorded_fleet(
     sampling: SampleRequest = ALL,
     progress: Callable[[float], None] = lambda share: None,
 ) -> RecordedFleet:
-    """The fleet of the last `days` days. `units`: their number if no worker is alive, whose units would count.
-    `sampling`: the sources that are enough. `progress` gets the share of the sources that have been read.
-
-    Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90.
-    """
-    if not 1 <= days <= LONGEST_DAYS:
-        raise ValueError(f"{days} days: simulate the last 1 to {LONGEST_DAYS}")
-    policies = {each.pk: each for each in Policy.objects.select_related("schedule")}
-    unreadable = [each.pk for each in policies.values() if each.problem]
-    active = Assignment.objects.active().exclude(policy__in=unreadable)
-    if not active.exists():
-        raise HistoryTooShort(
-            "no source is under a policy that is enabled and can be read: there is nothing to simulate"
-        )
-    here = Surroundings([], now).units[BACKUPS] or units
-    if not here:
-        raise HistoryTooShort("no worker is alive, so the number of units is not known: name one")
-    since, begins, whole = _recorded_days(now, days)
-    recorded, read = RecordedSources(since, begins, whole), 0
-    loads = _loads(active, policies, now)
-    sources = sampling.chosen(active, loads)
-    for some in in_turn(sources, AT_ONCE):
-        if sampling.is_enough(read):
-            break
-        recorded.add(_assignments(active.filter(source__in=some), policies))
-        read += len(some)
-        progress(read / len(sources))
-    if not (made := recorded.made()):
-        raise HistoryTooShort(recorded.nothing())
-    share = Fraction(sum(loads[each] for each in sources[:read]) / sum(loads.values())) if read < len(loads) else WHOLE
-    fleet = SimulatedFleet.model_construct(
-        units=units_in(here, share), seed=1, start=begins,
-        policies=[_policy(each) for each in recorded.policies], sources=made,
-    )  # fmt: skip
-    lacks = [f"history is too short for {several(days, 'day')}: it begins on {begins:%Y-%m-%d}"] if whole < days else []
-    lacks += [*recorded.lacks(), _without_effect(recorded.policies)]
-    return RecordedFleet(fleet, whole, lacks, here, read, len(loads), share)
+    """The fleet of the last `days` days. The rest, and what it raises: as for `History`."""
+    history = History(now, days, units, sampling)
+    history.read_on(progress=progress)
+    return history.fleet()
 
 
 def _loads(active: QuerySet[Assignment], policies: dict[int, Policy], now: datetime) -> dict[int, float]:

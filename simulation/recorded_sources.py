@@ -120,7 +120,9 @@ class RecordedSources:
         return self._midnights[zone]
 
     def made(self) -> list[SimulatedSource]:
-        """All added sources, in the order of their assignments. Must be called once."""
+        """All added sources, in the order of their assignments."""
+        for names in (self._never, self._unmeasured, self._few, self._guessed):
+            names.clear()
         self._known.sort(key=lambda each: each.assignment.pk)
         usual = median(self._laters) if self._laters else None
         usual_first = median(self._firsts) if self._firsts else None

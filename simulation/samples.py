@@ -6,7 +6,6 @@ rarely a whole number. It is rounded up, and each unit rests after each copy, fo
 do that share of the work.
 """
 
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,13 +25,12 @@ MOST_OFF = Fraction(1, 20)
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """A sample of at most `most` sources, none of which is read after `until` (of the monotonic clock), except for
-    some. `always`: assignments whose sources are in it anyway, such as what a change is about.
+    """A sample of at most `most` sources. `always`: assignments whose sources are in it anyway, such as what a change
+    is about.
     """
 
     most: float = inf
     always: Q | None = None
-    until: float = inf
 
     def chosen(self, active: QuerySet[Assignment], sources: Collection[int]) -> list[int]:
         """The sources of these assignments to read, in this order. Chance decides by a hash of their ids, the same each
@@ -44,9 +42,6 @@ class SampleRequest:
         first = set(always.values_list("source_id", flat=True))
         turns = sorted(sources, key=lambda each: (each not in first, _hash(each), each))
         return turns[: max(len(first), int(min(self.most, len(turns))))]
-
-    def is_enough(self, read: int) -> bool:
-        return read > 0 and time.monotonic() > self.until
 
 
 ALL = SampleRequest()

@@ -206,12 +206,14 @@ class MemoryWorld:
         return known[1]
 
     def _emit(self, assignments: Iterable[Assignment], now: datetime) -> None:
-        openings = {policy.pk: policy.opening(now) for policy in self._policies}
+        openings = dict[int, tuple[datetime, datetime | None]]()  # of those needed: all took two thirds of the time
         for assignment in assignments:
             if assignment.pk in self._unfinished or (assignment.next_backup_at and assignment.next_backup_at > now):
                 continue
-            opens_at, closes_at = openings[assignment.policy_id]
-            zone = assignment.policy.schedule.zone
+            if (policy := assignment.policy).pk not in openings:
+                openings[policy.pk] = policy.opening(now)
+            opens_at, closes_at = openings[policy.pk]
+            zone = policy.schedule.zone
             day = due_day(assignment.next_backup_at and min(assignment.next_backup_at, now), zone)
             rank_day = day
             if assignment.failures > 0 or assignment.loss.demoted_since:

@@ -2,11 +2,14 @@
 
 from datetime import timedelta
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.db.models import Q
 
 from simulation import changes, on_own_fleet, own_history, samples, what_if
+from simulation.fleet_file import SimulatedFleet
 from simulation.own_history import recorded_fleet
 from simulation.samples import SampleRequest
 from sources.models import Assignment
@@ -41,6 +44,32 @@ class TestOfALargeFleet:
         answer = on_own_fleet.what_if(NOW, 28, changes.Changes(3), seconds=600)
         assert answer.lacks[0].startswith("all but a sample: 2 of 3 sources, with their share of the units")
         assert (answer.found.now.units, answer.found.then.units) == (2, 3)
+
+    @pytest.mark.parametrize(("cost", "slower", "read"), [(2, 1, 8), (5, 1, 2), (200, 1, 2), (2, 50, 2)])
+    def test_a_sample_grows_while_there_is_time_and_the_last_one_that_was_simulated_is_the_answer(
+        self, recorded: Assignment, monkeypatch: pytest.MonkeyPatch, cost: int, slower: int, read: int
+    ) -> None:
+        """In 2,000 s, of which a source takes 100 to 10,000, and in all looks but the first so many times as long."""
+        Assignment.objects.filter(source__name="never seen").delete()
+        clock, asked, policy = [0.0], [], make_policy(cron="0 0 * * *")
+        for number in range(20):
+            answered(make_assignment(policy, make_source(name=f"s{number}")), NOW - 30 * HOUR, 60.0)
+
+        def slowly(now: SimulatedFleet, then: SimulatedFleet, days: int, left: float, **rests: Any) -> Any:
+            asked.append(len(now.sources))
+            clock[0] += len(now.sources) * cost * 50 * (slower if len(asked) > 1 else 1)
+            if len(asked) > 1 and clock[0] > 2_000:
+                raise what_if.NotComputed("it takes longer")
+            return what_if.compare(now, then, days, **rests)
+
+        for module in (on_own_fleet, own_history):
+            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+            monkeypatch.setattr(module, "AT_ONCE", 2, raising=False)
+        for name, value in (("FIRST_SOURCES", 2), ("AT_ONCE_IF", 2), ("MOST_SOURCES", 12), ("compare", slowly)):
+            monkeypatch.setattr(on_own_fleet, name, value)
+        answer = on_own_fleet.what_if(NOW, 28, changes.Changes(3), seconds=2_000)
+        assert answer.lacks[0].startswith(f"all but a sample: {read} of 22 sources")
+        assert answer.found.now.sources == read
 
     def test_the_units_of_a_sample_are_its_share_of_the_load(self, recorded: Assignment) -> None:
         """The laptop takes three times as long, and its source is under an hourly policy, too."""
@@ -127,6 +156,7 @@ class TestOfALargeFleet:
         monkeypatch.setattr(on_own_fleet, "MOST_SOURCES", 1)
         monkeypatch.setattr(on_own_fleet, "MOST_BEFORE_SAVING", 1)
         monkeypatch.setattr(on_own_fleet, "KEPT_OF_POLICY", 2)
+        monkeypatch.setattr(on_own_fleet, "BEFORE_SAVING_SECONDS", 600.0)
         policy = make_policy(cron="0 0 * * *")
         for number in range(2):
             make_assignment(policy, make_source(name=f"gone {number}", retired_at=NOW))
