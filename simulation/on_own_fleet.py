@@ -37,11 +37,11 @@ FOR_GROWING = 0.5
 FIRST_SOURCES, AT_ONCE_IF = 50, 150
 """The size of the first sample; and of the fleets that are simulated at once."""
 LEAST_TIMES, MOST_TIMES = 1.5, 4
-"""How much larger the next sample is."""
+"""The least and the greatest factor by which the next sample is larger."""
 ENOUGH_DAYS = 7
 """Days of all sources that say more than all days of some."""
 LEAST_SECONDS = 0.001
-"""As a limit, 0 would be none."""
+"""The least limit: 0 would be none."""
 MOST_SOURCES, MOST_BEFORE_SAVING = 2_000, 150
 """A larger fleet is simulated as a sample of at most this size."""
 KEPT_OF_POLICY = 10

@@ -78,7 +78,7 @@ class History:
 
     @property
     def sources(self) -> int:
-        """How many there are, of which `read` have been read."""
+        """The number of sources that there are, of which `read` have been read."""
         return len(self._loads)
 
     def read_on(

@@ -98,6 +98,11 @@ SET_ASIDE = {
 """The conditions of assignments that an operator has set aside, the first one first."""
 
 
+BY_RECORDS = {ProtectionStatus.RUNNING, ProtectionStatus.ABSENT, ProtectionStatus.WAITING}
+"""Statuses of which the planner, which does not know how many records there are, expects one assignment, and reads all
+policies for each."""
+
+
 def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     """The condition of assignments that are in one of these statuses now. All are looked at together, since the status
     of each by itself takes four times as long; here, if they are few: once for the count and the page of a list.
@@ -106,7 +111,9 @@ def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     rows = _with_assignment_status(Assignment.objects.order_by(), found)
     met = found | {status: (condition,) for status, condition in SET_ASIDE.items()}
     if set(statuses) <= set(met):  # a condition that others may meet, too, and that leaves few to look at
-        rows = rows.filter(reduce(or_, (each for status in statuses for each in met[status])))
+        meets = reduce(or_, (each for status in statuses for each in met[status]))
+        few = ids_if_few(Assignment.objects.filter(meets).order_by()) if set(statuses) <= BY_RECORDS else None
+        rows = rows.filter(meets if few is None else Q(pk__in=few))
     rows = rows.filter(status__in=statuses)
     ids = ids_if_few(rows)
     return Q(pk__in=rows.values("pk") if ids is None else ids)

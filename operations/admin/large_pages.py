@@ -13,18 +13,18 @@ from unfold.views import ChangeList
 from declarations.surfaces.admin.base import IdPaginator, WholePage
 from jobs.states import FINISHED, UNFINISHED
 from operations.admin.filters import NOT_ENDED
-from operations.backlog.selection import LATEST, STATUSES
+from operations.backlog.selection import EVENT_ID, LATEST, STATUSES
 from operations.backlog.walking import MOST_BY_END, MOST_WALKED, is_large, is_of_few
 
-CERTAIN = ("waiting_for__exact", "id", "pk", "subject")
-"""Beginnings of parameters that name certain records, or few."""
+CERTAIN = ("waiting_for__exact", "id", "id__exact", "id__in", "pk", "pk__exact", "pk__in", "subject")
+"""Parameters that name certain records, or few: a range of ids, such as `id__gt`, does not."""
 SERVED = ("status", "answer", "group", "schedule")
 """Filters that an index serves for some of their values."""
 
 MORE = "More than {:,} {} would have to be looked at, and only the latest were. Narrow it down by {}."
 OF_SUBJECT = (
-    "Backups and events are listed whatever their age. Of others, those that have not ended or did not succeed, and "
-    f"those among the latest {LATEST:,} records."
+    "Backups are listed whatever their age, and so are events whose schedule is still there. Of others, those that "
+    f"have not ended or did not succeed, and those among the latest {LATEST:,} records."
 )
 
 
@@ -111,7 +111,7 @@ class RecordPage(LargePage, WholePage):
         return "what they wait for, or by a search" if has_not_ended else "a status or a day"
 
     def unseen(self, asked: Mapping[str, str]) -> str:
-        return OF_SUBJECT if asked.get("subject") else ""
+        return OF_SUBJECT if asked.get("subject") or EVENT_ID.fullmatch(self.query.strip()) else ""
 
     def is_of_few(self, asked: Mapping[str, str]) -> bool:
         return self._is_named(asked) or is_of_few(self._known(asked), "")
@@ -120,7 +120,7 @@ class RecordPage(LargePage, WholePage):
         return self._is_named(asked) or is_of_few(self._known(asked), self.by_end if by_end else "id")
 
     def _is_named(self, asked: Mapping[str, str]) -> bool:
-        return bool(self.query.strip()) or any(value and name.startswith(CERTAIN) for name, value in asked.items())
+        return bool(self.query.strip()) or any(asked.get(name) for name in CERTAIN)
 
     def _known(self, asked: Mapping[str, str]) -> dict[str, str]:
         """The filters that an index may serve. An address may have any other parameter, with any value."""

@@ -49,7 +49,8 @@ from operations.admin.record_verbs import DeadLetterPage, RecordActions
 from operations.backlog.facts import deliveries, is_event, shown_payload, standing_error, took
 from operations.backlog.reasons import explain
 from operations.backlog.search import searched
-from operations.backlog.selection import EVENT_ID, LATEST, filtered, with_answers
+from operations.backlog.selection import EVENT_ID, LATEST, filtered, with_answers, with_subject
+from operations.backlog.walking import is_large
 from operations.models import AttemptEntry
 from schedules.models import Trigger
 
@@ -139,7 +140,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
     search_help_text = (
         "Words of title, subject or last error, among records that have not ended, that gave up, or the latest "
         f"{LATEST:,}. For records of any age: the name of a source, the whole subject of a backup, or the whole "
-        "id of an event"
+        "id of an event whose schedule is still there"
     )
     list_select_related = ("origin",)
     inlines = (AttemptInline,)
@@ -194,7 +195,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
         if not (term := search_term.strip()):
             return queryset, False
         if EVENT_ID.fullmatch(term):
-            return filtered(queryset, {"subject": term}), False
+            return (with_subject(queryset, term) if is_large() else filtered(queryset, {"subject": term})), False
         return queryset.filter(pk__in=searched(queryset, term, MOST_LISTED)), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

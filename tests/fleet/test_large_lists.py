@@ -268,6 +268,12 @@ def test_a_filter_of_assignments_asks_for_the_status_of_those_that_may_have_it(a
         assert [each["id"] for each in answer.json()["items"]] == [bad.pk]
     asked_too = {"status": "failing", "policy": str(bad.policy_id)}
     assert listed(admin_client, "/admin/sources/assignment/", **asked_too) == [bad.pk]
+    away = make_assignment(last_backup_at=NOW)
+    make_record(Status.WAITING, kind=KIND, subject=subject_of(away.pk), waiting_for=WaitingFor.RECHECK)
+    with CaptureQueriesContext(connection) as asked:
+        assert listed(admin_client, "/admin/sources/assignment/", status="absent") == [away.pk]
+    [found] = [each["sql"] for each in asked if "overdue_since" in each["sql"] and "LIMIT 50001" in each["sql"]]
+    assert "unnest" in found, "the planner, which expects one, reads all policies for each"
 
 
 def test_what_was_not_delivered_is_found_without_what_was() -> None:
