@@ -65,6 +65,7 @@ class CopyAnswer(RowAnswer, of=Copy, names="repository copied_at error"):
     """
 
     points: list[str]
+    incomplete: dict[str, list[str]] = Field(description="Points that lack files which a server refused: the warnings")
 
 
 class AssignmentAnswer(
@@ -167,7 +168,9 @@ def _check_of(row: Assignment) -> dict[str, Any]:
 
 
 def _copy(row: Copy) -> dict[str, Any]:
-    return {"repository": row.repository_id} | {name: getattr(row, name) for name in ("copied_at", "points", "error")}
+    return {"repository": row.repository_id} | {
+        name: getattr(row, name) for name in ("copied_at", "points", "error", "incomplete")
+    }
 
 
 def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str, Any]]:

@@ -36,8 +36,8 @@ def of_folder(folder: str, repository: Repository) -> Known:
 
 def keep(assignment_id: int, repository_id: int, point: str, digest: str, *, accepted: bool = False) -> None:
     """Store a digest, next to those that the point has. `accepted`: a user has accepted it, here or in the repository
-    from which it was copied."""
-    same = ManifestDigest.objects.filter(assignment=assignment_id, point=point, sha256=digest, accepted=True)
+    from which it was copied, where its manifest may differ."""
+    same = ManifestDigest.objects.filter(assignment=assignment_id, point=point, accepted=True)
     row = ManifestDigest(assignment_id=assignment_id, repository_id=repository_id, point=point, sha256=digest)
     row.accepted = accepted or same.exists()
     ManifestDigest.objects.bulk_create([row], ignore_conflicts=True)

@@ -40,8 +40,9 @@ def append_only(
             def relay(self) -> None:
                 body, there = self.body(), directory / unquote(urlsplit(self.path).path).strip("/")
                 is_batch = self.command == "POST" and "delete" in urlsplit(self.path).query
+                is_there = there.is_file()
                 refused_as = refusal(self.command, unquote(urlsplit(self.path).path), self.headers)
-                if self.command in NEVER or is_batch or (self.command == "PUT" and there.is_file()):
+                if self.command in NEVER or is_batch or (self.command == "PUT" and is_there):
                     refused_as = DENIED
                 if refused_as:
                     refused.append(f"{self.command} {self.path}")

@@ -11,10 +11,11 @@ here.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
@@ -32,6 +33,7 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Outcome, Postponed, Succeeded
+from jobs.prepared_statements import storable
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.availability.repository_breaker import guarded_by
@@ -177,6 +179,7 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
         made=target.made_at is not None,
         newest=newest,
         there=holdings.newest_in(target, work.assignment),
+        recorded=holdings.recorded(work.assignment, target),
         again=_again(work.assignment, target),
         damaged=damage.places(work.assignment, target),
         bandwidth=policy.copy_bandwidth,
@@ -211,8 +214,8 @@ def _thin(work: records.Work, target: Repository, found: Brought) -> None:
     if work.assignment.held_back_since:
         return
     try:
-        points, came = found.done.points, len(found.done.new)
-        decided = retention_decisions.decide_of_copy(work.assignment, target, points, came=came)
+        points, came, lacking = found.done.points, len(found.done.new), found.done.incomplete
+        decided = retention_decisions.decide_of_copy(work.assignment, target, points, came=came, lacking=lacking)
         if answer := retention.thin(work, target, decided):
             found.done.points, found.removed = list(answer["present"]), list(answer["points"])
             retention.prune(work, target)
@@ -233,46 +236,60 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
             # locked first, as everywhere that an assignment and its dependent rows are written
             if (assignment := rows.select_for_update(no_key=True).first()) is None:
                 return
-            before = ""
+            before, problem = "", problem_of(found)
             if row := assignment.copies.select_related("repository").filter(repository=found.repository).first():
-                before, lost = row.error, _lost(assignment, row, found.done.points)
+                before, lost = row.error, _lost(assignment, row, found.done)
                 retention.note_manifests(row.assignment_id, row.repository_id, lost, found.done.points, now)
                 row.points = sorted({*found.done.points, *lost}, key=layout.order_of)
-                row.copied_at, row.as_of, row.size, row.error = now, found.as_of, found.done.size, problem_of(found)
+                row.incomplete = _incomplete(row, found.done)
+                row.copied_at, row.as_of, row.size = now, found.as_of, found.done.size
+                row.error = problem = storable(problem_of(found, row.incomplete))
                 row.came = 0 if found.removed else row.came + len(found.done.new)
-                row.save(update_fields=["points", "copied_at", "as_of", "size", "error", "came"])
+                row.save(update_fields=["points", "copied_at", "as_of", "size", "error", "came", "incomplete"])
             known_points.replace(assignment.pk, found.repository, found.done.digests)
             is_behind = assignment.last_backup_at != found.as_of
             rows.update(to_copy_since=now if is_behind else None)
             retention.plan([assignment], now)
             records.log(record, "copied", as_text(found), now, size=found.done.size, points=found.done.new[:100])
-            if (problem := problem_of(found)) and problem != before:
+            if problem and problem != before:
                 records.log(record, "damaged", problem, now)
         case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
             copies = Copy.objects.filter(assignment__in=rows, assignment__policy__copy_to=F("repository"))
             copies.update(error=error.partition("\n")[0])
 
 
-def _lost(assignment: Assignment, copy: Copy, there: list[str]) -> dict[str, str]:
-    """The points that a copy had by the database and should keep, and that are no longer `there`: point → why. Each run
+def _lost(assignment: Assignment, copy: Copy, done: CopyResult) -> dict[str, str]:
+    """The points that a copy had by the database and should keep, and that are no longer there: point → why. Each run
     names them until the rules of the policy let them go, as a check does; in a restic repository the next run brings
     them again.
     """
     with suppress(ValueError):  # rules that cannot be read; retention reports that
-        decided = retention_decisions.decide_of_copy(assignment, copy.repository, {*copy.points, *there})
+        points, lacking = {*copy.points, *done.points}, done.incomplete
+        decided = retention_decisions.decide_of_copy(assignment, copy.repository, points, lacking=lacking)
         kept = (each.point.name for each in decided if each.reasons not in ((), (retention_decisions.TOO_MANY,)))
-        return {name: GONE for name in kept if name not in there}
+        return {name: GONE for name in kept if name not in done.points}
     return {}
 
 
-def problem_of(found: Brought) -> str:
-    """The problem with a copy that has all points. Empty if there is none."""
+def _incomplete(copy: Copy, done: CopyResult) -> dict[str, list[str]]:
+    """The incomplete points of a copy → their warnings. A point that was brought again is as this run has found it."""
+    before = {each: said for each, said in copy.incomplete.items() if each not in done.new}
+    found = {**before, **done.incomplete}
+    return {each: [storable(text) for text in said] for each, said in found.items() if each in copy.points}
+
+
+def problem_of(found: Brought, incomplete: Mapping[str, list[str]] = MappingProxyType({})) -> str:
+    """The problem with a copy that has all points. Empty if there is none. `incomplete`: its points that are, with
+    their warnings; of these the newest one counts, without its name, so that the same files are reported once.
+    """
     number, untried = found.done.wrong_files, found.done.untried
     wrong = "; ".join(found.done.wrong[:SHOWN])
     damaged = f"{several(number, 'file')} or points of it are damaged or missing: {wrong}" if number else ""
     names = ", ".join(untried[:SHOWN]) + (", …" if len(untried) > SHOWN else "")
     more = f"{several(len(untried), 'more point')} not there, and tried by later copies: {names}" if untried else ""
-    return "; ".join(filter(None, (damaged, more, found.trouble)))
+    lacking = "; ".join(incomplete.get(next(iter(found.done.points[::-1]), ""), [])[:SHOWN])
+    lacking = f"its newest point is incomplete: {lacking}" if lacking else ""
+    return "; ".join(filter(None, (damaged, lacking, more, found.trouble)))
 
 
 def as_text(found: Brought) -> str:

@@ -122,7 +122,8 @@ def accept(point: ForeignPoint, *, by: str) -> None:
         records.record_points(assignment.pk, repository.pk, [point.facts])
     elif name not in copy.points:
         copy.points = sorted({*copy.points, name}, key=layout.order_of)
-        copy.save(update_fields=["points"])
+        copy.incomplete |= {} if point.facts["complete"] else {name: [records.LEFT_OUT]}
+        copy.save(update_fields=["points", "incomplete"])
     text = (
         f"{by} accepts point {name} of {assignment} in {repository} as one of this installation's own: SHA-256 "
         f"{point.facts['digest']}"

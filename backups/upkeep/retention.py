@@ -213,9 +213,10 @@ def _note_gone(assignment: Assignment, repository: Repository, gone: set[str]) -
     known_points.forget(assignment.pk, repository.pk, gone)
     for copy in assignment.copies.filter(repository=repository):
         copy.points = [each for each in copy.points if each not in gone]
+        copy.incomplete = {each: said for each, said in copy.incomplete.items() if each not in gone}
         if gone:
             copy.came, copy.thinned_by = 0, assignment.policy.keep
-        copy.save(update_fields=["points", "came", "thinned_by"])
+        copy.save(update_fields=["points", "came", "thinned_by", "incomplete"])
 
 
 def _thin_copies(work: records.Work, done: Removal) -> None:

@@ -48,16 +48,24 @@ def decide(assignment: Assignment, now: datetime | None = None) -> list[KeptPoin
 
 
 def decide_of_copy(
-    assignment: Assignment, repository: Repository, there: Iterable[str], now: datetime | None = None, came: int = 0
+    assignment: Assignment,
+    repository: Repository,
+    there: Iterable[str],
+    now: datetime | None = None,
+    *,
+    came: int = 0,
+    lacking: Iterable[str] = (),
 ) -> list[KeptPoint]:
     """The points that a copy in a repository keeps, regardless of the points that it was made from. No more points go
     than have come since some last went, `came` of them in this run, unless a user has changed the rules since.
+    `lacking`: points that lack files in the copy, as this run has found and not noted yet.
     """
     rows = assignment.backups.order_by().values_list("snapshot", "warnings", "files", "rows")
+    copy = assignment.copies.filter(repository=repository).first()
     incomplete = {layout.point_of(place) for place, *facts in rows if not _is_full(*facts)}
+    incomplete.update(lacking, copy.incomplete if copy else ())
     points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in there]
     decided = _decide(assignment, points, now)
-    copy = assignment.copies.filter(repository=repository).first()
     if copy is None or assignment.source.retired or copy.thinned_by != assignment.policy.keep:
         return decided
     goes = [each.point for each in decided if not each.reasons]

@@ -167,14 +167,15 @@ def copy_points(
     zone: str,
     reserve: float,
     there: str = "",
+    recorded: Collection[str] = (),
     known: Known | None = None,
     known_there: Known | None = None,
 ) -> dict[str, Any]:
     """Bring the points of an assignment into the repository at `target`, whose identity must be `ours`; if it is
     `made`, the identity must be there. Returns `copies.CopyResult` as a dictionary, or the `problem`, with the `room`
     that is left. `known`: the points of the first repository that are ours; `known_there`: those of the copy. `newest`,
-    `damaged`: see `copying.copy`; `again`: see `restic_copying.copy`; `there`: the newest recorded point of the copy;
-    the other parameters come from the policy.
+    `damaged`, `recorded`: see `copying.copy`; `again`: see `restic_copying.copy`; `there`: the newest recorded point of
+    the copy; the other parameters come from the policy.
     """
     place, whose = Location.of_json(target), Identity(**ours)
     check_there(place)
@@ -203,8 +204,8 @@ def copy_points(
                 copied = restic_copying.copy(
                     Restic(first, stop), to, folder, **which, options=rate, on_progress=on_packs
                 )
-                return asdict(copied)
-            return asdict(bring_files(store, (*store.inherited, *lock), stop))
+                return copied.as_json
+            return bring_files(store, (*store.inherited, *lock), stop).as_json
 
     def bring_files(store: Store, inherited: tuple[int, ...], stop: Stop) -> CopyResult:
         options, there = {"bwlimit": bandwidth} if bandwidth else {}, remotes.beside(place)
@@ -217,7 +218,8 @@ def copy_points(
             remove_pieces(copy, folder, runs.points(copy, folder), folders)
         space.check_before()
         rate = option_arguments(options)
-        return copying.copy(source, copy, folder, newest=newest, damaged=damaged, options=rate, on_progress=on_progress)
+        what: dict[str, Any] = {"newest": newest, "damaged": damaged, "recorded": recorded}
+        return copying.copy(source, copy, folder, **what, options=rate, on_progress=on_progress)
 
     try:
         answer = at_work(location, folder, bring, known)

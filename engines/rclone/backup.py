@@ -24,6 +24,7 @@ from external.processes.programs import rclone_version
 from storage import layout
 from storage.points import arrived_files, runs, sorted_items, sweeping
 from storage.points.entries import Entry
+from storage.points.exception_texts import warnings_of
 from storage.points.manifests import Line
 from storage.points.runs import BaseGone, BegunRun
 from storage.points.sorted_items import SortedItems
@@ -137,7 +138,13 @@ class _Backup:
         )
         totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
         runs.end(self.store, task.folder, self.begun.name)
-        warnings = [*task.left_out, *_said(making), *listing.notes.sentences, *making.notes, *self.transfer.warnings]
+        warnings = [
+            *task.left_out,
+            *warnings_of(making.exceptions, making.said),
+            *listing.notes.sentences,
+            *making.notes,
+            *self.transfer.warnings,
+        ]
         warnings += [f"{path}: {TWICE}" for path in self.comparison.twice[:SHOWN]]
         warnings += [last.problem] if last.problem else []
         return EngineResult(
@@ -185,13 +192,6 @@ class _Backup:
             arrived_files.of_runs(store, self.task.folder, [self.begun.name])
             if self.task.location.directory:
                 runs.note_flushed(store, self.task.folder, self.begun.name)
-
-
-def _said(making: PointMaker) -> list[str]:
-    if not making.exceptions:
-        return []
-    number = making.exceptions
-    return ["1 file was not copied" if number == 1 else f"{number:,} files were not copied", *making.said]
 
 
 def _packed(entry: Entry | Line) -> tuple[Any, ...]:

@@ -5,7 +5,6 @@ Nothing that rclone reports is believed: when a file vanishes while it is copied
 the folders are listed afterwards, and a file that is not there as it was asked for is an exception of its point.
 """
 
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO
 
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
-from engines.rclone.collisions import Folders, is_quoted, name_for, needs_another_name
+from engines.rclone.collisions import Folders, is_quoted, needs_another_name
 from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
@@ -24,21 +23,15 @@ from storage.points.batches import OF_A_LIST
 from storage.points.entries import Entry
 from storage.points.files import FIRST, LAST, is_time_of, nanoseconds
 from storage.points.manifests import Line
+from storage.points.other_names import name_for
+from storage.points.refusals import FINAL
 from storage.points.sorted_items import SortedItems
 from storage.points.store import Store
 
-ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
-"""The options of a second try, for servers that allow few open files at a time; everything else was
-tried again before.
-"""
 NO_MESSAGE = "it was not there any more when it was to be copied"
 UNNAMED = "it was not copied, like many others"
 LATEST = 2**70
 """Nanoseconds since 1970: later than any time that a calendar has."""
-FINAL = re.compile(
-    r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
-)
-"""Messages of failures that another try does not change."""
 
 
 @dataclass

@@ -5,7 +5,6 @@ The key of a path consists of its names in NFC, with case folded. In one folder 
 path is a file and another one's folder, and no folder is spelled in two ways.
 """
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 
@@ -36,13 +35,6 @@ def is_quoted(path: str) -> bool:
     not UTF-8.
     """
     return QUOTED.search(path) is not None
-
-
-def name_for(path: str) -> str:
-    """The name that such a file gets, in the folder of renamed files: no two paths have the same one. It consists of
-    digits, which every repository keeps as they are.
-    """
-    return str(int.from_bytes(hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()))
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from engines.rclone.listing import listed_of
 from engines.rclone.local import Listed
-from storage.points.entries import Entry
+from storage.points.entries import Entry, excepted
 from storage.points.manifests import Line, side_by_side
 
 Kept = tuple[str, bytes]
@@ -159,11 +159,7 @@ class Comparison:
 
     def excepted(self, entry: Entry, old: Entry | None, why: str) -> Entry:
         """The new point's entry for a path that could not be read: the file of the last point, and since when."""
-        if old is not None and old.kind != "folder" and old.is_kept:
-            return old._replace(why=why, as_of=old.as_of or self.base)
-        if entry.kind == "folder":
-            return entry._replace(why=why)
-        return Entry(entry.path, entry.kind, entry.size, entry.modified, entry.mode, why=why)
+        return excepted(entry, old, why, self.base)
 
 
 def taken_over(entry: Entry, old: Entry) -> Entry:

@@ -20,15 +20,8 @@ from storage.points.arrived_files import Arrived
 from storage.points.entries import Entry
 from storage.points.files import nanoseconds, within_calendars
 from storage.points.manifests import Line, side_by_side
+from storage.points.other_names import OF_A_NAME
 
-OF_A_NAME = re.compile(
-    r"invalid argument|(name|path|\bkey|\buri)\W?(is\W)?too\W?(long|large)|multibyte"
-    r"|name length|maximum object length|request inputs is out of range"
-    r"|(invalid|illegal|bad|unsupported)\W.{0,30}(name|path|character)"
-    r"|(name|path|character).{0,30}\W(invalid|illegal|not (valid|allowed|supported))",
-    re.IGNORECASE,
-)
-"""Messages about a file whose name a repository refuses."""
 PORTABLE = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*(?:/[0-9A-Za-z][0-9A-Za-z._-]*)*")
 """Paths that each repository keeps, but for their case; and no two in one folder of a run differ by case alone."""
 NOT_OPENED = ("failed to open source object", "failed to open directory")

@@ -36,7 +36,7 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
     """
     if run.task.source.kind == "local" and BY_DESCRIPTOR.exists():
         return _bring_opened(run, pairs)
-    from engines.rclone.remote_control import obeyed  # with http.client, a tenth of a child's start
+    from storage.places.remote_control import obeyed  # with http.client, a tenth of a child's start
 
     problems = Problems()
     source, target = remote_path(run.task.source), run.task.location.at(layout.files_path(run.task.folder))

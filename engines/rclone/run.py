@@ -46,8 +46,16 @@ class RcloneRun(EngineRun):
         """Let rclone carry out the orders that come in the meantime, until one of them ends it. Raises: RunEnded if it
         was ended.
         """
+        from storage.places.remote_control import Statistics  # with http.client, a tenth of a child's start
+
         self.progress.begin()
-        self._run(arguments, self._take)
+        look = Statistics(arguments, self._take)
+
+        def sign_of_life() -> tuple[int, ...]:
+            look()
+            return self._sign_of_life()
+
+        self._run(arguments, self._take, sign_of_life=sign_of_life)
 
     def count_top(self) -> int:
         """The number of entries in the topmost folder. Raises: RunEnded."""
@@ -88,7 +96,11 @@ class RcloneRun(EngineRun):
             self.store.run("lsf", self.task.location.root, "--max-depth=1", "--low-level-retries=1", missing_ok=True)
 
     def _run(
-        self, arguments: tuple[str, ...], on_line: Callable[[str], None], inherited: tuple[int, ...] = ()
+        self,
+        arguments: tuple[str, ...],
+        on_line: Callable[[str], None],
+        inherited: tuple[int, ...] = (),
+        sign_of_life: Callable[[], object] | None = None,
     ) -> Judgement:
         """The verdict on an rclone that talks to the source. Raises: RunEnded if it was ended."""
         self.log = self._new_log()
@@ -96,7 +108,11 @@ class RcloneRun(EngineRun):
         argv = command_line(verb, *common_arguments(self.task), *rest)
         on_each = line_by_line(on_line)
         ended = self.start(
-            argv, self.environment, on_line=on_each, sign_of_life=self._sign_of_life, inherited=inherited
+            argv,
+            self.environment,
+            on_line=on_each,
+            sign_of_life=sign_of_life or self._sign_of_life,
+            inherited=inherited,
         )
         return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
 

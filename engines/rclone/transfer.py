@@ -16,6 +16,7 @@ from storage import layout
 from storage.points import runs, sorted_items
 from storage.points.arrived_files import Arrived
 from storage.points.manifests import Line
+from storage.points.refusals import ONE_AT_A_TIME
 from storage.points.runs import BegunRun
 from storage.points.sorted_items import SortedItems
 from storage.points.store import StorageFailed
@@ -91,7 +92,7 @@ class Transfer:
                     again.add(item.entry.folder, item.path)
                     tried.update({item.path} & self.problems.by_path.keys())
         if number := sum(again.counts.values()):
-            second = bringing.bring(self.task, again, self.run.transfer, *bringing.ONE_AT_A_TIME)
+            second = bringing.bring(self.task, again, self.run.transfer, *ONE_AT_A_TIME)
             is_of_a_limit = not (self.problems.is_silent or second.is_silent)
             if is_of_a_limit and (brought := number - len(second.by_path) - second.unnamed) > 0:
                 self.warnings.append(ONE_BY_ONE.format(several(brought, "file")))

@@ -190,7 +190,7 @@ class Replacement:
         """Let one rclone carry out orders; `take` gets the last answer to each. Returns False if it ended before it had
         all of them, or the source no longer answers.
         """
-        from engines.rclone.remote_control import obeyed  # with http.client, a tenth of a child's start
+        from storage.places.remote_control import obeyed  # with http.client, a tenth of a child's start
 
         heard, in_a_row, last = 0, 0, dict[str, Any]()
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.rclone.bringing import FINAL, ONE_AT_A_TIME
 from engines.restores.at_source import FOLDER_THERE, OPTIONS, of_the_target
 from engines.restores.replacing import Replacement
 from storage.folders.beneath import Beneath
 from storage.points.files import FileMatch, differs, nanoseconds, path_in
 from storage.points.manifests import Entry
 from storage.points.moving import TransferProgress
+from storage.points.refusals import FINAL, ONE_AT_A_TIME
 from storage.restoring.base import RunningRestore
 
 PARTIAL = re.compile(r"\.[0-9a-f]{8}\.partial$")

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from engines.base import SourceSpec
-from engines.rclone.bringing import ONE_AT_A_TIME
 from engines.rclone.remotes import is_bucket, remote_path, servers_of, times_arguments, way_to
 from engines.restores.at_source import FILE_THERE, FOLDER_THERE, OPTIONS, of_the_target
 from engines.restores.besides_files import NOT_MADE, make_empty_folders, note_what_is_not_set
@@ -32,6 +31,7 @@ from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.batches import batches
 from storage.points.files import is_time_of, nanoseconds
 from storage.points.manifests import Entry
+from storage.points.refusals import ONE_AT_A_TIME
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import Tree, opened
 from storage.restoring import into_folder, targets

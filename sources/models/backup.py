@@ -123,6 +123,13 @@ class Copy(models.Model):
     error = models.TextField(
         blank=True, default="", help_text="Reason why the last run failed, or what is wrong with it."
     )
+    incomplete = models.JSONField(
+        blank=True,
+        default=dict,
+        db_default=models.Value({}, models.JSONField()),
+        help_text="Points in it that lack files, or have them as of an earlier point, since a server refused them; "
+        "with the first 20 warnings.",
+    )
 
     class Meta:
         verbose_name_plural = "copies"

@@ -1,8 +1,9 @@
 """The points and files that a copy of a repository should bring or has brought, and its result."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from storage import layout
 from storage.points import arrived_files
@@ -21,6 +22,8 @@ class CopyResult:
     `wrong_files`: the number of files that are not as their manifest says, in the first repository and so in the copy,
     and of points that are left out; `wrong`: the first of them, as text. `untried`: points that are not in the copy
     either, because so many others were damaged. `digests`: new point → the digest of the manifest that was written.
+    `incomplete`: new point, or one that was not noted before, → warnings about files that it lacks, or has as of an
+    earlier point, since a server refused them.
     """
 
     points: list[str] = field(default_factory=list)
@@ -32,6 +35,12 @@ class CopyResult:
     wrong: list[str] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
+    incomplete: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The fields, for another process: without `incomplete` if that is empty, which 0.1.0 does not know."""
+        return {name: value for name, value in asdict(self).items() if name != "incomplete" or value}
 
     def note(self, text: str) -> None:
         """Record a wrong file or point."""

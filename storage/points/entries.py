@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from storage import layout
 from storage.points.bounds import LONGEST_LINE, LONGEST_PATH, is_nameable
 
+LEFT_OUT = "it did not come"
 KINDS = frozenset({"file", "folder", "link"})
 LARGEST, MODES = 2**63, 0o7777
 LARGEST_INODE = 2**64
@@ -106,6 +107,19 @@ class Entry(NamedTuple):
         return (self.kind, self.size, self.modified, self.target) == (
             other.kind, other.size, other.modified, other.target,
         )  # fmt: skip
+
+
+def excepted(entry: Entry, old: Entry | None, why: str, base: str) -> Entry:
+    """A point's entry for a path whose file did not come: the file of the point before it, `base`, and since when, or
+    the reason alone.
+    """
+    if old is not None and old.kind != "folder" and old.is_kept:
+        kept = old._replace(why=why, as_of=old.as_of or base)
+        briefly = kept._replace(why=LEFT_OUT)  # a line that no reader takes would damage the whole manifest
+        return next(filter(is_readable, (kept, briefly)), briefly._replace(attributes=None))
+    if entry.kind == "folder":
+        return entry._replace(why=why)
+    return Entry(entry.path, entry.kind, entry.size, entry.modified, entry.mode, why=why)
 
 
 OF_THE_SOURCE, RARE = 12, 15

@@ -11,6 +11,7 @@ from storage.points.files import is_inside
 from storage.points.trees import Tree
 
 SHOWN, KEPT_TEXTS = 3, 100
+SHOWN_IN_WARNINGS = 20
 
 
 @dataclass
@@ -41,10 +42,19 @@ def exceptions_of(tree: Tree, tops: Sequence[str] = ("",)) -> Exceptions:
             found.missing.append(f"{what}: {entry.why:.500}")
     for as_of in layout.by_time(old)[:KEPT_TEXTS]:
         number, names = counts[as_of], ", ".join(old[as_of])
-        since = f"since {'it' if number == 1 else 'they'} could not be read later"
+        since = f"since {'it' if number == 1 else 'they'} could not be read or copied later"
         more = ", …" if number > len(old[as_of]) else ""
         found.old.append(f"{several(number, 'file')} as of {when(as_of)}, {since}: {names}{more}")
     return found
+
+
+def warnings_of(number: int, said: Sequence[str]) -> list[str]:
+    """The warnings of a run about files that its point lacks, or has as of an earlier one: their number, and the first
+    ones with the reason. None if there are none.
+    """
+    if not number:
+        return []
+    return ["1 file was not copied" if number == 1 else f"{number:,} files were not copied", *said]
 
 
 def when(point: str) -> str:

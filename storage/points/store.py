@@ -164,6 +164,42 @@ class Store(ReadableStore):
             paths = files_of(here, paths)
         self.with_paths(paths, *arguments, self.location.at(path), target, **watched)
 
+    def copy_as(
+        self, path: str, target: str, names: Mapping[str, str], *options: str, most: int = ANY
+    ) -> dict[str, str]:
+        """`copy_out` these files, each to the name that it has in `names`. Returns the reasons why some were not
+        copied, by path.
+        """
+        from storage.places.remote_control import Statistics, obeyed  # with http.client, a tenth of a child's start
+
+        at, moved, problems = self.location.at(path), TransferProgress(), dict[str, str]()
+        watched: dict[str, Any] = {"most": most, "problems": {}}
+        if (here := self._here(path)) is not None:
+            watched["confined"] = stay_within(Path(self.location.root), here, target)
+            names = {each: names[each] for each in files_of(here, names)}
+        orders = (
+            (each, "operations/copyfile", {"srcFs": at, "srcRemote": each, "dstFs": target, "dstRemote": name})
+            for each, name in names.items()
+        )
+
+        def take(each: str, answer: dict[str, Any]) -> None:
+            if error := answer.get("error"):
+                problems[each] = error
+
+        def serve(how: tuple[str, ...]) -> None:
+            look = Statistics(how, moved.take)
+
+            def sign_of_life() -> tuple[int, ...]:
+                look()
+                return moved()
+
+            self.run(*how, *options, sign_of_life=sign_of_life, **watched)
+
+        hidden = (*self.location.secrets, *(self.beside.secrets if self.beside else ()))
+        if names and not obeyed(serve, orders, take, hidden):
+            raise StorageFailed("rclone ended before it had copied all files")
+        return problems
+
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, otherwise the folder with all its contents. Missing files are
         fine.

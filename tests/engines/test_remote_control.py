@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engines.base import Verdict
-from engines.rclone import remote_control
 from engines.rclone.run import RcloneRun
+from storage.places import remote_control
 from tests.engines.peers import back_up, held, sftp_host, write_files
 
 STALL_SECONDS = 20.0
@@ -50,11 +50,11 @@ def test_an_order_to_quit_that_did_not_get_through_is_given_again(
 ) -> None:
     orders, ask = list[str](), remote_control.ask
 
-    def refusing(socket_file: Path, what: str, order: dict[str, Any]) -> dict[str, Any]:
-        orders.append(what)
+    def refusing(socket_file: Path, what: str, order: dict[str, Any], *seconds: float) -> dict[str, Any]:
+        orders.extend({what} - {"core/stats"})
         if orders.count("core/quit") == 1:
             raise ConnectionResetError
-        return ask(socket_file, what, order)
+        return ask(socket_file, what, order, *seconds)
 
     monkeypatch.setattr(remote_control, "ask", refusing)
     files = write_files(tmp_path / "files", same="same", **{"dot.": "dot"})

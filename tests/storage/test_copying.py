@@ -230,6 +230,7 @@ def test_a_damaged_manifest_of_the_newest_point_of_the_copy_comes_again_and_an_o
     pair.first.back_up({"a": "3", "b": "x"})
     copied, places = pair.copy()
     assert ["look at its disk" in each for each in copied.wrong] == [True]
+    assert [*copied.incomplete] == points[-1:]
     assert pair.second.restored(copied.new[0]) == {"a": "3", "b": "x"}
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from storage import layout
 from storage.places.location import of_directory
 from storage.points import manifests, removal
+from storage.points.entries import Entry, excepted, is_readable
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import opened, versions_of
@@ -112,3 +113,12 @@ def is_named(played: Played, file: Path, point: str, whole: list[manifests.Entry
     with opened(store, ASSIGNMENT, point, cache) as tree:
         assert [*tree.below("")] == whole
     return False
+
+
+@pytest.mark.parametrize("attributes", [65_000, 65_380])
+def test_an_exception_is_never_longer_than_a_reader_takes(attributes: int) -> None:
+    old = Entry("a", folder="20261101T065755Z", attributes={"user.a": "A" * attributes})
+    assert is_readable(old)
+    kept = excepted(Entry("a"), old, "why " * 125, "20261101T065755Z")
+    assert is_readable(kept)
+    assert (kept.place, bool(kept.why)) == (old.place, True)

@@ -123,7 +123,9 @@ def test_what_is_as_of_an_earlier_point_or_missing_is_said_and_no_failure(built:
     report = restore(built, point, tmp_path / "to")
 
     assert (report.files, report.failed, report.old_files, report.missing_files) == (4, [], 2, 2)
-    assert report.old == ["2 files as of 2026-11-20 06:00 UTC, since they could not be read later: docs/a, docs/b"]
+    assert report.old == [
+        "2 files as of 2026-11-20 06:00 UTC, since they could not be read or copied later: docs/a, docs/b"
+    ]
     assert report.missing == ["locked/: it could not be listed: stale file handle", "new: input/output error"]
     assert (tmp_path / "to/docs/a").read_text() == "docs/a"
     assert not (tmp_path / "to/new").exists()

@@ -92,7 +92,7 @@ def test_a_page_and_a_download_say_what_is_as_of_an_earlier_point_and_what_is_la
         assert named.read().decode().splitlines() == [
             "not in this point: photos/: it could not be listed: stale file handle",
             "not in this point: docs/new: permission <denied>",
-            "1 file as of 2026-11-20 07:00 UTC, since it could not be read later: top.txt",
+            "1 file as of 2026-11-20 07:00 UTC, since it could not be read or copied later: top.txt",
         ]
         assert "top.txt" in archive.getnames()
 

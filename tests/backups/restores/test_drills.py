@@ -89,7 +89,7 @@ def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: 
     assert (done.error, done.files, done.of_files, done.lost, done.missing_files, done.old_files) == ("", 4, 4, 0, 1, 1)
     assert drills.as_text(done).partition("came back whole")[2] == (
         "; not in this point, since they could not be read: new: permission denied; "
-        "1 file as of 2026-11-20 06:00 UTC, since it could not be read later: docs/a"
+        "1 file as of 2026-11-20 06:00 UTC, since it could not be read or copied later: docs/a"
     )
     assert [drills.plan(NOW + timedelta(days=days)) for days in (29, 31)] == [0, 1], "every 30 days"
     out = StringIO()

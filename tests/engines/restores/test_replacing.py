@@ -5,10 +5,9 @@ from threading import Event
 
 import pytest
 
-from engines.rclone import remote_control
 from engines.restores import replacing, to_source
 from engines.restores.scratch_batch import ScratchBatch
-from storage.places import remotes
+from storage.places import remote_control, remotes
 from storage.points.manifests import Entry
 from storage.points.store import Store
 from storage.restoring.base import TargetFailed, Wish

@@ -4,7 +4,9 @@ import http.client
 import json
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -13,10 +15,12 @@ from external.processes.advice import without_middle
 from external.redaction import redacted
 from storage.places.servers import explained
 
+ADDRESS = "--rc-addr=unix://"
 LOOK_EVERY_SECONDS = 0.02
 """Seconds between two looks for rclone's socket."""
 ANSWER_SECONDS = 86_400.0
 """Seconds for an answer: a file may be large. A run that is ended ends rclone, and so the wait."""
+STATISTICS_EVERY_SECONDS, STATISTICS_SECONDS = 1.0, 5.0
 
 
 def obeyed(
@@ -53,11 +57,28 @@ def obeyed(
         teller = Thread(target=tell, daemon=True)
         teller.start()
         try:
-            serve(("rcd", f"--rc-addr=unix://{socket_file}", "--rc-no-auth"))
+            serve(("rcd", f"{ADDRESS}{socket_file}", "--rc-no-auth"))
         finally:
             ended.set()
             teller.join()
     return done.is_set()
+
+
+class Statistics:
+    """The statistics of a serving rclone, which prints none. Each call asks for them, at most once a second, and passes
+    them to `take` in a line as other commands print it. `arguments`: those with which `obeyed` has it served.
+    """
+
+    def __init__(self, arguments: Iterable[str], take: Callable[[str], object]) -> None:
+        [socket_file] = [each.removeprefix(ADDRESS) for each in arguments if each.startswith(ADDRESS)]
+        self._socket_file, self._take, self._next = Path(socket_file), take, 0.0
+
+    def __call__(self) -> None:
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + STATISTICS_EVERY_SECONDS
+            with suppress(OSError):  # it does not listen yet, or no more
+                stats = ask(self._socket_file, "core/stats", {}, STATISTICS_SECONDS)
+                self._take(json.dumps({"level": "notice", "stats": stats}, separators=(",", ":")))
 
 
 def accepts(socket_file: Path) -> bool:
@@ -72,9 +93,9 @@ def accepts(socket_file: Path) -> bool:
     return True
 
 
-def ask(socket_file: Path, what: str, order: dict[str, Any]) -> dict[str, Any]:
-    """Give rclone an order through its socket. Returns its answer. Raises: OSError."""
-    connection = _Connection(socket_file)
+def ask(socket_file: Path, what: str, order: dict[str, Any], seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
+    """Give rclone an order through its socket. Returns its answer, which must come in `seconds`. Raises: OSError."""
+    connection = _Connection(socket_file, seconds)
     try:
         connection.request("POST", f"/{what}", json.dumps(order), {"Content-Type": "application/json"})
         answer = json.loads(connection.getresponse().read())
@@ -95,8 +116,8 @@ def _has_quit(socket_file: Path) -> bool:
 
 
 class _Connection(http.client.HTTPConnection):
-    def __init__(self, socket_file: Path) -> None:
-        super().__init__("rclone", timeout=ANSWER_SECONDS)
+    def __init__(self, socket_file: Path, seconds: float = ANSWER_SECONDS) -> None:
+        super().__init__("rclone", timeout=seconds)
         self._socket_file = socket_file
 
     def connect(self) -> None:

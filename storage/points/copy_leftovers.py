@@ -1,0 +1,69 @@
+"""The whole files that a killed copy has left in the copy, as far as that is known."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from storage import layout
+from storage.points import runs
+from storage.points.batches import OF_A_LIST, batches
+from storage.points.copies import whole_among
+from storage.points.entries import Entry
+from storage.points.store import Store
+
+Found = tuple[Entry, bool]
+"""A file that should be in the copy, and True if it is there already."""
+
+
+@dataclass
+class CopyLeftovers:
+    """The files of an assignment in a copy, in these folders of runs; `marks`: the runs of which a mark is there;
+    `altered`: places of files that arrived with another content.
+    """
+
+    target: Store
+    folder: str
+    there: Collection[str]
+    marks: Collection[str]
+    altered: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        self.files = layout.files_path(self.folder)
+
+    def looked_for(self, entries: Iterable[Entry]) -> Iterator[Found]:
+        """Yield the files that should be in the copy, each with True if a killed copy has brought it whole."""
+        for batch in batches(entries, OF_A_LIST):
+            self.target.check_stop()
+            left = [each for each in batch if each.folder in self.there]
+            sizes = self.target.sizes(self.files, [each.place for each in left]) if left else {}
+            left = [each for each in left if sizes.get(each.place) == each.size]
+            whole = {each.place for each in self._whole_of_left(left)}.difference(self.altered)
+            doubtful = {each.place for each in left} - whole
+            for each in batch:
+                yield each._replace(doubtful=each.place in doubtful), each.place in whole
+
+    def _whole_of_left(self, left: Sequence[Entry]) -> list[Entry]:
+        """The files among `left`, which are there with the right size, whose content is right as far as
+        that is known.
+        """
+        location = self.target.location
+        if location.directory is None or not left:
+            return list(left)
+        read = [each for each in left if each.digest] if location.is_plain else []
+        others = {each.place for each in left}.difference(each.place for each in read)
+        trusted = self._brought_since_the_start(others) if others else set()
+        return [*self._whole(read), *(each for each in left if each.place in trusted)]
+
+    def _brought_since_the_start(self, places: Collection[str]) -> set[str]:
+        """The places that a mark of this boot names: a file of its size there is the one that the mark was about to
+        bring, since nothing else is ever written to its place. On a disk that keeps two names as one it may be the
+        other file, which the look at the end shows (`overwritten_files.py`).
+        """
+        found = set[str]()
+        for each in self.marks:
+            with runs.marked(self.target, self.folder, each) as mark:
+                if mark and mark[0].boot and mark[0].boot == runs.boot():
+                    found.update(each.place for each in mark[1]() if not each.doubtful and each.place in places)
+        return found
+
+    def _whole(self, entries: Sequence[Entry]) -> list[Entry]:
+        return whole_among(entries, self.target, self.files, can_be_read=self.target.location.is_plain)

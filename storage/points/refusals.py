@@ -1,0 +1,151 @@
+"""Files that a copy leaves out since one of the two repositories refuses them alone: a server locks or denies one file,
+or has no place for its name. They are exceptions of the copy's point, and keep no other file from it.
+
+A server's message about all files is no such refusal: it is full, does not answer, or denies the credentials. Nor are
+credentials that may write nothing: then the manifest cannot be written either, and there is no point.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from storage.places.servers import DAMAGED_OR_FOREIGN
+from storage.points.entries import Entry
+from storage.points.other_names import OF_A_NAME
+from storage.points.store import PIECE, StorageFailed
+
+MOST_AGAIN = 1_000
+"""The most files that are tried once more, one at a time."""
+ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
+"""The options of a second try, for servers that allow few open files at a time; everything else was
+tried again before.
+"""
+PATIENTLY = ("--transfers=1", "--checkers=1")
+"""The same with rclone's usual tries, for a server that answers, but wants fewer requests in a second."""
+OF_CONTENT = re.compile(r"corrupt|\bdiffer\b|mismatch|not what was sent", re.IGNORECASE)
+"""Messages about a file that arrived with another content, such as `multipart upload corrupted: Etag differ`."""
+ALTERED = "its content there is not what was sent, and could not be replaced: "
+OF_A_FILE = re.compile(r"not an encrypted file|bad magic|truncated|input/output error", re.IGNORECASE)
+"""Messages about a file whose content in the first repository is lost."""
+FINAL = re.compile(
+    r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
+)
+"""Messages of failures that another try does not change."""
+OF_ALL = re.compile(
+    r"no space left|quota|insufficient storage|read-only file system|stale file handle|cannot allocate|"
+    r"unauthorized|invalidaccesskeyid|signaturedoesnotmatch|invalid_grant|statuscode: 401|\b(401|507) [A-Z]",
+    re.IGNORECASE,
+)
+"""Messages that concern all files, although rclone names one. Seen with a folder, WebDAV, SFTP and buckets."""
+OF_A_SILENCE = re.compile(
+    r"connection|broken pipe|timed? ?out|deadline exceeded|no route to host|network is unreachable|"
+    r"host is (down|unreachable)|no such host|server misbehaving|name resolution|TLS handshake|too many requests|"
+    r"slow ?down|service unavailable|bad gateway|statuscode: (429|50[234])|\b(429|50[234]) [A-Z]|\bEOF\b",
+    re.IGNORECASE,
+)
+"""The same, unless it was one file alone, and the server answers afterwards."""
+IN_QUOTES = re.compile(r'"[^"]*/[^"]*"')
+"""A path or an address in a message: a folder may be named `quota`."""
+
+
+def is_lost(why: str) -> bool:
+    """True if the content of a file in the first repository is lost."""
+    return DAMAGED_OR_FOREIGN in why or OF_A_FILE.search(why) is not None
+
+
+def is_of_a_name(why: str) -> bool:
+    """True if a repository refuses the name of a file."""
+    return OF_A_NAME.search(why) is not None
+
+
+def is_altered(why: str) -> bool:
+    """True if a file may be there with its size and another content."""
+    return OF_CONTENT.search(why) is not None
+
+
+@dataclass
+class Refusals:
+    """The refusals of one copy. `copied` copies files: it gets them and options of rclone, and returns the reasons why
+    some did not come, by path. `arrived`: the places of those that are there nevertheless: only the answer was lost,
+    and a server may refuse to have them written twice. `answers` raises StorageFailed if the server does not answer.
+
+    `altered`: places where a file of the right size may have another content, here or by the point before.
+    """
+
+    copied: Callable[..., Mapping[str, str]]
+    arrived: Callable[[Sequence[Entry]], Collection[str]]
+    answers: Callable[[], object]
+    roots: Sequence[str] = ()
+    altered: set[str] = field(default_factory=set)
+
+    def bring(self, entries: Sequence[Entry]) -> dict[str, str]:
+        """Copy files. Those that another try may bring are tried once more, one at a time. Returns the reasons by
+        place, without files that are lost in the first repository. Raises: StorageFailed for an error that concerns all
+        files.
+        """
+        problems = self._tried(entries)
+        again = [each for each in entries if each.place in problems and _may_pass(problems[each.place])]
+        if 0 < len(again) <= MOST_AGAIN:
+            second = self._tried(again, *self._second_try([problems[each.place] for each in again]))
+            problems = {place: why for place, why in problems.items() if not _may_pass(why)} | second
+        return self.judged(problems)
+
+    def _second_try(self, reasons: Sequence[str]) -> tuple[str, ...]:
+        if sum(OF_A_SILENCE.search(each) is not None for each in reasons) < 2:
+            return ONE_AT_A_TIME  # a large file may be sent each time
+        self.answers()
+        return PATIENTLY
+
+    def judged(self, problems: Mapping[str, str]) -> dict[str, str]:
+        """The problems, by place, that are exceptions: without files that are lost in the first repository. Raises:
+        StorageFailed for an error that concerns all files.
+        """
+        problems = {place: why for place, why in problems.items() if not is_lost(why)}
+        words = {place: self._words(place, why) for place, why in problems.items()}
+        words = {place: text for place, text in words.items() if not is_of_a_name(text)}
+        silent = [place for place, text in words.items() if OF_A_SILENCE.search(text)]
+        for place in [place for place, text in words.items() if OF_ALL.search(text)] or silent[1:]:
+            raise StorageFailed(f"{place}: {problems[place]}")
+        if silent:
+            self.answers()
+        return {place: self.noted(place, why) for place, why in problems.items()}
+
+    def noted(self, place: str, why: str) -> str:
+        """The reason, which says so if another content may be there, for the next copy."""
+        self.altered.update([place] if is_altered(why) else [])
+        return f"{ALTERED}{why}" if place in self.altered and not is_altered(why) else why
+
+    def _words(self, place: str, why: str) -> str:
+        for path in (place, *self.roots):
+            why = why.replace(path, "…") if len(path) > 1 else why
+        return IN_QUOTES.sub("…", why)
+
+    def _tried(self, entries: Sequence[Entry], *how: str) -> dict[str, str]:
+        found = _by_place(self.copied(entries, *how), entries)
+        problems = {place: self.noted(place, why) for place, why in found.items()}
+        in_doubt = [each for each in entries if each.place in problems and each.place not in self.altered]
+        there = self.arrived(in_doubt) if in_doubt else ()
+        return {place: why for place, why in problems.items() if place not in there}
+
+
+def _may_pass(why: str) -> bool:
+    return not (is_of_a_name(why) or FINAL.search(why))
+
+
+def _by_place(problems: Mapping[str, str], entries: Sequence[Entry]) -> dict[str, str]:
+    """The reasons by place, in words that do not contain it, of files that are not lost. Raises: StorageFailed for an
+    error that is about none of them.
+    """
+    found, at = dict[str, str](), {PIECE.sub("", path): why for path, why in problems.items()}
+    named = set[str]()
+    for each in entries if at else ():
+        path = each.place
+        while path and path not in at:  # a problem of a folder is that of all its files
+            path = path.rpartition("/")[0]
+        if path:
+            named.add(path)
+            if not is_lost(why := at[path].replace(path, "…")):
+                found[each.place] = why
+    if others := at.keys() - named:
+        raise StorageFailed(f"{min(others)}: {at[min(others)]}")
+    return found

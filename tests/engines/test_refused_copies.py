@@ -1,0 +1,331 @@
+"""A copy whose server refuses one file, not the others."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from storage.places import rclone as places_rclone
+from storage.places import remote_control, remotes
+from storage.places.location import of_directory
+from storage.points import checking, copying, removal, runs
+from storage.points.copies import CopyResult
+from storage.points.entries import Entry
+from storage.points.moving import TransferProgress
+from storage.points.refusals import Refusals
+from storage.points.store import StorageFailed, Store
+from storage.restoring.base import Report, Wish
+from storage.restoring.into_folder import restore
+from tests.append_only import DENIED, append_only
+from tests.engines.peers import STARTED_AT, back_up, local_folder, tree, write_files
+from tests.engines.served import KEY
+
+pytestmark = pytest.mark.slow
+FOLDER = "nas-7/nightly"
+OLD, NEW, LOCKED = "old", "changed", "locked for now"
+SIZES = {f"{len(each) + more}" for each in (NEW, LOCKED) for more in (0, 48)}
+"""Bytes of the contents that are refused, as they are and encrypted."""
+LONG = "/".join(["folder" * 6] * 20) + "/a"
+LONGEST = 600
+"""Characters of a path on a server. Those of short names are shorter, encrypted or not."""
+TOO_LONG = 400, b"<Error><Code>KeyTooLongError</Code><Message>Your key is too long</Message></Error>"
+Refusal = Callable[[str, str, Any], tuple[int, bytes] | None]
+
+
+def refusing(status: int, answer: bytes = b"no") -> Refusal:
+    """The refusal to take files of `SIZES`."""
+    return lambda command, path, headers: (
+        (status, answer) if command == "PUT" and headers.get("Content-Length") in SIZES else None
+    )
+
+
+def refusing_long_paths(status: int, answer: bytes = b"no") -> Refusal:
+    return lambda command, path, headers: (status, answer) if len(path) > LONGEST else None
+
+
+@dataclass
+class Copied:
+    """A source, its repository, and a copy on a server that refuses what `refusal` says."""
+
+    folder: Path
+    first: Store
+    second: Store
+    refusal: Refusal | None
+
+    def back_up(self, day: int, **files: str) -> str:
+        source = local_folder(write_files(self.folder / "source", **files))
+        when = STARTED_AT + timedelta(days=day)
+        return back_up(source, self.folder, location=self.first.location, folder=FOLDER, started_at=when).snapshot
+
+    def copy(self, *recorded: str) -> CopyResult:
+        target = replace(self.second, location=remotes.beside(self.second.location))
+        return copying.copy(self.there, target, FOLDER, recorded=recorded)
+
+    @property
+    def there(self) -> Store:
+        """The first repository, with the way to the second one."""
+        return replace(self.first, beside=remotes.beside(self.second.location))
+
+    def restored(self, point: str, day: int) -> tuple[Report, dict[str, str]]:
+        back = self.folder / f"back {day}"
+        return restore(Wish(FOLDER, point, back), self.second, self.folder / "cache"), tree(back)
+
+    def damaged(self) -> list[checking.Damage]:
+        return checking.check(self.second, FOLDER, part="", after="", total=0, share=1.0).damaged
+
+
+@contextmanager
+def copied_to(kind: str, folder: Path, refusal: Refusal, key: str | None) -> Iterator[Copied]:
+    first = Store(of_directory(folder / "first"), Event())
+
+    def answer(*request: Any) -> tuple[int, bytes] | None:
+        return found.refusal(*request) if found.refusal else None
+
+    with append_only(kind, folder / "served", [], answer) as (settings, secrets, path):
+        second = Store(remotes.location_of(path, settings, secrets, key), Event())
+        found = Copied(folder, first, second, refusal)
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("kind", "refusal", "key"),
+    [
+        ("webdav-other", refusing(403), None),
+        ("webdav-other", refusing(423), KEY),
+        ("s3", refusing(*DENIED), None),
+        ("s3", refusing(*DENIED), KEY),
+    ],
+    ids=["denied by a share", "locked, encrypted", "denied by a bucket", "denied by a bucket, encrypted"],
+)
+def test_a_refused_file_is_an_exception_of_the_copys_point_until_it_is_taken(
+    kind: str, refusal: Refusal, key: str | None, tmp_path: Path
+) -> None:
+    with copied_to(kind, tmp_path, refusal, key) as copied:
+        base = copied.back_up(0, same="same", changes=OLD, goes="x")
+        assert copied.copy().incomplete == {}
+        points = [copied.back_up(1, changes=NEW, comes=LOCKED), copied.back_up(2, later="later")]
+        done = copied.copy()
+        assert (done.new, done.wrong) == (points, [])
+        assert copied.copy(base).incomplete == done.incomplete, "the result may have been lost"
+        assert copied.copy(*done.points).incomplete == {}
+        for day, point in enumerate(points):
+            number, *texts = done.incomplete[point]
+            assert number == "2 files were not copied"
+            assert [each.partition(": it could not be copied")[0] for each in texts] == ["changes", "comes"]
+            report, files = copied.restored(point, day)
+            expected = {"same": "same", "changes": OLD, "goes": "x"} | ({"later": "later"} if day else {})
+            assert files == expected
+            assert (report.complete, report.old_files, report.missing_files) == (False, 1, 1)
+            assert report.failed == []
+        header = copied.second.header(FOLDER, points[1])
+        assert header is not None
+        assert not header.complete
+        assert copied.damaged() == []
+        copied.refusal = None
+        last = copied.back_up(3)
+        done = copied.copy(base, *points)
+        assert (done.new, done.incomplete, done.wrong, done.files) == ([last], {}, [], 2)
+        report, files = copied.restored(last, 3)
+        assert (report.complete, files) == (True, tree(tmp_path / "source"))
+        assert copied.damaged() == []
+        if key is None:  # its server lets no one delete
+            here = Store(of_directory(next((tmp_path / "served").rglob("backups"))), Event())
+            removal.remove(here, FOLDER, [base, points[0]])
+            assert copied.restored(points[1], 4)[1] == {"same": "same", "changes": OLD, "goes": "x", "later": "later"}
+            removal.remove(here, FOLDER, [points[1]])
+            report, files = copied.restored(last, 5)
+            assert (report.complete, files) == (True, tree(tmp_path / "source"))
+            assert OLD not in tree(tmp_path / "served").values()
+
+
+@pytest.mark.parametrize(
+    ("kind", "refusal", "key"),
+    [
+        ("webdav-other", refusing_long_paths(414), None),
+        ("s3", refusing_long_paths(*TOO_LONG), None),
+        ("s3", refusing_long_paths(*TOO_LONG), KEY),
+    ],
+    ids=["a share", "a bucket", "an encrypted bucket"],
+)
+def test_a_path_that_is_too_long_for_the_copys_server_gets_another_name_there(
+    kind: str, refusal: Refusal, key: str | None, tmp_path: Path
+) -> None:
+    with copied_to(kind, tmp_path, refusal, key) as copied:
+        names = {LONG: "long", LONG + "b": "long too", "short": "short", "other": "other", "more": "more"}
+        copied.back_up(0, **names)
+        done = copied.copy()
+        assert (done.incomplete, done.wrong, done.files) == ({}, [], 5)
+        point = copied.back_up(1, new="new", **{LONG: "changed"})
+        (tmp_path / "source" / "other").unlink()
+        last = copied.back_up(2)
+        done = copied.copy()
+        assert (done.new, done.incomplete, done.wrong, done.files) == ([point, last], {}, [], 2)
+        report, files = copied.restored(last, 2)
+        assert (report.complete, report.failed, files) == (True, [], tree(tmp_path / "source"))
+        assert copied.damaged() == []
+
+
+def test_a_file_that_is_there_although_its_upload_failed_is_not_sent_again(tmp_path: Path) -> None:
+    """A server that lets nothing be overwritten would refuse it."""
+    sent = list[str]()
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if command != "PUT" or not path.endswith("/comes"):
+            return None
+        sent.append(path)
+        there = tmp_path / "served" / path.strip("/")
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_text(LOCKED)
+        return 403, b"no"
+
+    with copied_to("webdav-other", tmp_path, refusal, None) as copied:
+        point = copied.back_up(0, same="same", comes=LOCKED)
+        done = copied.copy()
+        assert (done.new, done.incomplete, done.wrong, len(sent)) == ([point], {}, [], 1)
+        assert copied.restored(point, 0)[1] == tree(tmp_path / "source")
+
+
+@pytest.mark.parametrize(("status", "wanted"), [(403, "/files/"), (507, "changes"), (401, "changes")])
+def test_a_copy_fails_where_most_are_refused_or_the_error_concerns_all(
+    status: int, wanted: str, tmp_path: Path
+) -> None:
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        return (status, b"no") if command == "PUT" and wanted in path else None
+
+    with copied_to("webdav-other", tmp_path, refusal, None) as copied:
+        copied.back_up(0, same="same", changes=OLD, other="other")
+        with pytest.raises(StorageFailed, match=r"more than half|Insufficient|Unauthorized"):
+            copied.copy()
+        assert runs.points(copied.second, FOLDER) == []
+
+
+def test_the_size_of_what_has_come_under_another_name_is_known_before_it_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of which no byte is known to have come is ended after a while."""
+    seen, take = Event(), TransferProgress.take
+
+    def taking(progress: TransferProgress, line: str) -> bool:
+        taken = take(progress, line)
+        if progress.size == len(NEW):
+            seen.set()
+        return taken
+
+    monkeypatch.setattr(TransferProgress, "take", taking)
+    monkeypatch.setattr(remote_control, "STATISTICS_EVERY_SECONDS", 0.0)
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        return None if command != "PUT" or seen.wait(30) else (403, b"no")
+
+    with copied_to("webdav-other", tmp_path, refusal, None) as copied:
+        write_files(tmp_path / "first", given=NEW)
+        there = remotes.beside(copied.second.location)
+        assert copied.there.copy_as("", there.at("files"), {"given": "other"}) == {}
+
+
+def test_a_file_that_arrived_altered_is_never_taken_for_whole(tmp_path: Path) -> None:
+    altered = {"comes"}
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        there = tmp_path / "served" / path.strip("/")
+        if command != "PUT" or there.is_file() or not {there.name, there.parent.name[-2:]} & altered:
+            return None
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_text("ALTERED"[: len(NEW)])
+        return 200, b""
+
+    with copied_to("s3", tmp_path, refusal, None) as copied:
+        points = [copied.back_up(0, same="same", comes=NEW)]
+        done = copied.copy()
+        assert (done.new, done.incomplete, done.wrong) == (points, {}, []), "under another name"
+        assert copied.restored(points[0], 0)[1] == tree(tmp_path / "source")
+        altered.add(".0")
+        for day, files in ((1, {"comes": "NEWER!!"}), (2, {})):
+            copied.back_up(day, **files)
+            done = copied.copy(*points)
+            points = done.points
+            assert [*done.incomplete] == done.new
+            report, back = copied.restored(done.new[-1], day)
+            assert (report.old_files, back["comes"]) == (1, NEW)
+
+
+@pytest.mark.parametrize("status", [423, 504])
+def test_a_large_file_is_sent_a_few_times_and_once_a_copy_until_it_is_refused(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """rclone ends a run of which more comes than expected, refused or not. A server may be silent about one file."""
+    monkeypatch.setattr(places_rclone, "SLACK", 1_000)
+    sent = list[str]()
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if command != "PUT" or not path.endswith("/large"):
+            return None
+        sent.append(path)
+        return status, b"no"
+
+    with copied_to("webdav-other", tmp_path, refusal, None) as copied:
+        points = [copied.back_up(0, same="same", other="other", large="large" * 100_000), copied.back_up(1)]
+        done = copied.copy()
+        assert (done.new, [*done.incomplete]) == (points, points)
+        assert len(sent) <= 4
+
+
+def test_a_server_that_wants_fewer_requests_for_a_while_gets_all_files(tmp_path: Path) -> None:
+    sent = Counter[str]()
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if command != "PUT" or not path.endswith(("/a", "/b")):
+            return None
+        sent[path] += 1
+        return (429, b"no") if sent[path] <= 6 else None
+
+    with copied_to("webdav-other", tmp_path, refusal, None) as copied:
+        points = [copied.back_up(0, same="same", a="a", b="b")]
+        done = copied.copy()
+        assert (done.new, done.incomplete, done.wrong) == (points, {}, [])
+
+
+def test_a_full_disk_fails_the_copy_of_a_file_under_another_name(tmp_path: Path) -> None:
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if len(path) > LONGEST:
+            return 414, b"no"
+        return (507, b"no") if command == "PUT" and ".0/" in path else None
+
+    with copied_to("webdav-other", tmp_path, refusal, None) as copied:
+        copied.back_up(0, same="same", other="other", **{LONG: "long"})
+        with pytest.raises(StorageFailed, match="Insufficient"):
+            copied.copy()
+
+
+@pytest.mark.parametrize(
+    "why", ["open /mnt/quota/run/timeout/a: permission denied", 'PUT "http://nas/mnt/quota/%C3%A9": locked']
+)
+def test_words_in_paths_do_not_concern_all_files(why: str) -> None:
+    refusals, reasons = Refusals(dict, tuple, tuple, ["/mnt/quota"]), {"run/timeout/a": why, "run/timeout/b": why}
+    assert refusals.judged(reasons) == reasons
+    with pytest.raises(StorageFailed, match="disk quota exceeded"):
+        refusals.judged({"a": f"{why}: disk quota exceeded"})
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "multipart upload corrupted: Etag differ: expecting 5f but got 6e",
+        "corrupted on transfer: md5 hashes differ src 5f vs dst 6e",
+        "open /mnt/run/truncated/a: permission denied",  # which is not lost in the first repository
+    ],
+)
+def test_neither_the_size_of_an_altered_file_nor_a_word_in_its_path_makes_it_whole(why: str) -> None:
+    entry = Entry("truncated/a", size=3, folder="run")
+
+    def arrived(entries: Sequence[Entry]) -> list[str]:
+        return [] if "open" in why else [each.place for each in entries]
+
+    refusals = Refusals(lambda entries, *how: {each.place: why for each in entries}, arrived, tuple)
+    assert [*refusals.bring([entry])] == [entry.place]
