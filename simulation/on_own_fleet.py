@@ -34,9 +34,9 @@ FOR_READING = 0.4
 """The share of the time after which no further source is read: those that were are a sample."""
 FOR_GROWING = 0.5
 """The share of the time within which a larger sample is to be simulated: a machine may become slower meanwhile."""
-FIRST_SOURCES, AT_ONCE_IF = 50, 150
-"""The size of the first sample; and of the fleets that are simulated at once."""
-LEAST_TIMES, MOST_TIMES = 1.5, 4
+FIRST_SOURCES, AT_ONCE_IF = 10, 150
+"""The size of the first sample, without those that a change is about; and of the fleets that are simulated at once."""
+LEAST_TIMES, MOST_TIMES = 1.5, 10
 """The least and the greatest factor by which the next sample is larger."""
 ENOUGH_DAYS = 7
 """Days of all sources that say more than all days of some."""
@@ -93,7 +93,8 @@ class _Growing:
         history = self._reading(lambda: History(now, days, self._changes.units, SampleRequest(self._most, always)))
         found: OwnFleetComparison | None = None
         why: HistoryTooShort | NotComputed | None = None
-        wanted = history.sources if history.sources <= AT_ONCE_IF else FIRST_SOURCES
+        about = KEPT_OF_POLICY * len(self._changes.policies) + len(self._changes.added)
+        wanted = history.sources if history.sources <= AT_ONCE_IF else FIRST_SOURCES + about
         while wanted:
             began, before = time.monotonic(), history.read
             try:

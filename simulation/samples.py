@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import md5
+from heapq import nsmallest
 from math import ceil, inf
 
 from django.db.models import Q, QuerySet
@@ -40,8 +41,8 @@ class SampleRequest:
             return sorted(sources)  # neighbours have their rows together
         always = active.none() if self.always is None else active.order_by().filter(self.always)
         first = set(always.values_list("source_id", flat=True))
-        turns = sorted(sources, key=lambda each: (each not in first, _hash(each), each))
-        return turns[: max(len(first), int(min(self.most, len(turns))))]
+        most = max(len(first), int(min(self.most, len(sources))))
+        return nsmallest(most, sources, key=lambda each: (each not in first, _hash(each), each))
 
 
 ALL = SampleRequest()
