@@ -131,11 +131,11 @@ class Service(Generic[Row]):
         return FinishResult()
 
     def uses(self, row: Row) -> list[str]:
-        """The uses that keep a row from being deleted, as sentences with what to do, without full stop."""
+        """The uses that keep a row from being deleted, as sentences with what to do, without full stops."""
         return [text for use_of in declarations.uses if (text := use_of(row))]
 
     def obstacles(self, row: Row) -> list[str]:
-        """The reasons why a row is not deleted, as sentences without full stop; empty if it is."""
+        """The reasons why a row is not deleted, as sentences without full stops; empty if it is."""
         return [obstacle] if (obstacle := self.obstacle(row)) else self.uses(row)
 
     def delete(self, row: Row) -> None:

@@ -119,7 +119,7 @@ class Engine(ABC):
 
     @abstractmethod
     def look(self, task: BackupTask, stop: StopSignal) -> str:
-        """Name the parts of the source that may be read, in a sentence without full stop. Nothing is copied."""
+        """Name the parts of the source that may be read, in a sentence without a full stop. Nothing is copied."""
 
     @abstractmethod
     def copy(self, task: BackupTask, stop: StopSignal, on_progress: OnProgress) -> EngineResult:

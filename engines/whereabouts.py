@@ -20,7 +20,7 @@ def real_path_of(path: str) -> str:
 
 
 def led_elsewhere(path: str, real_path: str) -> str:
-    """The reason why a source with this path is not where it was, in a sentence without full stop; empty if it is.
+    """The reason why a source with this path is not where it was, in a sentence without a full stop; empty if it is.
 
     `real_path`: the place to which it led when it was saved; empty if not known.
     """

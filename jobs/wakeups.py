@@ -47,7 +47,7 @@ def notify_at_once(queue: str) -> None:
 
 
 def notify_of_room(lanes: Iterable[int]) -> None:
-    """The same for workers that a throttle of these lanes holds up: records gave their places back."""
+    """The same for workers that a throttle of these lanes holds up: records have given back their places."""
     wanted = set(lanes) - {0}
     if unknown := wanted - _of_lane.keys():
         found = Lane.objects.filter(pk__in=unknown).values_list("pk", "throttle_ids")

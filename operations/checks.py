@@ -183,7 +183,7 @@ def _wrong_values(found: dict[Any, Any]) -> Iterator[CheckMessage]:
     probe, longest = given["BREAKER_PROBE_SECONDS"], given["BREAKER_LONGEST_SECONDS"]
     if not wrong & {"BREAKER_PROBE_SECONDS", "BREAKER_LONGEST_SECONDS"} and longest < probe:
         what = f"JOBS['BREAKER_LONGEST_SECONDS'] is {longest}, below JOBS['BREAKER_PROBE_SECONDS'], {probe}"
-        yield _message("E018", what, "give the longest time between two probes the larger number; 900 and 60 are usual")
+        yield _message("E018", what, "make the longest time between two probes the larger number; 900 and 60 are usual")
 
 
 def _wrong_queues(queues: Any) -> Iterator[CheckMessage]:

@@ -132,7 +132,7 @@ def remove(asked: Iterable[Throttle]) -> None:
         free = lanes.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)
         if len(free) < lanes.count():
             names = some_of([throttle.name for throttle in held])
-            raise InUse(f"{names}: records that name it are put on the backlog at this moment. Try again in a moment.")
+            raise InUse(f"{names}: records that name it are just being put on the backlog. Try again in a moment.")
         for found in live(ids):
             if obstacle := obstacle_to_removing(found):
                 raise InUse(f"{obstacle}. Let them end or cancel them first.")

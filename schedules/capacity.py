@@ -223,7 +223,7 @@ def queued(work: Iterable[float]) -> list[float]:
 
 
 def _add(to: list[float], arriving: Iterable[tuple[tuple[int, ...], Sequence[tuple[int, float]], float]]) -> None:
-    """Add the steps of batches, weighted, at each minute that they trigger at. Those that trigger together are one."""
+    """Add the steps of batches, weighted, at each minute at which they trigger. Those that trigger together are one."""
     together: dict[tuple[int, ...], dict[int, float]] = {}
     for at, steps, weight in arriving:
         at_these = together.setdefault(at, defaultdict(float))

@@ -40,7 +40,8 @@ def read(name: str) -> str:
     try:
         return unseal(sealed)
     except Unsealable as error:
-        raise NotStored(f"the stored secret {name} cannot be opened: {error}: `{PROGRAM} secrets set {name}`") from None
+        why = f"the stored secret {name} cannot be opened: {error} by `{PROGRAM} secrets set {name}`"
+        raise NotStored(why) from None
 
 
 def problem_with(name: str) -> str:

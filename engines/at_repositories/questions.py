@@ -77,7 +77,7 @@ def try_source(location: str, source: dict[str, Any], seconds: float) -> dict[st
 
 
 def look(source: SourceSpec, seconds: float, stop: StopSignal) -> str:
-    """Describe what was found, in a sentence without full stop. Raises: RunEnded, ProgramMissing,
+    """Describe what was found, in a sentence without a full stop. Raises: RunEnded, ProgramMissing,
     ValueError, OSError.
     """
     task = BackupTask(

@@ -109,7 +109,7 @@ def _look(run: EngineRun, option: str, descriptor: int) -> MariadbCatalogue:
             'the option "sslmode": "disable" if everything on the way is yours',
         )
     if found.is_unfinished:
-        raise RunEnded(Verdict.NOT_FOR_NOW, "a restore makes this database, or was interrupted: finish or repeat that")
+        raise RunEnded(Verdict.NOT_FOR_NOW, "a restore makes this database, or was interrupted: finish or repeat it")
     return found
 
 

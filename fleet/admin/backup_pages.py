@@ -38,7 +38,7 @@ def _points_found(text: str) -> list[int]:
 
 
 def searched(request: HttpRequest, backups: QuerySet[Backup], text: str) -> QuerySet[Backup]:
-    """Find the sources by their names first, and points by an index: no backup is read that is not found."""
+    """Find the sources by their names first, and points by an index, so that only backups that match are read."""
     if not (words := text.split()):
         return backups
     pks = _points_found(text)

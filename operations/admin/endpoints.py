@@ -36,8 +36,8 @@ ROTATE_MEANS = (
     "to the receiver before then: a signature by either is enough. It is shown once, on the next page."
 )
 REPLACE_MEANS = (
-    "A new secret signs from now on, and those in use no longer sign: for a secret that became known. Until "
-    "the receiver has the new one, it refuses callbacks. The new secret is shown once, on the next page."
+    "A new secret signs from now on, and those in use sign no longer. Do this if a secret has leaked. Until the "
+    "receiver has the new one, it refuses callbacks. The new secret is shown once, on the next page."
 )
 TEST_MEANS = (
     'A worker delivers one event to it, with "schedule": "test" and the payload {"test": true}. If that fails it is '

@@ -51,7 +51,8 @@ class SourceQuerySet(models.QuerySet["Source"]):
 
     def with_protection(self) -> "SourceQuerySet":
         """Annotate `last_backup_at`, `proved_at`, `next_backup_at` and `failures` over all assignments of
-        each source, of those that are shown alone: joined and grouped, a page of 100,000 took twice as long."""
+        each source. Subqueries ask only for the sources of a page: a join took twice as long with 100,000 sources.
+        """
         return self.annotate(
             last_backup_at=self._of_assignments(Max("last_backup_at")),
             proved_at=self._of_assignments(Max("proved_at")),

@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-AT_THIS_MOMENT = "put on the backlog at this moment"
+AT_THIS_MOMENT = "just being put on the backlog"
 
 
 @pytest.fixture(autouse=True)
