@@ -126,11 +126,18 @@ class LocalFolder:
 
 def is_as_listed(folder: Path, entry: Entry) -> bool:
     """True if a file still has the size and times of its entry."""
-    with suppress(OSError):
+    now = facts_now(folder, entry)
+    is_same = (now.size, now.modified) == (entry.size, entry.modified)
+    return is_same and now.changed is not None and entry.changed in (None, now.changed)
+
+
+def facts_now(folder: Path, entry: Entry) -> Entry:
+    """The entry of a file with its present size and times; without times if it is gone."""
+    try:
         facts = os.lstat(path_in(folder, entry.path))
-        is_same = (facts.st_size, written(facts.st_mtime_ns)) == (entry.size, entry.modified)
-        return is_same and entry.changed in (None, facts.st_ctime_ns)
-    return False
+    except OSError:
+        return entry._replace(modified="", changed=None)
+    return entry._replace(size=facts.st_size, modified=written(facts.st_mtime_ns), changed=facts.st_ctime_ns)
 
 
 def _why(error: OSError) -> str:

@@ -1,7 +1,7 @@
 """Makes the point of a run from the files that it took over and those that have come."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,10 +11,11 @@ from engines.base import BackupTask
 from engines.rclone.bringing import Problems, is_as_wanted
 from engines.rclone.comparing import Comparison, Item, PathDecision
 from engines.rclone.early_digests import EarlyDigests
-from engines.rclone.local import is_as_listed
+from engines.rclone.local import facts_now, is_as_listed
 from external.processes.runner import StopSignal
 from storage import layout
 from storage.points.arrived_files import Arrived
+from storage.points.counted_paths import CountedPaths
 from storage.points.digests import digests_of_copy
 from storage.points.entries import Entry
 from storage.points.files import nanoseconds
@@ -28,6 +29,9 @@ OF_ANOTHER = "it is one file with {}, which was not copied: {}"
 DOUBTFUL_FOR = 2 * 10**9
 """Nanoseconds before a run in which a file may have changed without a sign: the coarsest clock of a file system."""
 UNLIKE = "not as its source listed it; the next run brings it again"
+CHANGED = (
+    "changed while they were backed up: their copies may mix older and newer content; the next run brings them again"
+)
 SHOWN = 20
 CAPABILITY = "security.capability"
 
@@ -55,6 +59,7 @@ class PointMaker:
     notes: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     _done: dict[str, Entry] = field(default_factory=dict)
+    _changed: CountedPaths = field(default_factory=CountedPaths)
 
     def __post_init__(self) -> None:
         self._firsts = set(self.comparison.first.values())
@@ -69,6 +74,7 @@ class PointMaker:
             came = [each for each in made if each and each.folder and not each.digest]
             digests = self._digests(came) if came else {}
             unlike = self._unlike(came, digests) if came else set[str]()
+            unlike |= self._changed_since({each.path for each in came} - digests.keys(), piece) if came else set()
             for (item, _), entry in zip(piece, made, strict=True):
                 if not isinstance(item, Item):
                     self.files += item[2] != "folder"
@@ -86,6 +92,7 @@ class PointMaker:
                     self._done[item.path] = entry
                 self._count(item, entry)
                 yield entry
+        self.notes += self._changed.sentences
 
     def _made(self, item: Item, arrived: Arrived | None) -> Entry | None:
         """The entry of an item; None if the point does not name it, or only by another one."""
@@ -182,6 +189,23 @@ class PointMaker:
             unlike += [path for place, (path, told) in places.items() if found.get(place, told) != told]
         self.notes += [f"{path}: {UNLIKE}" for path in unlike[: max(SHOWN - len(self.notes), 0)]]
         return set(unlike)
+
+    def _changed_since(self, paths: Collection[str], piece: Iterable[tuple[Item | Line, Arrived | None]]) -> set[str]:
+        """The paths, among these, of files that were written to since they were opened, as far as that is known, and
+        have the size that was listed. rclone notices another size itself, and a change only where it has a digest of
+        both files. Only for a folder of this host whose files are not in another one as they are.
+        """
+        changed, task = set[str](), self.task
+        if not paths or task.source.kind != "local" or task.directory:
+            return changed
+        for item, arrived in piece:
+            if isinstance(item, Item) and item.path in paths and arrived:
+                now = facts_now(Path(task.source.path), item.entry)
+                is_as_opened = bool(arrived[1]) and is_as_wanted(arrived, now)
+                if now.size == item.entry.size and now.modified != item.entry.modified and not is_as_opened:
+                    self._changed.add(CHANGED, item.path)
+                    changed.add(item.path)
+        return changed
 
 
 def _is_privileged(entry: Entry) -> bool:

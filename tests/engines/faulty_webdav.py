@@ -25,8 +25,8 @@ def faulty_share(folder: Path, spoil: Spoil) -> Iterator[SourceSpec]:
         protocol_version = "HTTP/1.1"
 
         def pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fault = spoil(self.command, self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if fault == NOT_DONE:
                 self.close_connection = True
             elif isinstance(fault, int):
