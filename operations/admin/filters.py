@@ -70,6 +70,9 @@ EventsFilter = yes_or_no("events", "event")
 PausedFilter = yes_or_no("paused", "queue is paused")
 
 
+WAITS_FOR = "waiting_for__exact"
+
+
 class WaitingForFilter(admin.ChoicesFieldListFilter):
     """Records by the condition that they wait for: only waiting ones do, and indexes have these. The planner would read
     all records.
@@ -77,7 +80,7 @@ class WaitingForFilter(admin.ChoicesFieldListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         found: QuerySet[Any] = super().queryset(request, queryset)  # type: ignore[assignment]
-        return filtered(found, {"status": "waiting"}) if self.lookup_val else found
+        return _in_status(request, found, "waiting") if self.lookup_val else found
 
 
 NOT_ENDED = "finished_at__isnull"
@@ -89,7 +92,16 @@ class EndedFilter(admin.DateFieldListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         found: QuerySet[Any] = super().queryset(request, queryset)  # type: ignore[assignment]
-        return filtered(found, {"status": "unfinished"}) if request.GET.get(NOT_ENDED) == "True" else found
+        return _in_status(request, found, "unfinished") if request.GET.get(NOT_ENDED) == "True" else found
+
+
+def _in_status(request: HttpRequest, rows: QuerySet[Any], name: str) -> QuerySet[Any]:
+    """The rows in this status, looked up unless another filter looks them up: the database would compare the two sets
+    of ids one by one."""
+    is_looked_up = request.GET.get("status") in STATUSES.keys() - {"succeeded"} or (
+        request.GET.get(WAITS_FOR) and name != "waiting"
+    )
+    return rows.filter(in_status(name)) if is_looked_up else filtered(rows, {"status": name})
 
 
 class RowFilter(admin.SimpleListFilter):

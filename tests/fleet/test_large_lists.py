@@ -239,6 +239,12 @@ def test_what_records_wait_for_is_looked_up_among_those_that_wait(admin_client: 
         assert listed(admin_client, RECORDS, waiting_for__exact=str(int(WaitingFor.BACKOFF))) == waiting[1:]
     [search] = [each["sql"] for each in asked if "LIMIT 10000" in each["sql"]]
     assert f'"status" = {Status.WAITING:d}' in search
+    for twice in ({"status": "waiting"}, {"finished_at__isnull": "True"}, {"status": "unfinished"}):
+        with CaptureQueriesContext(connection) as asked:
+            assert (
+                listed(admin_client, RECORDS, waiting_for__exact=str(int(WaitingFor.BACKOFF)), **twice) == waiting[1:]
+            )
+        assert max(each["sql"].count("unnest") for each in asked) == 1, "two sets of ids are compared one by one"
     assert listed(admin_client, RECORDS, waiting_for__isnull="True") == [ended]
     assert listed(admin_client, RECORDS) == [ended, *waiting[::-1]]
 
