@@ -30,6 +30,7 @@ class TestAhead:
 
     def test_is_nothing_for_what_is_not_known_yet_and_bounded_for_what_takes_no_time(self):
         assert (Pace().ahead(16), after(mean=0.0).ahead(4), after(mean=0.01, ended=1).ahead(4)) == (0, MAX_AHEAD, 20)
+        assert after(mean=0.01, ended=1).ahead(1) == 5
 
 
 class TestHints:
@@ -76,6 +77,9 @@ class TestHints:
         hints.blocked("default", frozenset({7, 8}), since=sent_at)
         assert hints.seconds_until_next() == 0
         assert hints.take("default")
+        assert hints.hear_of_room([7])
+        assert hints.take("default")
+        assert hints.seconds_until_next() == pytest.approx(LOOK_AGAIN_AFTER_SECONDS)  # its sender is silent until then
 
     def test_room_from_before_a_claim_whose_sender_has_been_silent_since_does_so_too(self, clock):
         hints = Hints()

@@ -158,7 +158,7 @@ class TestALeaseThatRanOutWhileItWaited:
 class TestTheLongestTime:
     @pytest.mark.parametrize("own", [None, 5])
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
-    def test_of_its_kind_or_its_own_ends_what_hangs_as_a_failure(self, units, handled, gate, handler, own):
+    def test_of_its_kind_or_its_own_ends_what_hangs_as_a_failure(self, units, handled, gate, handler, own, caplog):
         registry.add(Kind("test", max_seconds=30))
         handled(getattr(gate, handler))
         units.run(make_claimed())
@@ -173,6 +173,7 @@ class TestTheLongestTime:
         outcome = units.outcome()
         assert isinstance(outcome, Failed)
         assert f"longer than the {longest} s" in outcome.error
+        assert f"has run for {longest} s: stopping it" in caplog.text
 
 
 class TestPlaces:
@@ -186,7 +187,7 @@ class TestPlaces:
         eventually(lambda: gate.began == PLACES)
         assert (units.waiting(), units.unsettled()) == (8, 0)
         assert sorted(run.record for run in units.busy()) == records[:PLACES]
-        assert units.room("default") == 0
+        assert (units.room("default"), units.begun_lately("default", PATIENCE)) == (0, 10)
         assert not units.room_was_made.is_set()
         gate.open()
         assert units.outcomes(10) == [Succeeded()] * 10

@@ -12,6 +12,7 @@ from asgiref.sync import async_to_sync
 
 from external.network import contact
 from jobs.handlers import Run
+from jobs.models import Decision
 from jobs.outcomes import Handoff
 from sources.availability import address_tracking
 from sources.availability.address_tracking import ask_where_it_is, candidates_of, shows_pinned_key
@@ -65,6 +66,7 @@ class TestWhereItIs:
         outcome = async_to_sync(ask_source)(Run(claimed_for(assignment)))
         source.refresh_from_db()
         assert (isinstance(outcome, Handoff), source.address == host.address) == (follows, follows)
+        assert Decision.objects.filter(what="moved").exists() == follows
 
     def test_one_that_stayed_is_not_looked_for_and_one_that_is_slow_to_answer_stays(
         self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
