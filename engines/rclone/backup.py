@@ -96,6 +96,7 @@ class _Backup:
             return
         digest = reported_digests.offered(task.source, self.run.ask) if task.options.get("checksum") else ""
         judgement = list_remote(self.listing, task.source, task.options, self.run.ask, digest)
+        self.run.is_bounded = self.listing.is_sized
         bringing.check(judgement)
         self.run.check_it_answers(judgement.is_silent)
 
@@ -189,6 +190,8 @@ class _Backup:
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)
         with suppress(StorageStopped, StorageFailed, OSError):
+            if self.run.cut:
+                store.delete(layout.files_path(self.task.folder), self.run.cut)
             arrived_files.of_runs(store, self.task.folder, [self.begun.name])
             if self.task.location.directory:
                 runs.note_flushed(store, self.task.folder, self.begun.name)

@@ -6,7 +6,7 @@ the folders are listed afterwards, and a file that is not there as it was asked 
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import IO
@@ -14,9 +14,11 @@ from typing import IO
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
 from engines.rclone.collisions import Folders, is_quoted, needs_another_name
 from engines.rclone.comparing import Item, PathDecision, is_wanted
+from engines.rclone.log import LIMIT
 from engines.rclone.options import copy_arguments
 from engines.rclone.verdicts import Judgement
 from storage import layout
+from storage.places.rclone import LISTED
 from storage.points import arrived_files
 from storage.points.arrived_files import Arrived
 from storage.points.batches import OF_A_LIST
@@ -28,6 +30,7 @@ from storage.points.refusals import FINAL
 from storage.points.sorted_items import SortedItems
 from storage.points.store import Store
 
+ENDLESS = "far more bytes of it came than it had right before: its copy was ended"
 NO_MESSAGE = "it was not there any more when it was to be copied"
 UNNAMED = "it was not copied, like many others"
 LATEST = 2**70
@@ -44,21 +47,24 @@ class Lists:
     on_list: Callable[[str, str], None] = lambda folder, file: None
     by_folder: dict[str, list[IO[bytes]]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
-    def add(self, folder: str, path: str) -> None:
+    def add(self, folder: str, path: str, size: int) -> None:
         if self.counts.get(folder, 0) % OF_A_LIST == 0:
             file = self.opened.enter_context(tempfile.NamedTemporaryFile())  # noqa: SIM115 - it does
             self.by_folder.setdefault(folder, []).append(file)
         self.counts[folder] = self.counts.get(folder, 0) + 1
-        self.by_folder[folder][-1].write(path.encode("utf-8", "surrogatepass") + b"\0")
+        last = self.by_folder[folder][-1]
+        self.sizes[last.name] = self.sizes.get(last.name, 0) + size
+        last.write(path.encode("utf-8", "surrogatepass") + b"\0")
 
-    def each(self) -> Iterator[tuple[str, str]]:
-        """The folder and the file of each list."""
+    def each(self) -> Iterator[tuple[str, str, int]]:
+        """The folder and the file of each list, and the bytes of what it lists."""
         for folder, files in self.by_folder.items():
             for file in files:
                 file.flush()
                 self.on_list(folder, file.name)
-                yield folder, file.name
+                yield folder, file.name, self.sizes[file.name]
 
 
 @dataclass
@@ -90,12 +96,15 @@ class WantedFiles:
                 entry = self.rename(item.entry)
             else:
                 entry = item.entry._replace(folder=self._folders.folder_for(item.path))
-                self.lists.add(entry.folder, item.path)
+                self.lists.add(entry.folder, item.path, entry.size)
             yield item._replace(entry=entry)
 
     def rename(self, entry: Entry) -> Entry:
-        """The entry with another name in the repository, one that any repository keeps."""
-        entry = entry._replace(folder=layout.folder_of(self.run, layout.RENAMED), stored=name_for(entry.path))
+        """The entry with another name in the repository, one that any repository keeps; if it has such a name, with a
+        second one.
+        """
+        name = name_for(f"{entry.path}/" if entry.stored else entry.path)  # which is no path
+        entry = entry._replace(folder=layout.folder_of(self.run, layout.RENAMED), stored=name)
         self.renamed.append((entry.path, entry.place))
         return entry
 
@@ -131,12 +140,16 @@ class Problems:
     is_silent: bool = False
 
     def why(self, path: str) -> str:
-        return self.message_of(path) or (UNNAMED if self.unnamed else NO_MESSAGE)
+        why = self.message_of(path) or (UNNAMED if self.unnamed else NO_MESSAGE)
+        return ENDLESS if LIMIT in why else why
 
     def may_pass(self, path: str) -> bool:
         """True if another try may bring the file, one at a time."""
-        why = self.message_of(path)
-        return bool(why or self.unnamed) and not FINAL.search(why)
+        return bool(self.message_of(path) or self.unnamed) and not self.is_final(path)
+
+    def is_final(self, path: str) -> bool:
+        """True if another try would not bring the file."""
+        return FINAL.search(self.message_of(path)) is not None
 
     def message_of(self, path: str) -> str:
         """The message about a file, or about a folder above it: rclone lists the names of a list again, and about a
@@ -149,14 +162,14 @@ class Problems:
         return ""
 
 
-def bring(task: BackupTask, lists: Lists, run: Callable[[tuple[str, ...]], Judgement], *how: str) -> Problems:
-    """Copy each list into its folder. `run`: runs rclone; `how`: additional arguments of rclone. Raises: RunEnded for
-    an error that concerns all files.
+def bring(task: BackupTask, lists: Lists, run: Callable[..., Judgement], *how: str) -> Problems:
+    """Copy each list into its folder. `run`: runs rclone (`RcloneRun.transfer`); `how`: additional arguments of rclone.
+    Raises: RunEnded for an error that concerns all files.
     """
     problems = Problems()
-    for folder, file in lists.each():
+    for folder, file, size in lists.each():
         target = task.location.at(f"{layout.files_path(task.folder)}/{folder}")
-        judgement = run(copy_arguments(task, target, f"--files-from0={file}", *how))
+        judgement = run(copy_arguments(task, target, LISTED + file, *how), size, folder=folder)
         check(judgement)
         problems.by_path |= {each.path: each.message.removeprefix("Failed to copy: ") for each in judgement.problems}
         problems.unnamed += judgement.unnamed
@@ -170,11 +183,15 @@ def check(judgement: Judgement) -> None:
         raise RunEnded(judgement.verdict, judgement.text)
 
 
-def look(store: Store, folder: str, run: str, folders: Iterable[str], came: BroughtFiles) -> None:
-    """List the files in the folders of a run."""
+def look(
+    store: Store, folder: str, run: str, folders: Iterable[str], came: BroughtFiles, cut: Container[str] = ()
+) -> None:
+    """List the files in the folders of a run, without the places where something was cut."""
     main = layout.folder_of(run)
 
     def take(place: str, found: Arrived) -> None:
+        if place in cut:
+            return
         name, _, path = place.partition("/")
         if name == main:
             came.first.add((path, found))

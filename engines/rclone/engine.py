@@ -15,9 +15,9 @@ from typing import Any
 
 from engines.base import BackupTask, EngineResult, RunEnded, RunStalled, Verdict
 from engines.engine import Engine, OnProgress
-from engines.rclone import bringing
 from engines.rclone.backup import back_up
-from engines.rclone.options import check_options, mirror_arguments
+from engines.rclone.mirror import mirror
+from engines.rclone.options import check_options
 from engines.rclone.presence import check_folder, check_marker
 from engines.rclone.remotes import way_to
 from engines.rclone.run import RcloneRun
@@ -82,8 +82,7 @@ class RcloneEngine(Engine):
         with way_to(task.source, task.location, task.connect_timeout) as way:
             run = RcloneRun(task, stop, on_progress, way=way)
             run.check_source()
-            judgement = run.transfer(mirror_arguments(task, str(folder)))
-            bringing.check(judgement)
+            judgement = mirror(run, folder)
             run.check_it_answers(judgement.is_silent)
         number = len(judgement.problems) + judgement.unnamed
         warnings = (f"{several(number, 'file')} not copied", *map(describe, judgement.problems)) if number else ()

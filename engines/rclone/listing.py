@@ -61,7 +61,7 @@ class Listing:
     """A listing. `found` is filled; `reserve`: percent of the disk of temporary files that stay free; `exceptions`:
     path → why it could not be listed; `notes`: things that should be kept, and are not kept whole, or should not be
     there; `not_kept`: things that no backup of such a source keeps; `untold`: things of that sort that may or may not
-    be there.
+    be there; `is_sized`: False if the size of a file is not known.
     """
 
     found: SortedItems[Listed]
@@ -70,6 +70,7 @@ class Listing:
     notes: CountedPaths = field(default_factory=CountedPaths)
     not_kept: CountedPaths = field(default_factory=CountedPaths)
     untold: str = ""
+    is_sized: bool = True
     users: set[int] = field(default_factory=set)
     groups: set[int] = field(default_factory=set)
 
@@ -156,6 +157,7 @@ def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], a
                 listing.except_for(path, NO_FOLDER_HOLDS.format(path.replace(DOT, ".")))
             else:
                 kind, size = ("folder", 0) if is_folder else ("file", number(row, "Size"))
+                listing.is_sized &= row.get("Size") != -1 or is_folder
                 hashes = row.get("Hashes")
                 digests = [f"{name}:{each}" for name, each in hashes.items() if each] if type(hashes) is dict else []
                 listing.add(listed_of(Entry(path, kind, size, text(row, "ModTime"), told="".join(digests[:1]))))

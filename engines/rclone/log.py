@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engines.base import EngineProgress
@@ -21,8 +21,10 @@ CONSEQUENCES = (
     "Failed to lsjson",
     "Failed to lsf",
     "Failed to copy with",
+    "Fatal error received",
 )
 """Lines that only repeat an earlier problem or follow from it."""
+CANCELLING, LIMIT = "Cancelling sync due to fatal error: ", "max transfer limit reached"
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
 IGNORED = " - ignoring"
 """The end of rclone's message about an entry that it leaves out: a path out of the source, or one that equals another
@@ -35,10 +37,13 @@ SKIPPED_LINK = "Can't follow symlink"
 
 @dataclass(frozen=True)
 class LoggedError:
-    """One error of rclone. `path` is the file concerned, relative to the source; empty if it concerns the whole run."""
+    """One error of rclone. `path` is the file concerned, relative to the source; empty if it concerns the whole run.
+    `name`: the path as rclone gave it, which may contain a secret.
+    """
 
     message: str
     path: str = ""
+    name: str = field(default="", repr=False, compare=False)
 
 
 class RcloneLog:
@@ -71,7 +76,7 @@ class RcloneLog:
         message, level = str(entry.get("msg", "")), entry.get("level")
         if message.startswith(SKIPPED_LINK):
             return None
-        if message.startswith(CONSEQUENCES):
+        if message.startswith(CONSEQUENCES) or (message.startswith(CANCELLING) and LIMIT in message):
             self.summary = self._explained(message)[:MESSAGE_LENGTH]
         elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
@@ -86,7 +91,8 @@ class RcloneLog:
         self.problem_count += 1
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
-        self.problems.append(LoggedError(cut(self._explained(PREAMBLE.sub("", message))), self._redacted(path)))
+        text = cut(self._explained(PREAMBLE.sub("", message)))
+        self.problems.append(LoggedError(text, self._redacted(path), path))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 

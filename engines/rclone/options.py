@@ -10,6 +10,8 @@ from engines.rclone.remotes import remote_path, times_arguments
 from storage import layout
 from storage.points.store import PARTIAL_SUFFIX
 
+SIGN, LITERAL = re.compile(r"[\\*?\[\]{}]"), r"\\\g<0>"
+"""The signs of rclone's patterns, and what stands for one of them itself."""
 IDLE_SECONDS = 300.0
 MAX_PARALLEL = 64
 RATE = r"\d+(\.\d+)?[BKMGbkmg]"
@@ -121,8 +123,10 @@ def links_arguments(task: BackupTask, folder: str) -> tuple[str, ...]:
     return (verb, folder, *how, "--copy-links")
 
 
-def mirror_arguments(task: BackupTask, target: str) -> tuple[str, ...]:
-    """The arguments that make a folder of this host the same as the source. Raises: ValueError on a bad option."""
+def mirror_arguments(task: BackupTask, target: str, *without: str) -> tuple[str, ...]:
+    """The arguments that make a folder of this host the same as the source; `without`: paths that it keeps as they
+    are. Raises: ValueError on a bad option.
+    """
     options = {name: value for name, value in task.options.items() if name not in OF_LISTINGS}
     return (
         "sync",
@@ -130,7 +134,8 @@ def mirror_arguments(task: BackupTask, target: str) -> tuple[str, ...]:
         target,
         f"--partial-suffix={PARTIAL_SUFFIX}",
         "--create-empty-src-dirs",
-        "--delete-excluded",
+        *(() if without else ("--delete-excluded",)),
+        *(f"--exclude=/{SIGN.sub(LITERAL, each)}" for each in without),
         "--skip-specials",
         # everything is read: rclone compares sizes if the source offers no digest of a file
         *(("--ignore-times",) if task.options.get("checksum") else ()),

@@ -10,16 +10,18 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from engines.base import Verdict
 from engines.rclone.bringing import Problems, check
+from engines.rclone.log import LIMIT
 from engines.rclone.options import links_arguments
 from engines.rclone.remotes import remote_path
 from engines.rclone.run import RcloneRun
+from external.processes.rows import number
 from storage import layout
 from storage.folders.beneath import BY_DESCRIPTOR, Beneath
 from storage.points.batches import batches
@@ -27,39 +29,55 @@ from storage.points.files import relative
 from storage.points.store import PARTIAL_SUFFIX
 
 OPEN_AT_A_TIME = 200
+SIZE = "operations/stat"
+TRIES = 3
+"""rclone counts the bytes of each of its tries of a file (`common_arguments`)."""
 NO_FILE = "no file any more"
 
 
-def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
+def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], *, alone: bool = False) -> Problems:
     """Copy each of these paths of the source to a place below `files`. Returns the reasons why some were not copied.
-    Raises: RunEnded.
+    `alone`: so that none can keep another one from coming. Raises: RunEnded.
     """
     if run.task.source.kind == "local" and BY_DESCRIPTOR.exists():
-        return _bring_opened(run, pairs)
+        return _bring_opened(run, batches(pairs, 1 if alone else OPEN_AT_A_TIME))
     from storage.places.remote_control import obeyed  # with http.client, a tenth of a child's start
 
     problems = Problems()
     source, target = remote_path(run.task.source), run.task.location.at(layout.files_path(run.task.folder))
-    orders = (
-        (path, "operations/copyfile", {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place})
-        for path, place in pairs
-    )
+    size, going_to, cut = 0, "", set[str]()
+
+    def orders() -> Iterator[tuple[str, str, dict[str, Any]]]:
+        nonlocal size, going_to
+        for path, place in pairs:
+            size, going_to = 0, place
+            yield path, SIZE, {"fs": source, "remote": path}
+            names = {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place}
+            yield path, "operations/copyfile", {**names, "_config": {"MaxTransfer": f"{run.limit(TRIES * size)}B"}}
 
     def take(path: str, answer: dict[str, Any]) -> None:
-        if error := answer.get("error"):
+        nonlocal size
+        if "item" in answer:
+            found = answer["item"] or {}
+            size = -1 if found.get("Size") == -1 else number(found, "Size")
+        elif error := answer.get("error"):
             problems.by_path[path] = error
+            if LIMIT in error:
+                cut.add(going_to)
+                run.cut.add(going_to)
 
     hidden = [*run.task.source.hidden, *run.task.location.secrets]
-    if not obeyed(lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders, take, hidden):
+    if not obeyed(lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders(), take, hidden):
         problems.unnamed += 1
+    run.delete(cut)
     return problems
 
 
-def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
+def _bring_opened(run: RcloneRun, batched: Iterable[Iterable[tuple[str, str]]]) -> Problems:
     problems, top = Problems(), Path(os.path.realpath(run.task.source.path))
-    for batch in batches(pairs, OPEN_AT_A_TIME):
+    for batch in batched:
         with tempfile.TemporaryDirectory() as scratch, Beneath.opened(top) as source, ExitStack() as opened:
-            names, inherited = dict[str, str](), list[int]()
+            names, inherited, size = dict[str, str](), list[int](), 0
             for path, place in batch:
                 link = Path(scratch, place)
                 try:
@@ -72,9 +90,10 @@ def _bring_opened(run: RcloneRun, pairs: Iterable[tuple[str, str]]) -> Problems:
                     problems.by_path[path] = (error.strerror or str(error)).lower()
                     continue
                 inherited.append(descriptor)
+                size += os.fstat(descriptor).st_size
                 names[place] = path
             if names:
-                judgement = run.transfer(links_arguments(run.task, scratch), inherited=tuple(inherited))
+                judgement = run.transfer(links_arguments(run.task, scratch), TRIES * size, tuple(inherited), "")
                 if judgement.verdict is Verdict.SOURCE_FAILED:  # all others have come: it concerns these alone
                     problems.by_path |= dict.fromkeys(names.values(), judgement.text)
                     continue

@@ -1,6 +1,7 @@
 """Runs of rclone that talk to a source, one after another: started, watched, and judged."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 from engines.base import RunEnded, Verdict
@@ -10,17 +11,22 @@ from engines.rclone.log import BREAKDOWN, RcloneLog
 from engines.rclone.options import common_arguments, option_environment
 from engines.rclone.presence import check_marker
 from engines.rclone.remotes import is_bucket, remote_path
-from engines.rclone.verdicts import Judgement, describe, judge
+from engines.rclone.verdicts import LIMIT_REACHED, Judgement, describe, judge
 from external.redaction import redacted
-from storage.places.rclone import LOGGED, command_line, line_by_line
+from storage import layout
+from storage.places.rclone import ANY, LOGGED, StorageFailed, command_line, expected, line_by_line
 
 
 class RcloneRun(EngineRun):
-    """The runs of rclone for one source. `way`: the environment of an rclone that reaches it."""
+    """The runs of rclone for one source. `way`: the environment of an rclone that reaches it. `is_bounded`: False if
+    the source does not know the sizes of its files. `cut`: the places of files that were being copied when an rclone
+    reached its limit. A server may keep a piece there, even with the listed size: what is there never counts.
+    """
 
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
         super().__init__(*run)
         self.log, self.entries = self._new_log(), 0
+        self.is_bounded, self.cut = True, set[str]()
         self.progress = SummedProgress(self.on_progress)
         self.environment = option_environment(self.task.options, self.task.zone) | way
 
@@ -35,12 +41,44 @@ class RcloneRun(EngineRun):
 
         return self._run(arguments, take)
 
-    def transfer(self, arguments: tuple[str, ...], inherited: tuple[int, ...] = ()) -> Judgement:
-        """Let rclone copy something of the source. `inherited`: descriptors that it gets. Raises: RunEnded if it was
-        ended.
+    def transfer(
+        self, arguments: tuple[str, ...], size: int, inherited: tuple[int, ...] = (), folder: str | None = None
+    ) -> Judgement:
+        """Let rclone copy something of the source. `size`: bytes that should come, which limit those that do;
+        `inherited`: descriptors that it gets; `folder`: the folder below `files` that it goes to, None if it goes
+        elsewhere. Raises: RunEnded if it was ended; StorageStopped.
         """
         self.progress.begin()
-        return self._run(arguments, self._take, inherited)
+        judgement = self._run(arguments, self._take, inherited, most=self.limit(size))
+        if judgement.exit_code == LIMIT_REACHED and folder is not None:
+            cut = {f"{folder}/{each.name}".lstrip("/") for each in self.log.problems if each.name}
+            self.cut |= cut
+            self.delete(cut)
+        return judgement
+
+    def delete(self, places: Collection[str]) -> None:
+        """Delete files of this run, as far as these credentials may. Raises: StorageStopped."""
+        if places:
+            with suppress(StorageFailed):
+                self.store.delete(layout.files_path(self.task.folder), places)
+
+    def limit(self, size: int) -> int:
+        """The most bytes that may come where `size` should, which is negative if it is not known."""
+        return min(expected(size), ANY) if self.is_bounded and size >= 0 else ANY
+
+    def size_of(self, *how: str) -> int:
+        """Bytes of the source's files now; -1 if that of one is not known. `how`: rclone's options that choose some.
+        Raises: RunEnded.
+        """
+        total = 0
+
+        def take(line: str) -> None:
+            nonlocal total
+            total = -1 if total < 0 or line == "-1" else total + int(line) if line.isdecimal() else total
+
+        arguments = ("lsf", remote_path(self.task.source), "--recursive", "--files-only", "--format=s", *how)
+        self.ask((*arguments, *(("--fast-list",) if is_bucket(self.task.source) else ())), take)
+        return total
 
     def serve(self, arguments: tuple[str, ...]) -> None:
         """Let rclone carry out the orders that come in the meantime, until one of them ends it. Raises: RunEnded if it
@@ -101,11 +139,12 @@ class RcloneRun(EngineRun):
         on_line: Callable[[str], None],
         inherited: tuple[int, ...] = (),
         sign_of_life: Callable[[], object] | None = None,
+        most: int = ANY,
     ) -> Judgement:
         """The verdict on an rclone that talks to the source. Raises: RunEnded if it was ended."""
         self.log = self._new_log()
         verb, *rest = arguments
-        argv = command_line(verb, *common_arguments(self.task), *rest)
+        argv = command_line(verb, *common_arguments(self.task), *rest, most=most)
         on_each = line_by_line(on_line)
         ended = self.start(
             argv,

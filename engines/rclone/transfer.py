@@ -1,7 +1,7 @@
 """The transfer of a run's files into its folders, in several tries: all together, one by one, under other names."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import islice
 from typing import IO
 
@@ -11,15 +11,15 @@ from engines.rclone.comparing import Item, is_wanted, packed, unpacked
 from engines.rclone.early_digests import EarlyDigests
 from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
+from engines.rclone.verdicts import Judgement
 from external.formatting import several
-from storage import layout
+from storage.places.rclone import LISTED
 from storage.points import runs, sorted_items
 from storage.points.arrived_files import Arrived
 from storage.points.manifests import Line
 from storage.points.refusals import ONE_AT_A_TIME
 from storage.points.runs import BegunRun
 from storage.points.sorted_items import SortedItems
-from storage.points.store import StorageFailed
 
 ONE_BY_ONE = "{} came only one at a time: give the policy the option transfers with the value 1"
 NOT_AGAIN = (
@@ -27,6 +27,8 @@ NOT_AGAIN = (
 )
 AGAIN = 3
 """Tries of single files, as long as they do not answer, and their source does."""
+MOST_CUTS = 20
+"""Limits that may be reached in a row, each because of other files."""
 BETWEEN_LOOKS = 1_000
 """The number of items before a stop is noticed."""
 
@@ -73,6 +75,7 @@ class Transfer:
         self.refused = misplaced.refused(self.problems)
         self._bring_renamed(self.wanted.renamed)
         self._look()
+        self._bring_after_cuts()
         for number in range(AGAIN):
             # files that did not answer may by now: the source was silent for a moment
             if number and not self.problems.is_silent:
@@ -82,18 +85,59 @@ class Transfer:
         if self.lacking or self.came.count != self.wanted.files:
             self._bring_misplaced()
 
+    def _bring_after_cuts(self, *how: str, before: int = 0) -> None:
+        """Bring the files that a limit has kept from coming: first those that rclone had not begun, then those that it
+        was copying, each alone, to another place, and with the limit of the size that it has now. `how`: more arguments
+        of rclone. Nothing is done if there are only as many of them as `before`.
+        """
+        if len(self.run.cut) == before:
+            return
+        for _ in range(MOST_CUTS):
+            if not self._bring_rest(*how):
+                break
+        else:
+            self.problems.unnamed += 1
+        self._rename(lambda item, found: self._is_cut(item) and not self.problems.is_final(item.path), alone=True)
+
+    def _bring_rest(self, *how: str) -> bool:
+        """Bring the missing files that no rclone has tried. Returns True if one reached its limit again."""
+        lists, renamed, cut = Lists(self.opened), list[tuple[str, str]](), len(self.run.cut)
+        for item, found in self.brought:
+            if found is None and is_wanted(item) and not self._was_tried(item):
+                if item.entry.stored:
+                    renamed.append((item.path, item.entry.place))
+                else:
+                    lists.add(item.entry.folder, item.path, item.entry.size)
+        problems = bringing.bring(self.task, lists, self._transfer_as_it_is, *how)
+        self.refused |= misplaced.refused(problems)
+        self._add(problems)
+        self._bring_renamed(renamed)
+        self._look_again()
+        return len(self.run.cut) > cut
+
+    def _transfer_as_it_is(self, arguments: tuple[str, ...], size: int, folder: str) -> Judgement:
+        """Transfer a list with the limit of the sizes that its files have by now, if they have grown."""
+        listed = next(each for each in arguments if each.startswith(LISTED))
+        return self.run.transfer(arguments, max(size, self.run.size_of(listed)), folder=folder)
+
+    def _was_tried(self, item: Item) -> bool:
+        return self._is_cut(item) or bool(self.problems.message_of(item.path))
+
+    def _is_cut(self, item: Item) -> bool:
+        return item.entry.place in self.run.cut
+
     def _bring_again(self) -> bool:
         """Try again, one by one, the files that did not come and still may. Returns True if there was any."""
-        again, tried, self.lacking = Lists(self.opened), set[str](), 0
+        again, tried, cut, self.lacking = Lists(self.opened), set[str](), len(self.run.cut), 0
         for item, found in self.brought:
             if found is None and is_wanted(item):
                 self.lacking += 1
-                if not item.entry.stored and self.problems.may_pass(item.path):
-                    again.add(item.entry.folder, item.path)
+                if not item.entry.stored and self._may_pass(item):
+                    again.add(item.entry.folder, item.path, item.entry.size)
                     tried.update({item.path} & self.problems.by_path.keys())
         if number := sum(again.counts.values()):
             second = bringing.bring(self.task, again, self.run.transfer, *ONE_AT_A_TIME)
-            is_of_a_limit = not (self.problems.is_silent or second.is_silent)
+            is_of_a_limit = not (self.problems.is_silent or second.is_silent or len(self.run.cut) > cut)
             if is_of_a_limit and (brought := number - len(second.by_path) - second.unnamed) > 0:
                 self.warnings.append(ONE_BY_ONE.format(several(brought, "file")))
             self.refused -= tried - misplaced.refused(second)
@@ -102,13 +146,20 @@ class Transfer:
             second.by_path = before | second.by_path
             self.problems = second
             self._look_again()
+            self._bring_after_cuts(*ONE_AT_A_TIME, before=cut)
         return number > 0
 
-    def _bring_renamed(self, pairs: list[tuple[str, str]]) -> None:
+    def _may_pass(self, item: Item) -> bool:
+        return not self._is_cut(item) and self.problems.may_pass(item.path)
+
+    def _bring_renamed(self, pairs: list[tuple[str, str]], *, alone: bool = False) -> None:
         if pairs:
-            renamed = bring_renamed(self.run, pairs)
-            self.problems.by_path |= renamed.by_path
-            self.problems.unnamed += renamed.unnamed
+            self._add(bring_renamed(self.run, pairs, alone=alone))
+
+    def _add(self, problems: Problems) -> None:
+        self.problems.by_path |= problems.by_path
+        self.problems.unnamed += problems.unnamed
+        self.problems.is_silent |= problems.is_silent
 
     def _bring_misplaced(self) -> None:
         """Bring the files again that the repository does not keep under their names, or may keep with another's
@@ -128,7 +179,9 @@ class Transfer:
         self._delete(there)
         is_any_renamed = self._rename(
             lambda item, found: (
-                found is None and misplaced.may_be_renamed(item.path, problems, is_any_stray=bool(there))
+                found is None
+                and not self._is_cut(item)
+                and misplaced.may_be_renamed(item.path, problems, is_any_stray=bool(there))
             )
         )
         if there and not is_any_renamed:
@@ -140,18 +193,20 @@ class Transfer:
             missing.explain(stray)
         self._rename(lambda item, found: found is not None and missing.may_be(found))
 
-    def _rename(self, is_meant: Callable[[Item, Arrived | None], bool]) -> bool:
+    def _rename(self, is_meant: Callable[[Item, Arrived | None], bool], *, alone: bool = False) -> bool:
         """Bring these files under other names, then delete those that they had. One that does not come keeps the file
-        that it has, as doubtful. Returns True if there was any.
+        that it has, as doubtful. `alone`: as in `bring_renamed`. Returns True if there was any.
         """
         renamed, had = len(self.wanted.renamed), set[str]()
         for item, found in self.brought:
-            if is_wanted(item) and not item.entry.stored and is_meant(item, found):
+            if not is_wanted(item) or (item.entry.stored and not self._is_cut(item)):
+                continue
+            if is_meant(item, found):
                 self.wanted.rename(item.entry)
                 had.update([item.path] if found else [])
         if not (pairs := self.wanted.renamed[renamed:]):
             return False
-        self._bring_renamed(pairs)
+        self._bring_renamed(pairs, alone=alone)
         self._look_again()
         came = {path: place for path, place in pairs if place in self.came.others}
         places = [each.entry.place for each in self.items if is_wanted(each) and each.path in had and each.path in came]
@@ -175,10 +230,7 @@ class Transfer:
                 yield item
 
     def _delete(self, places: Collection[str]) -> None:
-        """Delete files of this run, as far as these credentials may."""
-        if places:
-            with suppress(StorageFailed):
-                self.store.delete(layout.files_path(self.task.folder), places)
+        self.run.delete(places)
 
     def _look_again(self) -> None:
         self.came = BroughtFiles(self.opened.enter_context(SortedItems()))
@@ -186,7 +238,8 @@ class Transfer:
 
     def _look(self) -> None:
         self.run.check_it_answers(self.problems.is_silent)
-        bringing.look(self.store, self.task.folder, self.begun.name, self.wanted.folders, self.came)
+        self._delete(self.run.cut)
+        bringing.look(self.store, self.task.folder, self.begun.name, self.wanted.folders, self.came, self.run.cut)
 
     def _write(self, items: Iterable[Item | Line]) -> None:
         self.draft = self.opened.enter_context(sorted_items.written(map(packed, self._counted(items))))

@@ -65,6 +65,8 @@ OF_SINGLE_FILES_TOO = (REFUSED, SILENT)
 """Messages that servers also give about a single file."""
 OF_SINGLE_FILES = (1, 3, 4, 5, 6)
 """Exit codes of a run that went through its whole list. With any other one rclone ended midway."""
+LIMIT_REACHED = 8
+"""rclone's exit code for a limit: it has ended midway, and has named each file that it was copying."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,11 @@ class Judgement:
     is_silent: bool = False
     exit_code: int = 0
 
+    @property
+    def is_cut(self) -> bool:
+        """True if it reached its limit. The problems contain all files that it was copying then."""
+        return self.exit_code == LIMIT_REACHED and self.verdict is Verdict.WARNINGS
+
 
 def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
     """The meaning of an rclone that ended by itself with `exit_code`."""
@@ -90,12 +97,14 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
         return Judgement(Verdict.SUCCEEDED, problems=tuple(ignored))
     for problem in problems:
         if _is_of_the_repository(problem, destination):
-            return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {describe(problem)}")
+            text = f"the copy cannot be written: {describe(problem)}"
+            return Judgement(Verdict.REPOSITORY_FAILED, text, exit_code=exit_code)
     for pattern, verdict, text in MEANINGS:
         for problem in problems:
             if pattern.search(_words(problem)) and not (pattern in OF_SINGLE_FILES_TOO and problem.path):
                 return Judgement(verdict, f"{text} ({describe(problem)})", exit_code=exit_code)
-    if exit_code in OF_SINGLE_FILES and log.problems and all(problem.path for problem in problems):
+    is_cut = exit_code == LIMIT_REACHED and log.problem_count == len(log.problems)
+    if (is_cut or exit_code in OF_SINGLE_FILES) and log.problems and all(problem.path for problem in problems):
         # a living source has files that vanish, change, are locked or unreadable for us: an error with a path is that
         # file's, whatever its text
         is_silent = any(SILENT.search(_words(problem)) for problem in problems)

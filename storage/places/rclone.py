@@ -187,7 +187,7 @@ def rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
 def path_list(paths: Iterable[str]) -> Iterator[str]:
     """A file that lists these paths, for rclone's --files-from0, while the block lasts."""
     with tempfile.NamedTemporaryFile() as listed:
-        listed.write(b"".join(path.encode() + b"\0" for path in paths))
+        listed.write(b"".join(path.encode("utf-8", "surrogatepass") + b"\0" for path in paths))
         listed.flush()
         yield listed.name
 

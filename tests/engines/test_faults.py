@@ -166,12 +166,12 @@ def test_what_changes_between_its_listing_and_its_copy_is_not_called_what_it_was
         before, transfer, done = tree(files), RcloneRun.transfer, list[str]()
         write_files(files, note="first")
 
-        def changing(run: RcloneRun, arguments: tuple[str, ...], **how: Any) -> Judgement:
+        def changing(*given: Any, **how: Any) -> Judgement:
             if not done:
                 done.append(write_files(files, note="later, and longer").name)
                 (files / "same").unlink()
                 write_files(files, **{"same/inner": "a folder now"})
-            return transfer(run, arguments)
+            return transfer(*given, **how)
 
         write_files(files, same="SAME, and new")
         monkeypatch.setattr(RcloneRun, "transfer", changing)

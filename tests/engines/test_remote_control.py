@@ -61,4 +61,4 @@ def test_an_order_to_quit_that_did_not_get_through_is_given_again(
     with sftp_host(files) as source:
         result = back_up(source, tmp_path / "copy", stall_timeout=STALL_SECONDS)
     assert result.verdict is Verdict.SUCCEEDED, result
-    assert orders == ["operations/copyfile", "core/quit", "core/quit"]
+    assert orders == ["operations/stat", "operations/copyfile", "core/quit", "core/quit"]

@@ -108,7 +108,8 @@ def hostile_share(
 class Share:
     """A share of `files` (path → content). `hidden`: path → status that its entry has within a listing and for its
     name; `refused`: path → status for who fetches it; `unlisted`: folder → status for who lists it. `away`: folder →
-    how often it does not answer, and neither does what is below it, once it was listed."""
+    how often it does not answer, and neither does what is below it, once it was listed. `endless`: paths of files that
+    are sent again and again without an end."""
 
     def __init__(self, **files: bytes) -> None:
         self.files = files
@@ -117,6 +118,7 @@ class Share:
         self.unlisted: dict[str, int] = {}
         self.away: dict[str, int] = {}
         self.listed = set[str]()
+        self.endless = set[str]()
 
     @contextmanager
     def served(self) -> Iterator[SourceSpec]:
@@ -133,7 +135,17 @@ class Share:
                 path = unquote(self.path).strip("/")
                 status = share.refused.get(path) or share.hidden.get(path) or share.silence(path)
                 content = share.files.get(path)
-                self.answer(status or (404 if content is None else 200), b"" if status else content or b"")
+                if path in share.endless and content and not status:
+                    self._send_without_end(content)
+                else:
+                    self.answer(status or (404 if content is None else 200), b"" if status else content or b"")
+
+            def _send_without_end(self, content: bytes) -> None:
+                self.send_response(200)  # and no length
+                self.end_headers()
+                with suppress(OSError):
+                    while True:
+                        self.wfile.write(content)
 
         with _served(Limited) as source:
             yield source

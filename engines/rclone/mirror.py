@@ -1,0 +1,51 @@
+"""Makes a folder of this host the same as a source, for another engine to read."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from engines.base import RunEnded, Verdict
+from engines.rclone.bringing import ENDLESS, check
+from engines.rclone.exclude import rclone_arguments
+from engines.rclone.log import LIMIT, LoggedError
+from engines.rclone.options import copy_arguments, mirror_arguments, pattern_options
+from engines.rclone.run import RcloneRun
+from engines.rclone.verdicts import Judgement
+from storage.places.rclone import LISTED, path_list
+from storage.points.refusals import ONE_AT_A_TIME
+
+MOST_LIMITS = 20
+TOO_MANY = "far more bytes came of many files than their source had listed, such as {}"
+
+
+def mirror(run: RcloneRun, folder: Path) -> Judgement:
+    """Make the folder the same as the source: changed files are fetched. No more bytes may come than the folder has or,
+    once that was too few, than the source has just before. If a file comes without an end, all that were being copied
+    then are left out at the second time, and then fetched one by one; the folder keeps an earlier copy of one that does
+    not come. Raises: RunEnded.
+    """
+    how, once, left_out = rclone_arguments(pattern_options(run.task.options)), set[str](), set[str]()
+    size = sum(each.lstat().st_size for each in folder.rglob("*")) or run.size_of(*how)
+    for _ in range(MOST_LIMITS):
+        judgement = run.transfer(mirror_arguments(run.task, str(folder), *sorted(left_out)), size)
+        check(judgement)
+        if not judgement.is_cut:
+            break
+        cut = {each.name for each in judgement.problems}
+        left_out |= cut & once
+        once |= cut
+        size = run.size_of(*how)
+    else:
+        raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY.format(judgement.problems[-1].path))
+    problems = [*judgement.problems]
+    for path in sorted(left_out):
+        problems += _alone(run, folder, path)
+    return replace(judgement, problems=tuple(problems))
+
+
+def _alone(run: RcloneRun, folder: Path, path: str) -> list[LoggedError]:
+    """Fetch a file. Returns its problems. Raises: RunEnded."""
+    with path_list([path]) as file:
+        size = run.size_of(LISTED + file)
+        fetched = run.transfer(copy_arguments(run.task, str(folder), LISTED + file, *ONE_AT_A_TIME), size)
+    check(fetched)
+    return [replace(each, message=ENDLESS if LIMIT in each.message else each.message) for each in fetched.problems]
