@@ -11,7 +11,7 @@ from jobs import claiming, rescuing, settling, throttles, wakeups
 from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle
 from jobs.outcomes import Failed, Released, Succeeded
 from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle, make_worker
-from tests.threads import at_once
+from tests.threads import another_connection, at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -121,6 +121,13 @@ class TestOrder:
         assert [record.id for record in claim_ready(limit=4)][1:] == others
         make_record()
         assert len(claim_ready(limit=4)) == 1
+
+    def test_what_is_locked_in_one_lane_gives_its_place_to_another_and_no_more_than_were_asked_for_are_claimed(self):
+        lanes = [make_lane(make_throttle(9)) for _ in range(3)]
+        locked, second, third, *_ = (make_record(lane=lanes[min(at, 2)], priority=9 - at) for at in range(5))
+        with another_connection() as other:
+            other.execute("SELECT FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [locked.pk])
+            assert [record.id for record in claim_ready(limit=2)] == [second.pk, third.pk]
 
 
 class TestPausedQueue:
