@@ -25,7 +25,7 @@ from storage.points.batches import OF_A_LIST
 from storage.points.entries import Entry
 from storage.points.files import FIRST, LAST, is_time_of, nanoseconds
 from storage.points.manifests import Line
-from storage.points.other_names import name_for
+from storage.points.other_names import OF_A_NAME, name_for
 from storage.points.refusals import FINAL
 from storage.points.sorted_items import SortedItems
 from storage.points.store import Store
@@ -144,8 +144,11 @@ class Problems:
         return ENDLESS if LIMIT in why else why
 
     def may_pass(self, path: str) -> bool:
-        """True if another try may bring the file, one at a time."""
-        return bool(self.message_of(path) or self.unnamed) and not self.is_final(path)
+        """True if another try may bring the file, one at a time. Its name stays refused, and would be renamed no more
+        if the second answer were lost.
+        """
+        why = self.message_of(path)
+        return bool(why or self.unnamed) and not (self.is_final(path) or OF_A_NAME.search(why))
 
     def is_final(self, path: str) -> bool:
         """True if another try would not bring the file."""

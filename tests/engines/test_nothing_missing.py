@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from engines.base import EngineResult, Verdict
+from engines.rclone.bringing import Problems
 from engines.rclone.listing import gone_of
 from engines.rclone.remotes import way_to
 from engines.rclone.restore_folders import LEFT
@@ -151,6 +152,12 @@ def test_a_file_whose_path_is_too_long_for_a_server_is_kept_under_another_name(
         assert (result.verdict, result.files, len(refused) > 1) == (Verdict.SUCCEEDED, 3, True), result
         report = restore(Wish("copy", result.snapshot, tmp_path / "restored"), Store(location, Event()), tmp_path / "x")
     assert (report.failed, tree(tmp_path / "restored")) == ([], texts)
+
+
+@pytest.mark.parametrize("why", ["api error KeyTooLongError", "414 Request-URI Too Large", "file name too long"])
+def test_a_file_whose_name_is_refused_is_not_sent_again_before_it_is_renamed(why: str) -> None:
+    problems = Problems(by_path={"a": why, "b": "the server answered 500 Internal Server Error"})
+    assert [each for each in "ab" if problems.may_pass(each)] == ["b"]
 
 
 def test_a_run_fails_where_more_than_half_of_the_files_are_refused(tmp_path: Path) -> None:
