@@ -95,9 +95,9 @@ def test_a_file_is_not_kept_with_the_content_of_one_that_overwrote_it_and_is_gon
         os.utime(disk / FOLDER / "files" / made_by / "a_b", (1_700_000_000, 1_700_000_000))
         return problems
 
-    def without_it(run: RcloneRun, pairs: list[tuple[str, str]]) -> Problems:
+    def without_it(run: RcloneRun, pairs: list[tuple[str, str]], **how: Any) -> Problems:
         (files / "a:b").unlink(missing_ok=True)
-        return bring_renamed(run, pairs)
+        return bring_renamed(run, pairs, **how)
 
     bring, bring_renamed, made_by = bringing.bring, transfer.bring_renamed, layout.name_of(STARTED_AT)
     monkeypatch.setattr(bringing, "bring", overwriting)

@@ -63,7 +63,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bring:
                 put(f"{RUN}/{name}", text)
             return Problems(dict(next(errors)))
 
-        def under_other_names(run: object, pairs: list[tuple[str, str]]) -> Problems:
+        def under_other_names(run: object, pairs: list[tuple[str, str]], **how: object) -> Problems:
             for path, place in pairs:
                 again.append(path)
                 if path not in gone:
