@@ -255,13 +255,13 @@ class History:
         return step
 
     def _bringing(self, bring: Callable[..., Any]) -> Callable[..., Any]:
-        def brought(*given: Any) -> Any:
+        def brought(*given: Any, **how: Any) -> Any:
             self.check_stop()
             for number, name in enumerate(self.hidden):
                 with suppress(FileNotFoundError):
                     os.rename(self.source / name, self.top / f"away/{number}")
             before = set((top := self.at).rglob("*"))
-            done = bring(*given)
+            done = bring(*given, **how)
             if self.left == 0:
                 came = sorted(each for each in set(top.rglob("*")) - before if each.is_file())
                 for number, file in enumerate(came):
