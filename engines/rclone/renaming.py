@@ -26,6 +26,7 @@ from storage import layout
 from storage.folders.beneath import BY_DESCRIPTOR, Beneath
 from storage.points.batches import batches
 from storage.points.files import relative
+from storage.points.refusals import is_altered
 from storage.points.store import PARTIAL_SUFFIX
 
 OPEN_AT_A_TIME = 200
@@ -62,7 +63,7 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], *, alone: bo
             size = -1 if found.get("Size") == -1 else number(found, "Size")
         elif error := answer.get("error"):
             problems.by_path[path] = error
-            if LIMIT in error:
+            if LIMIT in error or is_altered(error):
                 cut.add(going_to)
                 run.cut.add(going_to)
 

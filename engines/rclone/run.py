@@ -11,16 +11,18 @@ from engines.rclone.log import BREAKDOWN, RcloneLog
 from engines.rclone.options import common_arguments, option_environment
 from engines.rclone.presence import check_marker
 from engines.rclone.remotes import is_bucket, remote_path
-from engines.rclone.verdicts import LIMIT_REACHED, Judgement, describe, judge
+from engines.rclone.verdicts import LIMIT_REACHED, Judgement, describe, judge, words_of
 from external.redaction import redacted
 from storage import layout
 from storage.places.rclone import ANY, LOGGED, StorageFailed, command_line, expected, line_by_line
+from storage.points.refusals import is_altered
 
 
 class RcloneRun(EngineRun):
     """The runs of rclone for one source. `way`: the environment of an rclone that reaches it. `is_bounded`: False if
     the source does not know the sizes of its files. `cut`: the places of files that were being copied when an rclone
-    reached its limit. A server may keep a piece there, even with the listed size: what is there never counts.
+    reached its limit, or that arrived with another content. A server may keep what came, even with the listed size:
+    what is there never counts.
     """
 
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
@@ -50,8 +52,10 @@ class RcloneRun(EngineRun):
         """
         self.progress.begin()
         judgement = self._run(arguments, self._take, inherited, most=self.limit(size))
-        if judgement.exit_code == LIMIT_REACHED and folder is not None:
-            cut = {f"{folder}/{each.name}".lstrip("/") for each in self.log.problems if each.name}
+        if folder is not None:
+            is_over, problems = judgement.exit_code == LIMIT_REACHED, [each for each in self.log.problems if each.name]
+            amiss = [each.name for each in problems if is_over or is_altered(words_of(each))]
+            cut = {f"{folder}/{each}".lstrip("/") for each in amiss}
             self.cut |= cut
             self.delete(cut)
         return judgement

@@ -101,13 +101,13 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
             return Judgement(Verdict.REPOSITORY_FAILED, text, exit_code=exit_code)
     for pattern, verdict, text in MEANINGS:
         for problem in problems:
-            if pattern.search(_words(problem)) and not (pattern in OF_SINGLE_FILES_TOO and problem.path):
+            if pattern.search(words_of(problem)) and not (pattern in OF_SINGLE_FILES_TOO and problem.path):
                 return Judgement(verdict, f"{text} ({describe(problem)})", exit_code=exit_code)
     is_cut = exit_code == LIMIT_REACHED and log.problem_count == len(log.problems)
     if (is_cut or exit_code in OF_SINGLE_FILES) and log.problems and all(problem.path for problem in problems):
         # a living source has files that vanish, change, are locked or unreadable for us: an error with a path is that
         # file's, whatever its text
-        is_silent = any(SILENT.search(_words(problem)) for problem in problems)
+        is_silent = any(SILENT.search(words_of(problem)) for problem in problems)
         unnamed = log.problem_count - len(log.problems)
         return Judgement(Verdict.WARNINGS, "", tuple(log.problems), unnamed, is_silent, exit_code)
     if problems and exit_code in (1, 7):
@@ -123,12 +123,12 @@ def _is_of_the_repository(problem: LoggedError, destination: str) -> bool:
     """True if a problem may be about the repository. It is a suspicion: a source can send such a message.
     `backups.copying.handler` tries the repository itself.
     """
-    words = _words(problem)
+    words = words_of(problem)
     about_it = destination in words or PARTIAL_SUFFIX in words
     return about_it and bool(NOT_WRITABLE.search(words))
 
 
-def _words(problem: LoggedError) -> str:
+def words_of(problem: LoggedError) -> str:
     """The message without the file's name: a file may be called `connection refused`."""
     if not problem.path:
         return problem.message

@@ -16,13 +16,15 @@ from engines.rclone.bringing import ENDLESS
 from engines.rclone.engine import RcloneEngine
 from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
-from storage.places import rclone
+from storage.places import rclone, remotes
 from storage.places.location import of_directory
 from storage.points import manifests
 from storage.points.entries import Entry
 from storage.points.store import Store
+from tests.append_only import append_only
 from tests.engines.peers import (
     STARTED_AT,
+    back_up,
     held,
     local_folder,
     run,
@@ -209,3 +211,27 @@ def test_a_mirror_gets_all_other_files_and_keeps_an_earlier_copy(old: str | None
     kept = {"end[less]*": old} if old else {}
     came = {path: content.decode() for path, content in MANY.items()}
     assert {each.name: each.read_text() for each in mirror.iterdir()} == {"a": "first", **kept, **came}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["comes", "comes."])
+def test_a_file_that_arrived_with_another_content_comes_to_another_place(name: str, tmp_path: Path) -> None:
+    """Its size is right, and its server lets nothing be deleted or replaced."""
+    altered = list[Path]()
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if command != "PUT" or headers.get("Content-Length") != str(len("content")) or altered:
+            return None
+        altered.append(there := tmp_path / "served" / path.strip("/"))
+        write_files(there.parent, **{there.name: "altered"})
+        return 200, b""
+
+    with append_only("s3", tmp_path / "served", [], refusal) as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, None)
+        source = local_folder(write_files(tmp_path / "source", same="same", **{name: "content"}))
+        result = back_up(source, tmp_path, location=location, folder="copy", started_at=STARTED_AT)
+        assert result.verdict is Verdict.SUCCEEDED, result
+        assert Store(location, Event()).manifest("copy", result.snapshot, tmp_path / "manifest")
+    [place] = [each.place for each in manifests.read(tmp_path / "manifest") if each.path == name]
+    [files] = [each for each in (tmp_path / "served").rglob("files") if each.is_dir()]
+    assert (altered[0].read_text(), (files / place).read_text()) == ("altered", "content")
