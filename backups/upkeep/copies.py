@@ -272,10 +272,13 @@ def _lost(assignment: Assignment, copy: Copy, done: CopyResult) -> dict[str, str
 
 
 def _incomplete(copy: Copy, done: CopyResult) -> dict[str, list[str]]:
-    """The incomplete points of a copy → their warnings. A point that was brought again is as this run has found it."""
+    """The incomplete points of a copy → their warnings: of all but the newest point only the first one, their number. A
+    point that was brought again is as this run has found it.
+    """
     before = {each: said for each, said in copy.incomplete.items() if each not in done.new}
     found = {**before, **done.incomplete}
-    return {each: [storable(text) for text in said] for each, said in found.items() if each in copy.points}
+    shown = {each: said if each == copy.points[-1] else said[:1] for each, said in found.items() if each in copy.points}
+    return {each: [storable(text) for text in said] for each, said in shown.items()}
 
 
 def problem_of(found: Brought, incomplete: Mapping[str, list[str]] = MappingProxyType({})) -> str:

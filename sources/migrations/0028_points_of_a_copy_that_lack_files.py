@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='copy',
             name='incomplete',
-            field=models.JSONField(blank=True, db_default=models.Value({}, models.JSONField()), default=dict, help_text='Points in it that lack files, or have them as of an earlier point, since a server refused them; with the first 20 warnings.'),
+            field=models.JSONField(blank=True, db_default=models.Value({}, models.JSONField()), default=dict, help_text='Points in it that lack files, or have them as of an earlier point, since a server refused them; with the number of such files, and of the newest point the first 20 warnings.'),
         ),
     ]

@@ -128,7 +128,7 @@ class Copy(models.Model):
         default=dict,
         db_default=models.Value({}, models.JSONField()),
         help_text="Points in it that lack files, or have them as of an earlier point, since a server refused them; "
-        "with the first 20 warnings.",
+        "with the number of such files, and of the newest point the first 20 warnings.",
     )
 
     class Meta:

@@ -98,7 +98,7 @@ def test_words_of_a_server_are_stored_and_a_point_that_came_again_is_as_it_is_no
         settle(at_work(), Succeeded(Brought(waiting.policy.copy_to_id or 0, None, done)), database_clock())
         return Copy.objects.get()
 
-    row = write_down(points, {points[1]: ["older"], points[2]: ["a: locked\0 by \ud800"]})
+    row = write_down(points, {points[1]: ["older", "b: locked"], points[2]: ["a: locked\0 by \ud800"]})
     assert row.incomplete == {points[1]: ["older"], points[2]: ["a: locked� by ?"]}
     assert row.error == "its newest point is incomplete: a: locked� by ?"
     row = write_down(points[2:], {})
