@@ -107,7 +107,7 @@ class CopyTransfers:
 
         self.source.copy_out(
             self.files, self.target.location.at(top), [each.place for each in entries], on_progress,
-            f"--partial-suffix={PARTIAL_SUFFIX}", *tries, *self.options, *how,
+            f"--partial-suffix={PARTIAL_SUFFIX}", "--no-update-dir-modtime", *tries, *self.options, *how,
             environment=QUICK if is_local else {}, most=_most(entries), problems=problems,
         )  # fmt: skip
         return problems

@@ -6,7 +6,7 @@ credentials that may write nothing: then the manifest cannot be written either, 
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from storage.places.servers import DAMAGED_OR_FOREIGN
@@ -139,13 +139,17 @@ def _by_place(problems: Mapping[str, str], entries: Sequence[Entry]) -> dict[str
     found, at = dict[str, str](), {PIECE.sub("", path): why for path, why in problems.items()}
     named = set[str]()
     for each in entries if at else ():
-        path = each.place
-        while path and path not in at:  # a problem of a folder is that of all its files
-            path = path.rpartition("/")[0]
-        if path:
-            named.add(path)
-            if not is_lost(why := at[path].replace(path, "…")):
+        # a problem of a folder is that of all its files, unless they have their own
+        if over := [path for path in _and_above(each.place) if path in at]:
+            named.update(over)
+            if not is_lost(why := at[over[0]].replace(over[0], "…")):
                 found[each.place] = why
     if others := at.keys() - named:
         raise StorageFailed(f"{min(others)}: {at[min(others)]}")
     return found
+
+
+def _and_above(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
