@@ -6,8 +6,7 @@ note are put on the backlog, for the window of copies. Nothing is lost by an end
 it; it continues later.
 
 Points that the policy does not keep are removed from the copy once all new ones are there: by its rules, and never
-because they are gone from the first repository. A point that is deleted there, or encrypted by an intruder, is still
-here.
+because they are gone from the first repository: a point deleted there, or encrypted by an intruder, is still here.
 """
 
 import time
@@ -272,12 +271,10 @@ def _lost(assignment: Assignment, copy: Copy, done: CopyResult) -> dict[str, str
 
 
 def _incomplete(copy: Copy, done: CopyResult) -> dict[str, list[str]]:
-    """The incomplete points of a copy → their warnings: of all but the newest point only the first one, their number. A
-    point that was brought again is as this run has found it.
-    """
+    """The incomplete points of a copy, as found now → the warnings of the newest, only the number of the others."""
     before = {each: said for each, said in copy.incomplete.items() if each not in done.new}
-    found = {**before, **done.incomplete}
-    shown = {each: said if each == copy.points[-1] else said[:1] for each, said in found.items() if each in copy.points}
+    found = {each: said for each, said in (before | done.incomplete).items() if each in copy.points}
+    shown = {each: said if each == copy.points[-1] else said[:1] for each, said in found.items()}
     return {each: [storable(text) for text in said] for each, said in shown.items()}
 
 
