@@ -22,6 +22,7 @@ from jobs.states import AttemptOutcome, Status
 from sources.planning.names import KIND, subject_of
 from tests.backupsched.managing import environment
 from tests.documents import ROOT
+from tests.engines.peers import free_port
 from tests.engines.postgresql_peer import EMBEDDED, postgresql_server
 from tests.factories import NOON, make_record
 from tests.sources.factories import make_assignment, make_source
@@ -172,9 +173,9 @@ def test_a_database_that_is_kept_in_the_file_of_settings_is_named_with_that_file
     kept = first_run.write_settings(tmp_path, {"DATABASE_URL": "postgresql://a:hunter2@127.0.0.1:1/x"})
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     environment |= {"BACKUPSCHED_VAR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
-    for command in ("init", "run"):
+    for command in (["init"], ["run", "--listen", f"127.0.0.1:{free_port('127.0.0.1')}"]):
         done = subprocess.run(
-            (sys.executable, str(ROOT / "manage.py"), command), env=environment, cwd=tmp_path,
+            (sys.executable, str(ROOT / "manage.py"), *command), env=environment, cwd=tmp_path,
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 2
