@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, Value, When
 from django.utils.safestring import mark_safe
 
 from declarations.surfaces.patience import TookTooLong, at_most
@@ -17,7 +17,7 @@ from jobs.clock import database_clock
 from operations.limits import LimitOfOneProcess
 from simulation import own_changes, samples
 from simulation.changes import SECONDS as SETTINGS
-from simulation.changes import Changes
+from simulation.changes import Changes, ImpossibleChange
 from simulation.chart import chart_of
 from simulation.own_history import History, HistoryTooShort
 from simulation.samples import SampleRequest, rest_in
@@ -70,7 +70,7 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
     Raises: ImpossibleChange; HistoryTooShort; NotComputed.
     """
     own_changes.check(changes)
-    return _compared(now, days, changes, seconds, MOST_SOURCES, _about(changes))
+    return _compared(now, days, changes, seconds, MOST_SOURCES, _about(changes, now - timedelta(days=days)))
 
 
 def _compared(now: datetime, days: int, changes: Changes, seconds: float, most: int, always: Q) -> OwnFleetComparison:
@@ -92,7 +92,7 @@ class _Growing:
         """Raises: ImpossibleChange; HistoryTooShort; NotComputed."""
         history = self._reading(lambda: History(now, days, self._changes.units, SampleRequest(self._most, always)))
         found: OwnFleetComparison | None = None
-        why: HistoryTooShort | NotComputed | None = None
+        why: ValueError | None = None
         about = KEPT_OF_POLICY * len(self._changes.policies) + len(self._changes.added)
         wanted = history.sources if history.sources <= AT_ONCE_IF else FIRST_SOURCES + about
         while wanted:
@@ -103,7 +103,7 @@ class _Growing:
                     break
                 larger = self._compared(history)
                 found = larger if found is None or _is_better(larger.found, found.found, history) else found
-            except (HistoryTooShort, NotComputed) as error:
+            except (HistoryTooShort, ImpossibleChange, NotComputed) as error:  # perhaps of these sources alone
                 why = error
                 if history.read == before:
                     break
@@ -164,16 +164,18 @@ def _is_better(larger: OutlookComparison, found: OutlookComparison, history: His
     return larger.days >= min(enough, found.days)
 
 
-def _about(changes: Changes) -> Q:
-    """The assignments that a sample must have for these changes."""
-    found = Q(source__name__in=[name for _, name in changes.added])
+def _about(changes: Changes, since: datetime) -> Q:
+    """The assignments that a sample of the time `since` must have for these changes."""
+    found = Q(source__name__in=[each for _, name in changes.added for each in own_changes.sources_called(name)])
     for name, _ in changes.policies:
-        found |= Q(pk__in=_first(Assignment.objects.active().filter(policy__schedule__name=name)))
+        found |= Q(pk__in=_first(Assignment.objects.active().filter(policy__schedule__name=name), since))
     return found
 
 
-def _first(assignments: QuerySet[Assignment]) -> Any:
-    return assignments.order_by("pk").values("pk")[:KEPT_OF_POLICY]
+def _first(assignments: QuerySet[Assignment], since: datetime) -> Any:
+    """The first ones that have answered `since`: of others nothing is known that could be simulated."""
+    answered = Case(When(last_contacted_at__gte=since, then=Value(0)), default=Value(1))
+    return assignments.order_by(answered, "pk").values("pk")[:KEPT_OF_POLICY]
 
 
 def effect_of(policy: Policy) -> Effect:
@@ -184,8 +186,9 @@ def effect_of(policy: Policy) -> Effect:
         return Effect()
     values = {"period": schedule.cron, "zone": schedule.zone, "windows": policy.window}
     changes = Changes(policies=((str(before), values | {each: getattr(policy, each) for each in SETTINGS}),))
-    about = Q(pk__in=_first(active))
-    answer = _compared(database_clock(), BEFORE_SAVING_DAYS, changes, BEFORE_SAVING_SECONDS, MOST_BEFORE_SAVING, about)
+    now, days = database_clock(), BEFORE_SAVING_DAYS
+    about = Q(pk__in=_first(active, now - timedelta(days=days)))
+    answer = _compared(now, days, changes, BEFORE_SAVING_SECONDS, MOST_BEFORE_SAVING, about)
     found = answer.found
     worse = [
         f"{each.name} would miss {several(each.after, 'period')} in place of {each.before:,}"

@@ -17,8 +17,14 @@ def check(changes: Changes) -> None:
         if not Policy.objects.filter(schedule__name=name).exists():
             raise ImpossibleChange("policy", nothing_named(Policy, "schedule__name", name))
     for _, name in changes.added:
-        if not Source.objects.filter(name__in=[name, name.rpartition(UNDER)[0]]).exists():
+        if not Source.objects.filter(name__in=sources_called(name)).exists():
             raise ImpossibleChange("like", nothing_named(Source, "name", name))
+
+
+def sources_called(name: str) -> tuple[str, str]:
+    """The names that a source may have that is called so in a recorded fleet, perhaps with its policy; one may be
+    empty."""
+    return name, name.rpartition(UNDER)[0]
 
 
 def made_to(recorded: RecordedFleet, changes: Changes) -> SimulatedFleet:

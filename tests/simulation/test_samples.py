@@ -1,6 +1,6 @@
 """Samples of a large fleet, for *what if*: whole sources, and a change in its true size."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -168,3 +168,33 @@ class TestOfALargeFleet:
         assert on_own_fleet.what_if(NOW, 28, changes.Changes(policies=((name, {"period": "0 1 * * *"}),))).found
         policy.schedule.cron = "0 1 * * *"
         assert on_own_fleet.effect_of(policy).lines
+
+    @pytest.mark.parametrize(("most", "seen"), [(4, NOW - 30 * HOUR), (40, None)], ids=["a sample", "all, later"])
+    def test_sources_that_were_never_seen_hide_no_others_of_a_changed_policy(
+        self, recorded: Assignment, monkeypatch: pytest.MonkeyPatch, most: int, seen: datetime | None
+    ) -> None:
+        """The first sources of a policy may be gone."""
+        for name, value in (("FIRST_SOURCES", 2), ("AT_ONCE_IF", 2), ("MOST_SOURCES", most), ("KEPT_OF_POLICY", 3)):
+            monkeypatch.setattr(on_own_fleet, name, value)
+        monkeypatch.setattr(samples, "_hash", lambda each: b"%09d" % each)
+        policy = make_policy(cron="0 0 * * *")
+        for number in range(6):
+            make_assignment(policy, make_source(name=f"away {number}"), last_contacted_at=NOW - timedelta(days=90))
+        there = make_assignment(policy, make_source(name="there"), last_contacted_at=seen)
+        answered(there, NOW - 30 * HOUR, 60.0)
+        tried = changes.Changes(policies=((str(policy), {"period": "0 1 * * *"}),))
+        assert on_own_fleet.what_if(NOW, 28, tried, seconds=600).found
+
+    def test_more_sources_like_one_that_is_named_with_its_policy_are_added_to_a_sample(
+        self, recorded: Assignment, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in (("FIRST_SOURCES", 1), ("AT_ONCE_IF", 1), ("MOST_SOURCES", 1)):
+            monkeypatch.setattr(on_own_fleet, name, value)
+        second = make_policy(cron="0 0 * * *")
+        for number in range(9):
+            at = make_source(name=f"of two {number}")
+            for policy in (recorded.policy, second):
+                answered(backed_up(policy, MONDAY - timedelta(days=1), source=at), MONDAY + HOUR, 60.0)
+        for number in range(9):
+            tried = changes.Changes(added=((50, f"of two {number} under {second}"),))
+            assert on_own_fleet.what_if(NOW, 28, tried, seconds=600).found
