@@ -33,8 +33,9 @@ class SourceExplanationAnswer(Schema):
 
 
 class StartAnswer(RowAnswer, of=ExpectedStart, names="record at earliest latest because"):
-    """The start of a backup: from `earliest` to `latest` in about nine cases of ten. `at` is the median of some runs,
-    for a laptop seldom within ten minutes of the start. Null if there is no estimate; `because` is the reason.
+    """The start of a backup: from `earliest` to `latest` in about nine cases of ten. `at` is the estimate: for a laptop
+    that waits for a unit within ten minutes in more than half of the cases, otherwise seldom. Null if there is no
+    estimate; `because` is the reason.
     """
 
     policy: str

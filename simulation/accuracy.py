@@ -8,12 +8,12 @@ when a source was last seen awake today.
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from fleet.foreseeing.habits import Habit, Past, Today
-from fleet.foreseeing.intervals import ForecastGroup, error, group_of, interval
+from fleet.foreseeing.intervals import ForecastGroup, Interval, error, group_of, interval
 from fleet.foreseeing.presence import Stay
 from fleet.foreseeing.runs import Contender, Runs, foresee
 from jobs.states import Status, WaitingFor
@@ -35,7 +35,7 @@ FIRST_DAY, DAYS = 7, 12
 @dataclass(frozen=True)
 class Guess:
     """A forecast of one source at an instant. `starts`: in seconds from then, one a run in which it did; `misses`: the
-    share of the runs in which it is not protected.
+    share of the runs in which it is not protected; `in_turn`: the starts of a ready one if no other is asked.
     """
 
     number: int
@@ -45,10 +45,16 @@ class Guess:
     runs: int
     starts: Sequence[float]
     misses: float = 0.0
+    in_turn: Sequence[float] = ()
+
+    @property
+    def interval(self) -> Interval:
+        """The estimate with its interval."""
+        return interval(self.starts, self.group, in_turn=self.in_turn)
 
     def is_held(self, came: float) -> bool:
         """True if the interval holds the instant at which it came."""
-        low, _, high = interval(self.starts, self.group)
+        low, _, high = self.interval
         return low - 1.0 <= came <= high + 1.0
 
 
@@ -97,13 +103,15 @@ class Observer:
 
         others: dict[bool, Past] = {}
         found = foresee(state, contenders, draw, others, self._rng)
-        waiting = {record.number: record for record in records}
+        ready = {record.number for record in records if _is_ready(record)}
+        in_line = [each for each in contenders if each.waiter is None or each.id in ready]
+        in_turn = foresee(state, in_line, draw, others, self._rng)
         for each in contenders:
             if each.waiter is not None:
-                yield self._as_guess(each, waiting[each.id], found, now)
+                guess = self._as_guess(each, found, now, ready=each.id in ready)
+                yield replace(guess, in_turn=in_turn.found[each.id].starts) if each.id in ready else guess
 
-    def _as_guess(self, each: Contender, record: MemoryRecord, found: Runs, now: float) -> Guess:
-        ready = record.status == Status.READY and record.queue == BACKUPS
+    def _as_guess(self, each: Contender, found: Runs, now: float, *, ready: bool) -> Guess:
         group = group_of(each, ready=ready)
         of_it = found.found[each.id]
         misses = 1.0 - of_it.protected / found.number
@@ -132,8 +140,8 @@ class Observer:
             ready_at = record.run_after if record.status == Status.WAITING and by_time else self._worker.now
             waiter = Waiter(head, ready_at, record.closes_at, is_first=record.due_day is None)
         ends = policy.schedule.period.next_after(self._worker.now)
-        ready = record.status == Status.READY and record.queue == BACKUPS
-        return Contender(record.number, waiter, ends, self._habit(machine, now), _today(machine, now, ready=ready))
+        today = _today(machine, now, ready=_is_ready(record))
+        return Contender(record.number, waiter, ends, self._habit(machine, now), today)
 
     def _habit(self, machine: SimulatedMachine, now: float) -> Habit:
         days = int(now // DAY)
@@ -141,6 +149,10 @@ class Observer:
             Stay(each.begins, min(each.ends, days * DAY)) for each in machine.present.all if each.begins < days * DAY
         ]
         return Habit.of(stays, days, 0.0, self.fleet.start.weekday())
+
+
+def _is_ready(record: MemoryRecord) -> bool:
+    return record.status == Status.READY and record.queue == BACKUPS
 
 
 def _today(machine: SimulatedMachine, now: float, *, ready: bool) -> Today:
@@ -226,7 +238,7 @@ class Starts:
     @classmethod
     def of(cls, pairs: Sequence[tuple[Guess, float]]) -> "Starts":
         """The errors of guesses, at least one, each with the instant at which it came."""
-        apart = [abs(interval(each.starts, each.group).median - came) for each, came in pairs]
+        apart = [abs(each.interval.median - came) for each, came in pairs]
         factors = sorted(error(each.starts, each.group, came) for each, came in pairs)
         one, ten, sixty = (round(sum(each <= limit for each in apart) / len(apart), 3) for limit in (60, 600, 3600))
         inside = sum(each.is_held(came) for each, came in pairs) / len(pairs)

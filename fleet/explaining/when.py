@@ -4,7 +4,8 @@ times.
 In each run durations are drawn: the last duration of a backup, times a ratio of two recent consecutive backups of one
 source; for a first one, the durations of first ones. Whether a source that has to be asked is there is drawn by how
 often it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, widened as
-described in `fleet/foreseeing/intervals.py`. A record that does not qualify has no estimate, but a reason.
+described in `fleet/foreseeing/intervals.py`. For a ready record the estimate is the median of runs in which no further
+source is asked. A record that does not qualify has no estimate, but a reason.
 """
 
 import random
@@ -112,7 +113,8 @@ class QueueSnapshot:
         try:
             if because := self._unqualified(record, check_time):
                 return ExpectedStart(record.pk, because=because)
-            drawn = [self._run(record.pk, rng, check_time) for _ in range(RUNS)]
+            drawn = [self._run(self.state.waiting, record.pk, rng, check_time) for _ in range(RUNS)]
+            in_turn = self._in_turn(record.pk, rng, check_time)
         except ValueError as error:
             return ExpectedStart(record.pk, because=str(error))
         found = sorted(instant for instant in drawn if instant is not None)
@@ -121,9 +123,12 @@ class QueueSnapshot:
             text = f"in {share} of {RUNS} no unit is free for it while it waits, as far as durations are known"
             return ExpectedStart(record.pk, because=text)
         now = self.state.now
-        seconds = interval([(each - now).total_seconds() for each in found], self._group(record))
+        seconds = interval(self._seconds(found), self._group(record), in_turn=self._seconds(in_turn))
         median, low, high = (now + timedelta(seconds=each) for each in (seconds.median, seconds.low, seconds.high))
         return ExpectedStart(record.pk, median, low, high)
+
+    def _seconds(self, instants: Sequence[datetime | None]) -> list[float]:
+        return [(each - self.state.now).total_seconds() for each in instants if each is not None]
 
     def _group(self, record: BacklogRecord) -> ForecastGroup:
         presence = self.presence.get(record.pk)
@@ -162,8 +167,19 @@ class QueueSnapshot:
         is_next = record.pk in starts(self.state, lambda each: inf, record.pk, check_time)
         return is_next and record.pk not in self.presence
 
-    def _run(self, wanted: int, rng: random.Random, check_time: TimeCheck) -> datetime | None:
-        there = [each for each in self.state.waiting if each.head.id == wanted or self._is_there(each, rng)]
+    def _in_turn(self, wanted: int, rng: random.Random, check_time: TimeCheck) -> list[datetime | None]:
+        """The starts of a ready record if no source that still has to be asked comes before it: a worker asks them only
+        while few records are ready. Empty if its own source has to be asked.
+        """
+        if wanted in self.presence:
+            return []
+        ready = [each for each in self.state.waiting if each.head.id not in self.presence]
+        return [self._run(ready, wanted, rng, check_time) for _ in range(RUNS)]
+
+    def _run(
+        self, waiting: Collection[Waiter], wanted: int, rng: random.Random, check_time: TimeCheck
+    ) -> datetime | None:
+        there = [each for each in waiting if each.head.id == wanted or self._is_there(each, rng)]
         state = QueueState(**{**vars(self.state), "waiting": there})
         return starts(state, lambda each: self._draw(each, rng), wanted, check_time).get(wanted)
 

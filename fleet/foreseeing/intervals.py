@@ -45,7 +45,7 @@ class Wider(NamedTuple):
 
 
 WIDER = {
-    ForecastGroup.READY: Wider(60.0, 4.0),
+    ForecastGroup.READY: Wider(60.0, 2.5),
     ForecastGroup.ALWAYS: Wider(60.0, 1.0),
     ForecastGroup.THERE: Wider(600.0, 2.7),
     ForecastGroup.AWAY: Wider(600.0, 1.9),
@@ -60,17 +60,22 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(starts: Sequence[float], group: ForecastGroup, wider: float | None = None) -> Interval:
-    """The median of some starts, and the interval around it, not before now. `wider` replaces the group's factor."""
+def interval(
+    starts: Sequence[float], group: ForecastGroup, wider: float | None = None, in_turn: Sequence[float] = ()
+) -> Interval:
+    """The median of some starts, and the interval around it, not before now. `wider` replaces the group's factor.
+    `in_turn`: the starts of a ready record if no source that still has to be asked comes before it. Their median is the
+    estimate then: twice as many starts are within ten minutes of it.
+    """
     ordered = sorted(starts)
     low, median, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
     if ordered[0] == ordered[-1]:
         return Interval(low, median, high)  # nothing was drawn on which it depends
     margin, usual = WIDER[group]
     factor = usual if wider is None else wider
-    return Interval(
-        max(0.0, median - factor * (median - low + margin)), median, median + factor * (high - median + margin)
-    )
+    low, high = max(0.0, median - factor * (median - low + margin)), median + factor * (high - median + margin)
+    at = sorted(in_turn)[round(0.5 * (len(in_turn) - 1))] if in_turn else median
+    return Interval(min(low, at), at, max(at, high))
 
 
 def error(starts: Sequence[float], group: ForecastGroup, came: float) -> float:

@@ -88,6 +88,21 @@ def test_behind_units_that_are_busy_starts_when_the_first_ends_with_an_interval(
     assert "Under daily: it is expected to start between" in page
 
 
+def test_a_ready_record_is_expected_in_its_turn_and_its_interval_has_those_that_may_be_asked_before() -> None:
+    learnt([0.8 + 0.02 * number for number in range(LEAST_KNOWN)])
+    for ago in (2, 5):
+        of(Status.RUNNING, started_at=NOW - ago * MINUTE)
+    record = of(Status.READY)
+    alone = expected(record)
+    for _ in range(3):
+        earlier = of(Status.READY, queue="availability", rank_day=NOW.date() - 24 * HOUR)
+        asked(earlier, [AttemptOutcome.HANDOFF] * 20)
+    found = expected(record)
+    assert abs(found.at - alone.at) < MINUTE  # type: ignore[operator]
+    assert found.latest > alone.latest + 5 * MINUTE  # type: ignore[operator]
+    assert expected(earlier).at < found.latest  # type: ignore[operator]
+
+
 def test_what_is_to_be_asked_counts_by_how_often_it_answered() -> None:
     learnt([1.0] * LEAST_KNOWN)
     sure, unsure, unknown = (of(Status.READY, queue="availability") for _ in range(3))
@@ -145,6 +160,7 @@ def test_an_interval_is_as_wide_as_past_errors_were() -> None:
     found = interval([100.0, 200.0, 300.0], ForecastGroup.READY)
     assert (found.median, found.low) == (200.0, 0.0)
     assert found.high == 200.0 + factor * (100.0 + margin)
+    assert interval([100.0, 200.0, 300.0], ForecastGroup.READY, in_turn=(900.0, 950.0, 990.0)) == (0.0, 950.0, 950.0)
     assert interval([100.0, 200.0, 300.0], ForecastGroup.ALWAYS).high == 360.0
     assert interval([50.0] * 9, ForecastGroup.AWAY) == (50.0, 50.0, 50.0)
     assert error([100.0, 200.0, 300.0], ForecastGroup.READY, 500.0) > error(
