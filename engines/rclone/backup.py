@@ -9,7 +9,7 @@ from typing import Any
 
 from engines.base import EngineResult, RunEnded, Verdict
 from engines.limits import Later
-from engines.rclone import bringing, local, reported_digests
+from engines.rclone import bringing, cut_copies, local, reported_digests
 from engines.rclone.comparing import OF_A_LINE, Comparison, Item, PathDecision, with_exceptions
 from engines.rclone.last_point import LastPoint, coming
 from engines.rclone.leftovers import Leftovers
@@ -77,6 +77,7 @@ class _Backup:
         try:
             if self.wanted.files:
                 self.transfer.bring()
+                cut_copies.leave_out(self.transfer)
             return self._make_point(last)
         except OSError:
             self._disown()

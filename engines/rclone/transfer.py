@@ -36,7 +36,7 @@ BETWEEN_LOOKS = 1_000
 class Transfer:
     """The transfer of one run. `opened`: closes its files. `problems`: why files were not copied; `refused`: those that
     no try has stored; `warnings`: other facts about it; `early`: digests of files, as far as they were read while
-    others came.
+    others came. `fetched`: folder, file and bytes of each list that was copied, with those of tries that failed.
     """
 
     def __init__(self, run: RcloneRun, begun: BegunRun, opened: ExitStack) -> None:
@@ -46,7 +46,7 @@ class Transfer:
         lists = Lists(opened, self.early.await_list)
         self.wanted = WantedFiles(begun.name, lists, run.task.source.kind == "local")
         self.came, self.problems = BroughtFiles(opened.enter_context(SortedItems())), Problems()
-        self.refused = set[str]()
+        self.refused, self.fetched = set[str](), list[tuple[str, str, int]]()
         self.warnings: list[str] = []
         self.lacking = 0
         self.draft: IO[bytes]
@@ -62,7 +62,8 @@ class Transfer:
     @property
     def brought(self) -> Iterator[tuple[Item | Line, Arrived | None]]:
         """Each item, with the file that was brought for it; None if none was."""
-        return bringing.with_arrived(self.items, self.came, self.begun.name)
+        for item, arrived in bringing.with_arrived(self.items, self.came, self.begun.name):
+            yield item, None if arrived and is_wanted(item) and self._is_cut(item) else arrived
 
     def bring(self) -> None:
         """Bring the planned files. Raises: RunEnded; the exceptions of stores."""
@@ -71,7 +72,7 @@ class Transfer:
         runs.mark(self.store, self.task.folder, begun.name, run.header("rclone", "", boot=runs.boot()), planned)
         run.progress.total = self.wanted.size
         with self.early.at_work(run.stop):
-            self.problems = bringing.bring(self.task, self.wanted.lists, run.transfer)
+            self.problems = bringing.bring(self.task, self.wanted.lists, self._transfer)
         self.refused = misplaced.refused(self.problems)
         self._bring_renamed(self.wanted.renamed)
         self._look()
@@ -115,10 +116,14 @@ class Transfer:
         self._look_again()
         return len(self.run.cut) > cut
 
+    def _transfer(self, arguments: tuple[str, ...], size: int, folder: str) -> Judgement:
+        judgement = self.run.transfer(arguments, size, folder=folder)
+        self.fetched.append((folder, _list_in(arguments).removeprefix(LISTED), self.run.log.transferred))
+        return judgement
+
     def _transfer_as_it_is(self, arguments: tuple[str, ...], size: int, folder: str) -> Judgement:
         """Transfer a list with the limit of the sizes that its files have by now, if they have grown."""
-        listed = next(each for each in arguments if each.startswith(LISTED))
-        return self.run.transfer(arguments, max(size, self.run.size_of(listed)), folder=folder)
+        return self._transfer(arguments, max(size, self.run.size_of(_list_in(arguments))), folder)
 
     def _was_tried(self, item: Item) -> bool:
         return self._is_cut(item) or bool(self.problems.message_of(item.path))
@@ -136,7 +141,7 @@ class Transfer:
                     again.add(item.entry.folder, item.path, item.entry.size)
                     tried.update({item.path} & self.problems.by_path.keys())
         if number := sum(again.counts.values()):
-            second = bringing.bring(self.task, again, self.run.transfer, *ONE_AT_A_TIME)
+            second = bringing.bring(self.task, again, self._transfer, *ONE_AT_A_TIME)
             is_of_a_limit = not (self.problems.is_silent or second.is_silent or len(self.run.cut) > cut)
             if is_of_a_limit and (brought := number - len(second.by_path) - second.unnamed) > 0:
                 self.warnings.append(ONE_BY_ONE.format(several(brought, "file")))
@@ -250,3 +255,7 @@ class Transfer:
         while piece := list(islice(waiting, BETWEEN_LOOKS)):
             self.store.check_stop()
             yield from piece
+
+
+def _list_in(arguments: tuple[str, ...]) -> str:
+    return next(each for each in arguments if each.startswith(LISTED))
