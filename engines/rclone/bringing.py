@@ -132,12 +132,14 @@ class BroughtFiles:
 @dataclass
 class Problems:
     """The reasons why single files were not copied: `by_path`, and the number of failed files whose names are not known
-    (`unnamed`). `is_silent`: True if one did not answer, which may be the source as a whole.
+    (`unnamed`). `is_silent`: True if one did not answer, which may be the source as a whole. `stood_still`: True if an
+    rclone stood still in the middle of a list.
     """
 
     by_path: dict[str, str] = field(default_factory=dict)
     unnamed: int = 0
     is_silent: bool = False
+    stood_still: bool = False
 
     def why(self, path: str) -> str:
         why = self.message_of(path) or (UNNAMED if self.unnamed else NO_MESSAGE)
@@ -173,7 +175,9 @@ def bring(task: BackupTask, lists: Lists, run: Callable[..., Judgement], *how: s
     for folder, file, size in lists.each():
         target = task.location.at(f"{layout.files_path(task.folder)}/{folder}")
         judgement = run(copy_arguments(task, target, LISTED + file, *how), size, folder=folder)
-        check(judgement)
+        if not judgement.stood_still:
+            check(judgement)
+        problems.stood_still |= judgement.stood_still
         problems.by_path |= {each.path: each.message.removeprefix("Failed to copy: ") for each in judgement.problems}
         problems.unnamed += judgement.unnamed
         problems.is_silent |= judgement.is_silent

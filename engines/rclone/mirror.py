@@ -1,5 +1,6 @@
 """Makes a folder of this host the same as a source, for another engine to read."""
 
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
 from storage.places.rclone import LISTED, path_list
 from storage.points.refusals import ONE_AT_A_TIME
+from storage.points.store import PIECE
 
 MOST_LIMITS = 20
 TOO_MANY = "far more bytes came of many files than their source had listed, such as {}"
@@ -24,9 +26,12 @@ def mirror(run: RcloneRun, folder: Path) -> Judgement:
     not come. Raises: RunEnded.
     """
     how, once, left_out = rclone_arguments(pattern_options(run.task.options)), set[str](), set[str]()
-    size = sum(each.lstat().st_size for each in folder.rglob("*")) or run.size_of(*how)
+    size = _size_without_pieces(folder) or run.size_of(*how)
     for _ in range(MOST_LIMITS):
         judgement = run.transfer(mirror_arguments(run.task, str(folder), *sorted(left_out)), size)
+        if judgement.stood_still:
+            _size_without_pieces(folder)
+            continue
         check(judgement)
         if not judgement.is_cut:
             break
@@ -35,11 +40,24 @@ def mirror(run: RcloneRun, folder: Path) -> Judgement:
         once |= cut
         size = run.size_of(*how)
     else:
+        check(judgement)
         raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY.format(judgement.problems[-1].path))
     problems = [*judgement.problems]
     for path in sorted(left_out):
         problems += _alone(run, folder, path)
     return replace(judgement, problems=tuple(problems))
+
+
+def _size_without_pieces(folder: Path) -> int:
+    """Remove what a killed rclone was writing, and return the bytes of the rest: the next rclone would give a piece of
+    the same file the same name, and then not find the one that it wants to delete.
+    """
+    size = 0
+    for each in folder.rglob("*"):
+        size += (found := each.lstat()).st_size
+        if PIECE.search(each.name) and stat.S_ISREG(found.st_mode):
+            each.unlink()
+    return size
 
 
 def _alone(run: RcloneRun, folder: Path, path: str) -> list[LoggedError]:

@@ -14,6 +14,7 @@ from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.verdicts import LIMIT_REACHED, Judgement, describe, judge, words_of
 from external.redaction import redacted
 from storage import layout
+from storage.places.pulse import Pulse, StoodStill
 from storage.places.rclone import ANY, LOGGED, StorageFailed, command_line, expected, line_by_line
 from storage.points.refusals import is_altered
 
@@ -51,7 +52,12 @@ class RcloneRun(EngineRun):
         elsewhere. Raises: RunEnded if it was ended; StorageStopped.
         """
         self.progress.begin()
-        judgement = self._run(arguments, self._take, inherited, most=self.limit(size))
+        pulse = Pulse(self._take, self._sign_of_life)
+        try:
+            judgement = self._run(arguments, pulse.on_line, inherited, pulse.sign_of_life, self.limit(size))
+        except StoodStill as error:
+            named = tuple(each for each in self.log.problems if each.path)
+            judgement = Judgement(Verdict.SOURCE_FAILED, str(error), named, stood_still=True)
         if folder is not None:
             is_over, problems = judgement.exit_code == LIMIT_REACHED, [each for each in self.log.problems if each.name]
             amiss = [each.name for each in problems if is_over or is_altered(words_of(each))]

@@ -28,7 +28,7 @@ NOT_AGAIN = (
 AGAIN = 3
 """Tries of single files, as long as they do not answer, and their source does."""
 MOST_CUTS = 20
-"""Limits that may be reached in a row, each because of other files."""
+"""Limits that may be reached in a row, each because of other files, or rclones that may stand still."""
 BETWEEN_LOOKS = 1_000
 """The number of items before a stop is noticed."""
 
@@ -87,11 +87,12 @@ class Transfer:
             self._bring_misplaced()
 
     def _bring_after_cuts(self, *how: str, before: int = 0) -> None:
-        """Bring the files that a limit has kept from coming: first those that rclone had not begun, then those that it
-        was copying, each alone, to another place, and with the limit of the size that it has now. `how`: more arguments
-        of rclone. Nothing is done if there are only as many of them as `before`.
+        """Bring the files that a limit, or an rclone that stood still, has kept from coming: first those that no rclone
+        has tried, then those that it was copying at a limit, each alone, to another place, and with the limit of the
+        size that it has now. `how`: more arguments of rclone. Nothing is done if there are only as many of the latter
+        as `before`, and none stood still.
         """
-        if len(self.run.cut) == before:
+        if len(self.run.cut) == before and not self.problems.stood_still:
             return
         for _ in range(MOST_CUTS):
             if not self._bring_rest(*how):
@@ -101,7 +102,7 @@ class Transfer:
         self._rename(lambda item, found: self._is_cut(item) and not self.problems.is_final(item.path), alone=True)
 
     def _bring_rest(self, *how: str) -> bool:
-        """Bring the missing files that no rclone has tried. Returns True if one reached its limit again."""
+        """Bring the missing files that no rclone has tried. Returns True if it did not come to the end of them."""
         lists, renamed, cut = Lists(self.opened), list[tuple[str, str]](), len(self.run.cut)
         for item, found in self.brought:
             if found is None and is_wanted(item) and not self._was_tried(item):
@@ -114,7 +115,7 @@ class Transfer:
         self._add(problems)
         self._bring_renamed(renamed)
         self._look_again()
-        return len(self.run.cut) > cut
+        return problems.stood_still or len(self.run.cut) > cut
 
     def _transfer(self, arguments: tuple[str, ...], size: int, folder: str) -> Judgement:
         judgement = self.run.transfer(arguments, size, folder=folder)

@@ -73,7 +73,8 @@ LIMIT_REACHED = 8
 class Judgement:
     """A verdict, with a message for users if rclone achieved nothing; else the `problems` of single files and folders,
     and the number of those whose names were not kept (`unnamed`). `is_silent`: True if one of them did not answer,
-    which may be the source as a whole.
+    which may be the source as a whole. `stood_still`: True if it was ended because it stood still by itself, in the
+    middle of its list: the rest may come with the next rclone.
     """
 
     verdict: Verdict
@@ -82,6 +83,7 @@ class Judgement:
     unnamed: int = 0
     is_silent: bool = False
     exit_code: int = 0
+    stood_still: bool = False
 
     @property
     def is_cut(self) -> bool:

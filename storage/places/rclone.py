@@ -18,12 +18,13 @@ from external.processes.rows import number, row_of, text
 from external.processes.runner import Command, EndReason, ProgramEnd, StopSignal
 from external.redaction import redacted
 from storage.places.location import Location
+from storage.places.pulse import STATS, Pulse, StoodStill
 from storage.places.servers import explained, reached
 
 QUIET = ("--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
 ANY = 2**60
-"""Bytes: the limit where data is moved within a repository, or is read and not written, and so fills no disk of this
-host.
+"""Bytes, which stand for no limit: where data is moved within a repository, or is read and not written, and so fills no
+disk of this host.
 """
 SLACK = 64 * 2**20
 TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
@@ -33,7 +34,6 @@ no server listens, the usual 10 take six minutes, and these 20 s. For a WebDAV s
 BY_ACCOUNT = re.compile(r"_(ENV_AUTH|USE_MSI|USE_AZ|KEY_USE_AGENT|\w*PROFILE|USE_KERBEROS|KERBEROS_CCACHE)$")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 LISTED = "--files-from0="
-STATS = '"stats":{'
 ROW, LOGGED = '{"Path"', '{"time"'
 """The beginnings of a row of a listing and of a line of the log: neither can occur within a row, where quotes are
 escaped.
@@ -118,7 +118,11 @@ class Rclone:
                 given=given,
                 inherited=self.inherited,
             )
-            ended = runner.run(command, stop=self.stop, on_line=line_by_line(take), sign_of_life=sign_of_life)
+            pulse = Pulse(line_by_line(take), sign_of_life)
+            try:
+                ended = runner.run(command, stop=self.stop, on_line=pulse.on_line, sign_of_life=pulse.sign_of_life)
+            except StoodStill as error:
+                raise StorageFailed(str(error)) from error
         if problems and not errors and ended.ending is EndReason.EXITED and not _broke_off(ended.exit_code):
             return True
         return _judge(ended, arguments[0], errors, missing_ok, most)
@@ -144,9 +148,10 @@ class Rclone:
 
 def command_line(*arguments: str, most: int = ANY) -> tuple[str, ...]:
     """The command line of every rclone that talks to a source or a repository: without a configuration file; it
-    allocates no file at the size that a server announces, and ends once it has moved `most` bytes.
+    allocates no file at the size that a server announces, and ends once it has moved `most` bytes, if that is not ANY.
     """
-    return find_rclone(), *arguments, "--config=", "--local-no-preallocate", f"--max-transfer={most}B"
+    limit = () if most == ANY else (f"--max-transfer={most}B",)  # with which it may stand still (pulse.py)
+    return find_rclone(), *arguments, "--config=", "--local-no-preallocate", *limit
 
 
 def expected(size: int) -> int:

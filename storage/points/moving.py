@@ -18,7 +18,8 @@ from storage import layout
 from storage.folders import room
 from storage.folders.beneath import Beneath, LinkOnTheWay
 from storage.places.location import Location
-from storage.places.rclone import STATS, StorageFailed, TargetFailed
+from storage.places.pulse import STATS
+from storage.places.rclone import StorageFailed, TargetFailed
 from storage.points.files import relative
 
 WINDOW_SECONDS = 300.0

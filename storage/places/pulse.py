@@ -1,0 +1,40 @@
+"""Notices an rclone that stands still by itself, and waits for no server and no disk.
+
+rclone prints its statistics twice a second (`--stats=500ms`), whatever it waits for. One that has printed some and
+prints nothing any more for a minute has locked itself up, which rclone 1.75 does where many small files come with a
+limit (docs/decisions/0156), or somebody has stopped it.
+"""
+
+import time
+from collections.abc import Callable
+
+STATS = '"stats":{'
+SILENT_SECONDS = 60.0
+SILENT_LOOKS = 300
+"""Looks, of which there are ten a second: after an hour of sleep of this computer, its clock alone proves nothing."""
+
+
+class StoodStill(Exception):
+    """An rclone that stands still. The message is for users."""
+
+
+class Pulse:
+    """Wraps the `on_line` and the `sign_of_life` of an rclone that prints statistics (`runner.run`)."""
+
+    def __init__(self, on_line: Callable[[str], object], sign_of_life: Callable[[], object] | None = None) -> None:
+        self._lines, self._looks = 0, 0
+        self._on_line, self._sign_of_life = on_line, sign_of_life or (lambda: self._lines)
+        self._heard_at = float("inf")
+
+    def on_line(self, line: str) -> None:
+        self._lines, self._looks = self._lines + 1, 0
+        if STATS in line or self._heard_at < float("inf"):  # it may need minutes before the first ones
+            self._heard_at = time.monotonic()
+        self._on_line(line)
+
+    def sign_of_life(self) -> object:
+        """Raises: StoodStill."""
+        self._looks += 1
+        if self._looks > SILENT_LOOKS and time.monotonic() - self._heard_at > SILENT_SECONDS:
+            raise StoodStill(f"rclone stood still: it printed nothing for {SILENT_SECONDS:.0f} s, and was ended")
+        return self._sign_of_life()
