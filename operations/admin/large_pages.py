@@ -13,7 +13,7 @@ from unfold.views import ChangeList
 from declarations.surfaces.admin.base import IdPaginator, WholePage
 from jobs.states import FINISHED, UNFINISHED
 from operations.admin.filters import NOT_ENDED
-from operations.backlog.selection import EVENT_ID, LATEST, STATUSES
+from operations.backlog.selection import EVENT_ID, LATEST, STATUSES, has_earlier_ones
 from operations.backlog.walking import MOST_BY_END, MOST_WALKED, is_large, is_of_few
 
 CERTAIN = ("waiting_for__exact", "id", "id__exact", "id__in", "pk", "pk__exact", "pk__in", "subject")
@@ -25,6 +25,10 @@ MORE = "More than {:,} {} would have to be looked at, and only the latest were. 
 OF_SUBJECT = (
     "Backups are listed whatever their age, and so are events whose schedule is still there. Of others, those that "
     f"have not ended or did not succeed, and those among the latest {LATEST:,} records."
+)
+OF_WORDS = (
+    f"Words were looked for in records that have not ended or gave up, and in the latest {LATEST:,}. Of older ones, "
+    "backups are found by the name of their source, or by their whole subject."
 )
 
 
@@ -105,6 +109,13 @@ class RecordPage(LargePage, WholePage):
     """A page of the list of records."""
 
     rows, by_end, met_soon = "records", "finished_at", ("status",)
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        found = super().get_queryset(request, *args, **kwargs)
+        words = self.query.strip()
+        if words and not (self.note or EVENT_ID.fullmatch(words)) and has_earlier_ones():
+            self.note = OF_WORDS
+        return found
 
     def narrower(self, asked: Mapping[str, str]) -> str:
         has_not_ended = set(STATUSES.get(self._known(asked).get("status", ""), FINISHED)) <= {*UNFINISHED}

@@ -138,9 +138,17 @@ def _among_few(rows: Rows, condition: Q, *others: Q) -> Rows:
 
 def conditions_of_few() -> list[Q]:
     """Conditions that indexes serve: of unfinished, failed and cancelled records, and of the latest."""
-    newest = BacklogRecord.objects.aggregate(pk=Max("pk"))["pk"] or 0
     ended = (Q(status=status, finished_at__isnull=False) for status in (Status.FAILED, Status.CANCELLED))
-    return [*(Q(status=status) for status in UNFINISHED), *ended, Q(pk__gt=newest - LATEST)]
+    return [*(Q(status=status) for status in UNFINISHED), *ended, Q(pk__gt=_newest() - LATEST)]
+
+
+def has_earlier_ones() -> bool:
+    """True if there are records before the latest."""
+    return BacklogRecord.objects.filter(pk__lte=_newest() - LATEST).exists()
+
+
+def _newest() -> int:
+    return BacklogRecord.objects.aggregate(pk=Max("pk"))["pk"] or 0
 
 
 def _answered(rows: Rows, answer: str) -> Rows:

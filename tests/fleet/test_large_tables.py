@@ -13,7 +13,7 @@ from api import large_tables
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.admin import large_pages
-from operations.backlog import selection, walking
+from operations.backlog import search, selection, walking
 from operations.backlog.known_names import check_names
 from operations.backlog.selection import filtered
 from sources.models import Backup
@@ -40,6 +40,8 @@ def test_a_list_of_a_large_table_ends_after_the_latest_records_and_says_so(
     assert [row.pk for row in page.result_list] == (made[:1:-1] if "status" not in asked else made[::-1])
     assert (page.result_count, set(page.sortable_by)) == (len(page.result_list), set())
     assert b"More than 2 records would have to be looked at" in answer.content
+    none = admin_client.get(RECORDS, asked | {"trigger_at": NOW.isoformat()}).content
+    assert b"Nothing is found among the records that were looked at" in none
     assert listed(admin_client, RECORDS) == made[::-1]
     fails = {"failures": 1, "first_failure_at": NOW, "last_failure_at": NOW, "finished_at": NOON - timedelta(hours=1)}
     failed = make_record(Status.FAILED, kind=KIND, **fails).pk
@@ -74,6 +76,22 @@ def test_the_records_of_a_subject_are_found_by_indexes_in_a_large_table(
         assert b"whatever their age" in admin_client.get(RECORDS, {name: gone.subject}).content
     for order in ({}, {"o": "2"}, {"status": "failed"}):
         assert b"whatever their age" in admin_client.get(RECORDS, {"subject": subject} | order).content
+
+
+@pytest.mark.parametrize(("latest", "says_so"), [(1, True), (2, False)])
+@pytest.mark.parametrize("most_read", [-2, 10**6])
+def test_a_search_that_has_not_looked_at_all_records_says_so(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, latest: int, says_so: bool, most_read: int
+) -> None:
+    for each in (search, selection):
+        monkeypatch.setattr(each, "LATEST", latest)
+    monkeypatch.setattr(walking, "MOST_READ", most_read)
+    old, _ = (make_record(Status.SUCCEEDED, kind="check", subject=each) for each in ("the old one", "the new one"))
+    answer = admin_client.get(RECORDS, {"q": "old"})
+    assert [each.pk for each in answer.context["cl"].result_list] == ([] if says_so else [old.pk])
+    for text in (b"Words were looked for in records", b"Nothing is found among the records that were looked at"):
+        assert (text in answer.content) is says_so
+    assert b"Words were looked for" not in admin_client.get(RECORDS).content
 
 
 def test_backups_of_a_large_table_are_sorted_by_their_size_if_they_are_few(
