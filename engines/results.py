@@ -41,8 +41,17 @@ def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult
     except StorageFailed as error:
         result = failure(Verdict.REPOSITORY_FAILED, str(error))
     except OSError as error:
-        result = failure(Verdict.REPOSITORY_FAILED, f"{task.location.at(task.folder)} cannot be written: {error}")
+        result = failure(Verdict.REPOSITORY_FAILED, _not_written(error, task))
     return without_secrets(result, task)
+
+
+def _not_written(error: OSError, task: BackupTask) -> str:
+    """A sentence about what cannot be written: in a repository its folder, for names of temporary files are new each
+    time, and sources that fail alike are listed together."""
+    folder, root = task.location.at(task.folder), task.location.outside
+    name = error.filename if isinstance(error.filename, str) else folder
+    within = (each for each in (folder, root) if f"{name}/".startswith(f"{each}/"))
+    return f"{next(within, name)} cannot be written: {error.strerror or error}"
 
 
 def without_secrets(result: EngineResult, task: BackupTask) -> EngineResult:

@@ -224,8 +224,8 @@ def next_trial(breaker: Breaker, around: Surroundings) -> str:
         return f"record {breaker.trial_id} is on trial for it; {waiting}, all continue when that succeeds"
     coming = breaker.probe_at or now
     when = f"at {moment(coming)} UTC, in {_ahead(coming, now)}" if coming > now else "at the next tick"
-    failed = f" after {breaker.trials} that failed" if breaker.trials else ""
-    return f"{waiting}; the next one is let through as a trial{failed} {when}"
+    after = f"after {several(breaker.trials, 'failed trial')}, " if breaker.trials else ""
+    return f"{waiting}; {after}the next one is let through as a trial {when}"
 
 
 def _gave_up(record: BacklogRecord) -> list[Reason]:

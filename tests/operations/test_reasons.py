@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.test import override_settings
 
-from jobs.models import BacklogRecord, PausedQueue, Sweep
+from jobs.models import BacklogRecord, Breaker, PausedQueue, Sweep
 from jobs.order import REASONS, claim_key
 from jobs.outcomes import Failed
 from jobs.states import Status, WaitingFor
@@ -75,11 +75,14 @@ class TestWaiting:
     def test_a_breaker_tells_since_when_the_error_the_next_trial_and_how_many_wait(self):
         open_it()
         first, *_ = hold(3)
-        assert why(first) == [
-            "the breaker of repository office has been open since 2026-03-02 12:00:00 UTC: 3 failures in a row, "
-            "the last one: no space left on device",
-            "3 records wait for it; the next one is let through as a trial at 2026-03-02 12:01:00 UTC, in 1 min",
-        ]
+        for trials, after in ((0, ""), (1, "after 1 failed trial, "), (2, "after 2 failed trials, ")):
+            Breaker.objects.update(trials=trials)
+            assert why(first) == [
+                "the breaker of repository office has been open since 2026-03-02 12:00:00 UTC: 3 failures in a row, "
+                "the last one: no space left on device",
+                f"3 records wait for it; {after}the next one is let through as a trial at 2026-03-02 12:01:00 UTC, "
+                "in 1 min",
+            ]
 
     @pytest.mark.parametrize(
         ("waiting_for", "message"),
