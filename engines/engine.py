@@ -49,7 +49,7 @@ class EngineRun:
         thing that it fetches, empty if it fetches nothing now. Raises: RunEnded when there is too little room, or the
         bytes come too slowly.
         """
-        self.space.check(written, growing or "many files")
+        self.space.check(written, growing)
         self.least_rate.check(written, is_fetching=bool(growing))
 
     def start(

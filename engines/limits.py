@@ -43,14 +43,15 @@ class Space:
             raise RunEnded(Verdict.REPOSITORY_FAILED, lack)
 
     def check(self, written: int, growing: str) -> None:
-        """Check the space; called often during a run that has `written` bytes. `growing` names what gets larger.
-        Raises: RunEnded.
+        """Check the space; called often during a run that has `written` bytes. `growing` names what gets larger, empty
+        if it is not known. Raises: RunEnded.
         """
         if (now := time.monotonic()) < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_SECONDS
         if lack := self.lack(written):
-            raise RunEnded(self._filled, f"it was ended because it fills the repository with {growing}: {lack}")
+            by = f" with {growing}" if growing else ""
+            raise RunEnded(self._filled, f"it was ended because it fills the repository{by}: {lack}")
 
     def room(self) -> float:
         """Bytes that may be written now."""

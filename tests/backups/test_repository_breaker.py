@@ -106,7 +106,7 @@ class TestWhoseFaultItIs:
             row = make_assignment(policy, make_source(path=str(source)))
             outcome = copy(row)
             assert isinstance(outcome, Failed)
-            assert (outcome.fault_of, "it fills the repository with" in outcome.error) == (None, True)
+            assert (outcome.fault_of, "it fills the repository" in outcome.error) == (None, True)
             row.refresh_from_db()
             lacked = row.room_lacked
             assert lacked, "what it had written is gone, and there is room by the numbers alone"

@@ -165,3 +165,13 @@ def test_it_goes_with_its_assignment_and_with_a_retired_source(tmp_path: Path, s
     assert directories.remove_unused() == 2
     eventually(lambda: staging.unused(tmp_path / "staging", [used.directory]) == [])
     assert (tmp_path / "staging/nas-1/nightly/current").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("growing", "named"), [("", ""), ("copies", " with copies"), ("a (5 bytes)", " with a (5 bytes)")]
+)
+def test_what_fills_a_repository_is_named_if_it_is_known(growing: str, named: str, tmp_path: Path) -> None:
+    """A file that has just begun to come is not, and others need not be many."""
+    with pytest.raises(RunEnded) as ended:
+        limits.Space(tmp_path, 100.0).check(2**60, growing)
+    assert str(ended.value).startswith(f"it was ended because it fills the repository{named}: ")
