@@ -2,7 +2,7 @@
 
 rclone prints its statistics twice a second (`--stats=500ms`), whatever it waits for. One that has printed some and
 prints nothing any more for a minute has locked itself up, which rclone 1.75 does where many small files come with a
-limit (docs/decisions/0156), or somebody has stopped it.
+limit (docs/decisions/0157), or somebody has stopped it.
 """
 
 import time
