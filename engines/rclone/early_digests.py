@@ -1,8 +1,8 @@
 """Digests of the copies of files, read back while rclone brings the next ones.
 
 rclone gives a file its name once it is whole, and nothing is written to it afterwards. So a file of the run's list that
-has its name is read. Its digest counts if the file is still the same one when the point is made, by its size, times and
-inode. Any other file is read then.
+has its name is read, and sent to the disk. Its digest counts if the file is still the same one when the point is made,
+by its size, times and inode. Any other file is read then.
 """
 
 import os
@@ -15,6 +15,7 @@ from time import monotonic
 
 from external.processes.runner import POLL_SECONDS, StopSignal
 from storage import layout
+from storage.folders.beneath import READ
 from storage.points.entries import Entry
 from storage.points.files import digest_of, relative
 from storage.points.sorted_items import SortedItems
@@ -25,6 +26,10 @@ PAUSE_SECONDS = 0.2
 PAUSE_RATIO = 20
 """The ratio of a pause to the look before it, without the time for reading: a list may name files of very many folders,
 and rclone may need hours for it.
+"""
+SIZE, LARGE = 2, 65_536
+"""The place of the size among `Facts`, and the bytes of a file that is worth a write of its own: the kernel would keep
+gigabytes in memory until the end, and its disk would be idle in the meantime.
 """
 Facts = tuple[int, int, int, int, int]
 Folder = dict[bytes, str]
@@ -105,6 +110,7 @@ class EarlyDigests:
                 for path, file in self._come(folder):
                     began, facts = monotonic(), _facts(file)
                     self._found.add((path, facts, digest_of(file, self._check_not_ended)))
+                    _begin_to_write(file, facts)
                     self._reading += monotonic() - began
             if not self._waiting[folder]:
                 del self._waiting[folder]
@@ -125,6 +131,15 @@ class EarlyDigests:
     def _check_not_ended(self) -> None:
         if self._ended.is_set():
             raise StorageStopped
+
+
+def _begin_to_write(file: bytes, facts: Facts) -> None:
+    """Have the kernel begin to write a file to its disk, and do not wait for that: the flush before the point does. A
+    failed write is reported there, too. Small files are left to the flush, which writes many at once.
+    """
+    if facts[SIZE] >= LARGE and hasattr(os, "posix_fadvise"):
+        with suppress(OSError), open(os.open(file, READ), "rb", buffering=0) as read:
+            os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _by_folder(listed: bytes) -> dict[bytes, Folder]:
