@@ -17,6 +17,7 @@ from hypothesis.internal.conjecture import providers
 
 from backupsched.embedded import Server
 from external.network import contact
+from external.processes import runner
 from jobs import throttles
 from jobs.handlers import Kind, registry
 from tests import order, presets
@@ -63,6 +64,12 @@ settings.load_profile("ours")
 settings.register_profile("longer", settings.get_profile("ours"), max_examples=25)
 
 
+COLLECT_SELDOM = ("GOGC", "800")
+"""For rclone, which spends a third of its start on collecting garbage, and is started a thousand times. What tests give
+to it fits into the memory all the same. An engine in a process of its own, which may limit that, does not pass it on.
+"""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background, which processes of ours inherit
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
         providers.is_local_module_file = lambda path: False
     for module in (order, presets):
         config.pluginmanager.register(module)
+    os.environ.setdefault(*COLLECT_SELDOM)
+    runner.PASSED_ON = (*runner.PASSED_ON, COLLECT_SELDOM[0])
     var_dir = Path(os.environ["BACKUPSCHED_TEST_VAR"])
     hide_programs(var_dir)
     if hasattr(config, "workerinput"):

@@ -38,7 +38,7 @@ class TestDots:
         assert gaps[0] > 50
 
     def test_very_many_become_an_image(self) -> None:
-        picture = charts.draw([studied("phased", jobs=500, retries=21)])
+        picture = charts.draw([studied("sidekiq", jobs=500, retries=21)])
         assert len(picture) < 500_000
         assert len(list(tree_of(picture).iter(f"{SVG}image"))) >= 1
 
