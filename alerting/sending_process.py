@@ -102,7 +102,7 @@ def cut(body: str, longest: int) -> str:
 
 
 def bounded(send: Callable[..., bool]) -> Callable[..., bool]:
-    """`send`, as a function that fails if an answer does not fit into the memory."""
+    """`send`, changed so that it fails if an answer does not fit into the memory."""
 
     def send_bounded(*args: Any, **kwargs: Any) -> bool:
         try:

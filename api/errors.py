@@ -170,7 +170,7 @@ def add_handlers(api: NinjaAPI) -> None:
         HttpError: lambda request, error: ApiError(error.status_code),
         ValidationError: lambda request, error: not_valid(field_errors(error.errors)),
         Http404: lambda request, error: ApiError(404),
-        ObjectDoesNotExist: _deleted_meanwhile,
+        ObjectDoesNotExist: _deleted_in_between,
         **dict.fromkeys(DATABASE_AWAY, database_away),
         IntegrityError: _clash,
         DataError: _not_storable,
@@ -192,7 +192,7 @@ def database_away(request: HttpRequest, error: Exception) -> ApiError:
     return ApiError(503, detail, headers={"Retry-After": str(DATABASE_AWAY_SECONDS)})
 
 
-def _deleted_meanwhile(request: HttpRequest, error: Exception) -> ApiError:
+def _deleted_in_between(request: HttpRequest, error: Exception) -> ApiError:
     """Every operation looks for its row first, and then locks it: in between another one may have deleted it."""
     log.warning("the requested row was deleted in the meantime: %s", error, exc_info=error)
     return ApiError(404, "it was deleted in the meantime", "read the list again")

@@ -1,5 +1,5 @@
-"""The expected starts of backups, as a part of a page that is asked for after the page: of a source under each of its
-policies, and of one record."""
+"""The expected starts of backups, a part of a page that is requested after the page itself: of a source under each of
+its policies, and of one record."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

@@ -25,7 +25,7 @@ WORDS = {
 """Type of an error of pydantic → our words."""
 
 WORDS_OF_TYPE = {"integer": WORDS["int_type"], "number": WORDS["float_type"]}
-"""Type of a field, as a JSON Schema has it → our words for a text of another type."""
+"""Type of a field in a JSON Schema → our words for a text of another type."""
 
 BRANCHES = frozenset({"str", "int", "float", "bool", "none", "CronFields"})
 """Parts of a location that name a branch of a choice, and no field."""

@@ -33,7 +33,7 @@ BEFORE_SAVING_SECONDS, BEFORE_SAVING_DAYS = 2.0, 7
 FOR_READING = 0.4
 """The share of the time after which no further source is read: those that were are a sample."""
 FOR_GROWING = 0.5
-"""The share of the time within which a larger sample is to be simulated: a machine may become slower meanwhile."""
+"""The share of the time within which a larger sample is to be simulated: a machine may slow down while it simulates."""
 FIRST_SOURCES, AT_ONCE_IF = 10, 150
 """The size of the first sample, without those that a change is about; and of the fleets that are simulated at once."""
 LEAST_TIMES, MOST_TIMES = 1.5, 10

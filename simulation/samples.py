@@ -21,7 +21,7 @@ from sources.models import Assignment
 
 WHOLE = Fraction(1)
 MOST_OFF = Fraction(1, 20)
-"""A number of added sources may be so much smaller or larger in a sample, as a share of it, without a word."""
+"""The share by which the number of added sources may be off in a sample without a note."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Once an hour a round goes through the assignments of a repository, by their ids,
 that no backup and no check has seen within the hour, by name (`engines.at_repositories.sightings`). One record of a
 repository is on the backlog at a time, and its settle writes the findings:
 
-    a point that is not there    is damage, as a check finds it; a look that finds it again clears that
+    a point that is not there    is damage, like what a check finds; a look that finds it again clears that
     a repository that is away    puts all its sources in doubt: at once if another one, or nothing, is in its place;
                                  after an hour if it is silent
 

@@ -111,7 +111,7 @@ def restores_under_way() -> QuerySet[Restore]:
 
 
 def known_to_be_lost(assignment: Assignment) -> set[tuple[int | None, str]]:
-    """Repository and name of each point that should be there and is missing, as a check or a removal has found."""
+    """Repository and name of each point that should be there and that a check or a removal found missing."""
     return {point for point, why in _not_restorable(assignment).items() if why == MISSING}
 
 

@@ -92,7 +92,7 @@ def of_others(names: Iterable[str]) -> list[str]:
 
 
 def problem_of(text: str, *, is_remote: bool) -> dict[str, Any]:
-    """A message of rclone about a repository, as a field and what to do about it."""
+    """The field that a message of rclone about a repository concerns, and what to do about it."""
     for pattern, field, what in (
         (HOST_KEY, "remote", "THE HOST KEY IS NOT THE PINNED ONE: correct host_keys only if the host was reinstalled"),
         (REFUSED, "secrets", "it refuses the credentials: check its user and keys, and their rights there"),

@@ -2,7 +2,7 @@
 
 While nothing of a dump is written, a second session asks the server whether a session of the same account waits for a
 lock in this database. A dump that waits holds no lock itself, so no application waits for it; without this limit it
-would fail much later, as a dump without progress.
+would fail much later, as a dump that makes no progress.
 """
 
 import time

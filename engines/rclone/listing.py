@@ -217,7 +217,7 @@ def _topmost_unlisted(path: str, listed_folders: Collection[str]) -> str:
 
 
 def _unsound(path: str) -> tuple[str, str]:
-    """A path that no manifest may name, as a path that it may, and the reason."""
+    """A path that no manifest may name, changed into one that it may, and the reason."""
     if not is_nameable(path):
         shown = path.encode("utf-8", "surrogatepass")[: LONGEST_PATH // 8].decode("utf-8", "ignore")
         return "/".join(each for each in shown.split("/") if each.strip("."))[:SHOWN] + "…", TOO_DEEP

@@ -105,7 +105,7 @@ def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     reading, writing = os.pipe()
     subprocess.Popen(("/bin/sh", "-c", CARRIER, str(os.getpid())), stdin=reading)
     os.dup2(writing, 1)
-    # it would start all again when its terminal is closed, and lose the request to end that the carrier sends meanwhile
+    # it would start all again when its terminal is closed, and lose the request to end that the carrier sends then
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     os.execve(argv[0], list(argv), {**environment, "PYTHONUNBUFFERED": "1"})  # noqa: S606 - our own
 

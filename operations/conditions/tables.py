@@ -38,7 +38,7 @@ SELECT relname
 
 @condition()
 def table_settings(look: Look) -> Answer:
-    """Autovacuum that is off, as a whole or for one of our tables, or later than the backlog needs it."""
+    """Autovacuum that is off, for the server or for one of our tables, or that begins later than the backlog needs."""
     server = settings_of_server("autovacuum", "track_counts")
     if off := [name for name, setting in server.items() if setting == "off"]:
         what = f"{' and '.join(off)} off: dead rows pile up, and claims get slower without end"

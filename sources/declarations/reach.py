@@ -90,8 +90,8 @@ def _check_socket(stored: Source | None, row: Source) -> None:
     goes_by_account = row.address.startswith("/") and not row.secret
     if goes_by_account and not _is_same(stored, row, (*POINTS_AT, "path", "secret")):
         text = (
-            "your account may not let workers use their own accounts, as a server at a socket does when there "
-            "is no secret"
+            "your account may not let workers use their own accounts, and without a secret a server at a socket goes "
+            "by those"
         )
         raise ValidationError({"address": f"{text}; name its host and a secret, or ask an administrator"})
 

@@ -111,7 +111,7 @@ class Refusals:
         return {place: self.noted(place, why) for place, why in problems.items()}
 
     def noted(self, place: str, why: str) -> str:
-        """The reason, which says so if another content may be there, for the next copy."""
+        """The reason, which `is_altered` recognises if other content may be there: the next copy has to know."""
         self.altered.update([place] if is_altered(why) else [])
         return f"{ALTERED}{why}" if place in self.altered and not is_altered(why) else why
 

@@ -180,7 +180,7 @@ def unrecorded(store: Store, folder: str, recorded: Collection[str]) -> list[dic
 
 
 def facts_of(store: Store, folder: str, point: str) -> list[dict[str, Any]]:
-    """The facts of a point, as a list of one, or an empty one if it is missing: `name`, the `digest` of its manifest,
+    """The facts of a point in a list of one, or an empty list if it is missing: `name`, the `digest` of its manifest,
     and from the manifest `files`, `size`, `complete`, `engine` and `ended_at`. Raises: ManifestDamaged.
     """
     with tempfile.TemporaryDirectory() as scratch:

@@ -115,7 +115,7 @@ class Stream:
         return int(self.load.batches * EVERY // self.load.trickle)
 
     def put_on(self, backlog: Backlog) -> None:
-        """Let the tick emit the batches, as a schedule's, and add the trickle."""
+        """Let the tick emit the batches, as it does for a schedule, and add the trickle."""
         providers.add_provider(PROVIDER, self._emit)
         Schedule.objects.create(
             name=PROVIDER,
