@@ -56,6 +56,7 @@ class BackupsConfig(AppConfig):
         for task, due in PERIODIC.items():
             registry.add_periodic(later(task), due=due and f"EXISTS (SELECT FROM {due})")
         registry.at_start.append(later("backups.hooks.running:pay_owed"))
+        registry.at_start.append(later("backups.restores.left_behind:remove"))
         registry.prunes.append(later("backups.restores.requests:prune"))
 
 

@@ -6,9 +6,8 @@ on this host's disk is bounded by the largest file.
 
 import os
 import tarfile
-import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import BoundedSemaphore, Event
 from typing import IO
@@ -17,6 +16,7 @@ from django.conf import settings
 
 from backups.restores import process
 from sources.models import Repository
+from storage.folders.scratch import scratch_in
 from storage.points.batches import batches
 from storage.points.exception_texts import exceptions_of
 from storage.points.files import PERMISSIONS, nanoseconds, path_in, raw
@@ -67,7 +67,7 @@ class Download:
 def file(repository: Repository, assignment: str, point: str, entry: Entry) -> Generator[bytes]:
     """The bytes of one file. Raises, before the first: RestoreRefused, StorageFailed."""
     with _scratch() as scratch:
-        report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
+        report = _fetch(repository, Wish(assignment, point, scratch / "files", (entry.path,)))
         if report.failed:
             raise StorageFailed(process.added(report.failed[0], report.elsewhere))
         with _opened(path_in(Path(report.target), entry.path)) as content:
@@ -84,7 +84,7 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
     for batch in batches(kept, BATCH_FILES, BATCH_BYTES, lambda each: each.size):
         with _scratch() as scratch:
             files = tuple(each.path for each in batch if each.kind == "file")
-            into = Path(scratch) / "files"
+            into = scratch / "files"
             if files:
                 report = _fetch(repository, Wish(assignment, point, into, files))
                 failed += report.failed
@@ -134,6 +134,5 @@ def _fetch(repository: Repository, wish: Wish) -> Report:
     return process.restore(repository, wish, Event(), do="fetch")
 
 
-def _scratch() -> "tempfile.TemporaryDirectory[str]":
-    Path(settings.VAR_DIR).mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(dir=Path(settings.VAR_DIR).resolve(), prefix="download-")
+def _scratch() -> AbstractContextManager[Path]:
+    return scratch_in(Path(settings.VAR_DIR))

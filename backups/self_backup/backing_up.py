@@ -3,7 +3,6 @@ the repository, remove the archives that are older than the last fourteen.
 """
 
 import os
-import tempfile
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +29,7 @@ from sources.models import RecoveryKey, Repository, SelfBackup
 from sources.models.repository import Format
 from sources.planning import names
 from storage import layout
+from storage.folders.scratch import scratch_in
 from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.recover import instructions
 
@@ -92,8 +92,8 @@ def self_backup(run: Run) -> Outcome:
         made = repository.made_at is not None
         if is_plain := made or repository.format == Format.RCLONE:  # restic's is made by its first backup
             instructions.keep_current(Store(location, run.stop), locations.identity_of(repository), made=made)
-        with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
-            outcome = Succeeded(_back_up(Path(scratch), Store(location.bare, run.stop), run))
+        with scratch_in(Path(settings.VAR_DIR)) as scratch:
+            outcome = Succeeded(_back_up(scratch, Store(location.bare, run.stop), run))
         if is_plain:
             note_made(repository)
         return outcome

@@ -23,6 +23,7 @@ from external.processes import runner
 from external.processes.programs import find_postgresql_program
 from external.processes.runner import Command
 from storage import layout
+from storage.folders.scratch import scratch_in
 from storage.places.location import Location
 from storage.places.rclone import ANY
 from storage.points.store import Store
@@ -67,9 +68,7 @@ def restore(location: Location, passphrase: str, at: str | None, report: Callabl
     _check_is_empty()
     name = chosen(archives(location), at)
     store = _store(location)
-    settings.VAR_DIR.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="self-restore-", dir=settings.VAR_DIR) as folder:
-        scratch = Path(folder)
+    with scratch_in(settings.VAR_DIR) as scratch:
         sealed, key = scratch / "archive.tar.age", scratch / archive.KEY
         if not store.fetch(f"{archive.FOLDER}/{archive.KEY}", key):
             raise CannotRestore(f"there is no {archive.FOLDER}/{archive.KEY} in {location.outside}")

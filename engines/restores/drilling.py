@@ -9,7 +9,6 @@ import fcntl
 import heapq
 import os
 import random
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from engines.restores import loading, mariadb, postgresql, sqlite
 from engines.restores.scratch import Database, Scratch
 from external.formatting import several
 from storage.folders.beneath import Beneath
+from storage.folders.scratch import remove
 from storage.points import runs
 from storage.points.checking import GONE
 from storage.points.exception_texts import exceptions_of
@@ -154,7 +154,7 @@ def _folder(parent: Path) -> Iterator[Path]:
     with _locked(parent, fcntl.LOCK_EX):
         for left in parent.iterdir():
             with suppress(BlockingIOError, FileNotFoundError), _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                _remove(left)
+                remove(left)
         folder = Path(tempfile.mkdtemp(dir=parent.resolve()))
         lock = os.open(folder, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -162,7 +162,7 @@ def _folder(parent: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        _remove(folder)
+        remove(folder)
         os.close(lock)
 
 
@@ -174,12 +174,3 @@ def _locked(folder: Path, how: int) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, even with folders in it that were restored as read-only."""
-    for parent, names, _ in os.walk(os.fsencode(folder)):
-        for name in names:
-            if not os.path.islink(path := os.path.join(parent, name)):
-                os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,6 @@ here, where the worker is root and so may choose. Without Django.
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from engines.base import SourceSpec
 from engines.restores.scratch import Scratch
 from external.processes.confinement import readable_by
 from external.processes.programs import find_postgresql_program
+from storage.folders.scratch import scratch_in
 from storage.points.manifests import Entry
 from storage.points.trees import Tree
 from storage.restoring.base import RestoreRefused, TargetFailed
@@ -45,9 +45,8 @@ def files_in(tree: Tree, names: tuple[str, ...]) -> list[Entry]:
 @contextmanager
 def scratch_beside(cache: Path) -> Iterator[Path]:
     """A folder, in that of the cache, for files that are fetched before they are loaded; removed at the end."""
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache.parent.resolve(), prefix="restore-") as folder:
-        yield Path(folder)
+    with scratch_in(cache.parent) as folder:
+        yield folder
 
 
 @contextmanager

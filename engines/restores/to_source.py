@@ -25,6 +25,7 @@ from engines.restores.replacing import Replacement, is_needed
 from engines.restores.scratch_batch import ScratchBatch
 from external.processes.rows import row_of
 from storage import layout
+from storage.folders.scratch import scratch_in
 from storage.places.location import Location
 from storage.places.rclone import expected, rows_to
 from storage.places.servers import DAMAGED_OR_FOREIGN
@@ -213,8 +214,8 @@ class _Back(RunningRestore):
         sizes = [sum(each.size for each in batch) for batch in batches(small, BATCH_FILES, most, SIZE)]
         targets.check_room(scratch, max(sizes, default=0), "name a larger one in the worker's TMPDIR")
         for batch in batches(small, BATCH_FILES, most, SIZE):
-            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                on_its_way = (Path(folder), differing, self.replacing, self._same_bytes)
+            with scratch_in(scratch) as folder:
+                on_its_way = (folder, differing, self.replacing, self._same_bytes)
                 ScratchBatch(self, self.target.root, *on_its_way).bring(batch)
         for entry in wanted:
             if entry.path in large:
