@@ -9,6 +9,7 @@
         files/<run>.0/<name>         files of the same run whose names not every repository keeps
         manifests/<point>.jsonl.gz   one point in time: its contents, file by file (`points/manifests.py`)
         manifests/<run>.unfinished   the files that a run under way is about to bring (`points/runs.py`)
+        manifests/<run>.<digest>.amiss  places whose files may have another content (`points/amiss.py`)
         manifests/<point>.removing   the point is being removed (`points/removal.py`)
         incoming/<place>             files that a copy is about to move over damaged ones (`points/copying.py`)
         lock                         held by the run, where the repository is a folder of this host
@@ -40,6 +41,7 @@ MANIFEST_ENDING = ".jsonl.gz"
 FILES = "files"
 INCOMING = "incoming"
 UNFINISHED = ".unfinished"
+AMISS = ".amiss"
 REMOVING = ".removing"
 RENAMED = 0
 """The number of a run's folder that holds files under other names."""

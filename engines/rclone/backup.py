@@ -191,8 +191,10 @@ class _Backup:
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)
         with suppress(StorageStopped, StorageFailed, OSError):
-            if self.run.cut:
-                store.delete(layout.files_path(self.task.folder), self.run.cut)
+            self.run.leave_out(
+                {each for each in self.run.cut if layout.run_of(each.partition("/")[0]) == self.begun.name}, store
+            )
+        with suppress(StorageStopped, StorageFailed, OSError):
             arrived_files.of_runs(store, self.task.folder, [self.begun.name])
             if self.task.location.directory:
                 runs.note_flushed(store, self.task.folder, self.begun.name)

@@ -67,9 +67,7 @@ def _leave_out(transfer: Transfer, folder: str, names: dict[str, str]) -> None:
     run = transfer.run
     cut = _unreadable(transfer.store, f"{layout.files_path(run.task.folder)}/{folder}", names)
     transfer.problems.by_path |= dict.fromkeys((names[each] for each in cut), CUT)
-    places = {f"{folder}/{each}" for each in cut}
-    run.cut |= places
-    run.delete(places)
+    run.leave_out({f"{folder}/{each}" for each in cut})
 
 
 def _unreadable(store: Store, at: str, names: Collection[str]) -> list[str]:

@@ -4,12 +4,12 @@ The mark of a run lists the files that it wanted to bring, with the sizes and ti
 that is where the mark says, with its size, has come whole, since rclone gives a file its name once it is whole. It
 counts if the source still has it as it was then, and if it is certainly on the disk: its host has not been started
 since, or the run had it flushed before it ended, or it is on a server. It does not count if a file of the mark that is
-missing has its size and time, and may have replaced it on a disk that keeps two names as one. Only marks that our
-database knows are read: otherwise anyone who can write to a repository could have any content taken for that of a
-source.
+missing has its size and time, and may have replaced it on a disk that keeps two names as one, or if its run noted that
+its content may be another one (`amiss.py`). Only marks that our database knows are read: otherwise anyone who can write
+to a repository could have any content taken for that of a source.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from engines.rclone.bringing import is_as_wanted
 from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.misplaced import UnexplainedFiles
 from storage import layout
-from storage.points import arrived_files, runs
+from storage.points import amiss, arrived_files, runs
 from storage.points.arrived_files import Arrived
 from storage.points.entries import Entry
 from storage.points.manifests import Line
@@ -38,20 +38,28 @@ class Leftovers:
 
     def taken_over(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
         """The items, with those that earlier runs have brought marked as done. Sorted by path, as the marks are."""
+        names = self.store.names(f"{self.folder}/{layout.MANIFESTS}")
+        notes = amiss.by_run(names)
         with ExitStack() as opened:
             for run in self.left:
                 found = opened.enter_context(runs.marked(self.store, self.folder, run))
-                if found and self._is_on_disk(run, found[0].boot):
-                    items = self._from(found[1], items, arrived_files.of_runs(self.store, self.folder, [run]))
+                altered = amiss.noted(self.store, self.folder, notes.get(run, ()))
+                if found and altered is not None and self._is_on_disk(run, found[0].boot, names):
+                    there = arrived_files.of_runs(self.store, self.folder, [run])
+                    items = self._from(found[1], items, there, altered)
             yield from items
 
-    def _is_on_disk(self, run: str, boot: str) -> bool:
+    def _is_on_disk(self, run: str, boot: str, names: Collection[str]) -> bool:
         if self.store.location.directory is None or (boot and boot == runs.boot()):
             return True
-        return run + runs.FLUSHED in self.store.names(f"{self.folder}/{layout.MANIFESTS}")
+        return run + runs.FLUSHED in names
 
     def _from(
-        self, marked: Callable[[], Iterator[Entry]], items: Iterable[Item | Line], found: Mapping[str, Arrived]
+        self,
+        marked: Callable[[], Iterator[Entry]],
+        items: Iterable[Item | Line],
+        found: Mapping[str, Arrived],
+        altered: Container[str],
     ) -> Iterator[Item | Line]:
         missing = self._missing(marked(), found)
         planned = marked()
@@ -66,6 +74,7 @@ class Leftovers:
                 plan is not None
                 and plan.path == item.path
                 and plan.place in found
+                and plan.place not in altered
                 and is_as_wanted(found[plan.place], item.entry)
                 and self.is_same(item.entry, plan)
                 and (plan.stored or not missing.may_be(found[plan.place]))

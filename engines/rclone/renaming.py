@@ -46,15 +46,17 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], *, alone: bo
 
     problems = Problems()
     source, target = remote_path(run.task.source), run.task.location.at(layout.files_path(run.task.folder))
-    size, going_to, cut = 0, "", set[str]()
+    size, going_to, cut, waiting = 0, "", set[str](), iter(pairs)
 
     def orders() -> Iterator[tuple[str, str, dict[str, Any]]]:
         nonlocal size, going_to
-        for path, place in pairs:
+        for path, place in waiting:
             size, going_to = 0, place
             yield path, SIZE, {"fs": source, "remote": path}
             names = {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place}
             yield path, "operations/copyfile", {**names, "_config": {"MaxTransfer": f"{run.limit(TRIES * size)}B"}}
+            if cut:  # it goes, or is noted, before anything else comes
+                return
 
     def take(path: str, answer: dict[str, Any]) -> None:
         nonlocal size
@@ -65,13 +67,20 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], *, alone: bo
             problems.by_path[path] = error
             if LIMIT in error or is_altered(error):
                 cut.add(going_to)
-                run.cut.add(going_to)
 
     hidden = [*run.task.source.hidden, *run.task.location.secrets]
-    if not obeyed(lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders(), take, hidden):
-        problems.unnamed += 1
-    run.delete(cut)
-    return problems
+    while True:
+        cut = set()
+        try:
+            is_done = obeyed(
+                lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders(), take, hidden
+            )
+        finally:
+            run.cut |= cut
+        run.leave_out(cut)
+        if not (is_done and cut):
+            problems.unnamed += not is_done
+            return problems
 
 
 def _bring_opened(run: RcloneRun, batched: Iterable[Iterable[tuple[str, str]]]) -> Problems:

@@ -1,7 +1,6 @@
 """Runs of rclone that talk to a source, one after another: started, watched, and judged."""
 
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from typing import Any
 
 from engines.base import RunEnded, Verdict
@@ -16,7 +15,9 @@ from external.redaction import redacted
 from storage import layout
 from storage.places.pulse import Pulse, StoodStill
 from storage.places.rclone import ANY, LOGGED, StorageFailed, command_line, expected, line_by_line
+from storage.points import amiss
 from storage.points.refusals import is_altered
+from storage.points.store import Store
 
 
 class RcloneRun(EngineRun):
@@ -29,7 +30,7 @@ class RcloneRun(EngineRun):
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
         super().__init__(*run)
         self.log, self.entries = self._new_log(), 0
-        self.is_bounded, self.cut = True, set[str]()
+        self.is_bounded, self.cut, self._noted = True, set[str](), set[str]()
         self.progress = SummedProgress(self.on_progress)
         self.environment = option_environment(self.task.options, self.task.zone) | way
 
@@ -58,19 +59,35 @@ class RcloneRun(EngineRun):
         except StoodStill as error:
             named = tuple(each for each in self.log.problems if each.path)
             judgement = Judgement(Verdict.SOURCE_FAILED, str(error), named, stood_still=True)
-        if folder is not None:
-            is_over, problems = judgement.exit_code == LIMIT_REACHED, [each for each in self.log.problems if each.name]
-            amiss = [each.name for each in problems if is_over or is_altered(words_of(each))]
-            cut = {f"{folder}/{each}".lstrip("/") for each in amiss}
-            self.cut |= cut
-            self.delete(cut)
+        except RunEnded:
+            self.cut |= self._amiss(folder)  # they go as the run is left
+            raise
+        self.leave_out(self._amiss(folder, is_over=judgement.exit_code == LIMIT_REACHED))
         return judgement
 
-    def delete(self, places: Collection[str]) -> None:
-        """Delete files of this run, as far as these credentials may. Raises: StorageStopped."""
-        if places:
-            with suppress(StorageFailed):
-                self.store.delete(layout.files_path(self.task.folder), places)
+    def _amiss(self, folder: str | None, *, is_over: bool = False) -> set[str]:
+        """The places of files that the last rclone has reported as altered; all that it has named if `is_over`."""
+        named = [each for each in self.log.problems if each.name] if folder is not None else []
+        return {f"{folder}/{each.name}".lstrip("/") for each in named if is_over or is_altered(words_of(each))}
+
+    def leave_out(self, places: Collection[str], store: Store | None = None) -> None:
+        """Let nothing count that is at these places of one run: delete it, or note them for the next run. `store`: one
+        that is not stopped yet. Raises: StorageFailed, StorageStopped.
+        """
+        self.cut.update(places)
+        if places and not self.delete(places, store) and (new := set(places) - self._noted):
+            run = layout.run_of(min(new).partition("/")[0])
+            amiss.note(store or self.store, self.task.folder, run, new)
+            self._noted |= new
+
+    def delete(self, places: Collection[str], store: Store | None = None) -> bool:
+        """Delete files of this run. Returns False if these credentials may not. Raises: StorageStopped."""
+        try:
+            if places:
+                (store or self.store).delete(layout.files_path(self.task.folder), places)
+        except StorageFailed:
+            return False
+        return True
 
     def limit(self, size: int) -> int:
         """The most bytes that may come where `size` should, which is negative if it is not known."""

@@ -1,7 +1,7 @@
 """The whole files that a killed copy has left in the copy, as far as that is known."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from storage import layout
 from storage.points import runs
@@ -17,14 +17,15 @@ Found = tuple[Entry, bool]
 @dataclass
 class CopyLeftovers:
     """The files of an assignment in a copy, in these folders of runs; `marks`: the runs of which a mark is there;
-    `altered`: places of files that arrived with another content.
+    `altered`: places of files that arrived with another content; `is_any_altered`: any file that is there may have.
     """
 
     target: Store
     folder: str
     there: Collection[str]
     marks: Collection[str]
-    altered: Collection[str] = ()
+    altered: set[str] = field(default_factory=set)
+    is_any_altered: bool = False
 
     def __post_init__(self) -> None:
         self.files = layout.files_path(self.folder)
@@ -36,6 +37,8 @@ class CopyLeftovers:
             left = [each for each in batch if each.folder in self.there]
             sizes = self.target.sizes(self.files, [each.place for each in left]) if left else {}
             left = [each for each in left if sizes.get(each.place) == each.size]
+            if self.is_any_altered:
+                self.altered.update(each.place for each in left)
             whole = {each.place for each in self._whole_of_left(left)}.difference(self.altered)
             doubtful = {each.place for each in left} - whole
             for each in batch:

@@ -2,19 +2,22 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Event
 
 from storage import layout
 from storage.places.rclone import expected
+from storage.points import amiss
 from storage.points.copies import CopyResult, whole_among
 from storage.points.entries import Entry
 from storage.points.other_names import with_another_name
-from storage.points.refusals import PATIENTLY, Refusals, is_altered, is_lost, is_of_a_name
-from storage.points.store import PARTIAL_SUFFIX, StorageFailed, Store
+from storage.points.refusals import CUT_OFF, PATIENTLY, Refusals, is_altered, is_lost, is_of_a_name
+from storage.points.store import PARTIAL_SUFFIX, PIECE, StorageFailed, StorageStopped, Store
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}
 """The comparison of the two streams of a copy between folders; MD5 would take most of the time."""
 
+LAST_SECONDS = 5.0
 TRIES = 3
 FEW_TRIES = f"--low-level-retries={TRIES}"
 """A server may take all of a large file each time before it refuses it."""
@@ -25,8 +28,8 @@ OnProgress = Callable[[int, int], None]
 class CopyTransfers:
     """The transfers of one copy, counted in `done`. `options`: of rclone.
 
-    `left_out`, `renamed`: of the point that is brought: place → why its file did not come, or its place in the copy.
-    `refused`: the former of all points, which are not sent again by this copy.
+    `point`: the one that is brought; `left_out`, `renamed`: of this one: place → why its file did not come, or its
+    place in the copy. `refused`: the former of all points, which are not sent again by this copy.
     """
 
     source: Store
@@ -35,6 +38,7 @@ class CopyTransfers:
     options: tuple[str, ...]
     on_progress: OnProgress
     done: CopyResult
+    point: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -42,7 +46,7 @@ class CopyTransfers:
     def __post_init__(self) -> None:
         self.files, self._over = layout.files_path(self.folder), ""
         roots = (self.source.location.root, self.target.location.root, self.target.location.outside)
-        self.refusals = Refusals(self._brought, self._arrived, self._look_at_both, roots)
+        self.refusals = Refusals(self._brought, self._arrived, self._look_at_both, roots, on_altered=self._note)
 
     def bring(self, entries: Sequence[Entry], over: str) -> list[Entry]:
         """Copy new files, and note those that one of the servers refuses. `over`: rclone's option for existing files.
@@ -105,12 +109,24 @@ class CopyTransfers:
         def on_progress(files: int, size: int) -> None:
             self.on_progress(before[0] + files, before[1] + size)
 
-        self.source.copy_out(
-            self.files, self.target.location.at(top), [each.place for each in entries], on_progress,
-            f"--partial-suffix={PARTIAL_SUFFIX}", "--no-update-dir-modtime", *tries, *self.options, *how,
-            environment=QUICK if is_local else {}, most=_most(entries), problems=problems,
-        )  # fmt: skip
+        try:
+            self.source.copy_out(
+                self.files, self.target.location.at(top), [each.place for each in entries], on_progress,
+                f"--partial-suffix={PARTIAL_SUFFIX}", "--no-update-dir-modtime", *tries, *self.options, *how,
+                environment=QUICK if is_local else {}, most=_most(entries), problems=problems,
+            )  # fmt: skip
+        except (StorageFailed, StorageStopped):
+            with suppress(StorageFailed, StorageStopped):
+                self._note_last([PIECE.sub("", path) for path, why in problems.items() if _is_amiss(why)])
+            raise
         return problems
+
+    def _note(self, places: Collection[str]) -> None:
+        amiss.note(self.target, self.folder, self.point, places)
+
+    def _note_last(self, places: Collection[str]) -> None:
+        """Note places even if the copy was stopped, if the server takes the note at once."""
+        amiss.note(replace(self.target, stop=Event(), stall_timeout=LAST_SECONDS), self.folder, self.point, places)
 
     def _bring_renamed(self, entries: Sequence[Entry]) -> dict[str, str]:
         """Copy files under other names, as far as a killed copy has not done so. Returns the reasons why some were not
@@ -118,18 +134,19 @@ class CopyTransfers:
         """
         others = {each.place: other for each in entries if (other := with_another_name(each))}
         there = self.target.sizes(self.files, [each.place for each in others.values()])
-        altered = self.refusals.altered  # of these, one that is there under the other name may be altered as well
+        altered = self.refusals.altered
         wanted = {
-            place: each for place, each in others.items() if there.get(each.place) != each.size or place in altered
+            place: each for place, each in others.items() if there.get(each.place) != each.size or each.place in altered
         }
         problems = self.source.copy_as(
             self.files, self.target.location.at(self.files), {place: each.place for place, each in wanted.items()},
             f"--partial-suffix={PARTIAL_SUFFIX}", FEW_TRIES, "--ignore-times", *self.options,
             most=_most(wanted.values()),
         )  # fmt: skip
+        self.refusals.distrust(others[place].place for place, why in problems.items() if is_altered(why))
         problems |= self.refusals.judged(problems)
         there |= self.target.sizes(self.files, [each.place for each in wanted.values()]) if wanted else {}
-        failed = altered & problems.keys()
+        failed = {place for place in problems if others[place].place in altered}
         came = {
             place: each for place, each in others.items() if there.get(each.place) == each.size and place not in failed
         }
@@ -162,6 +179,10 @@ class CopyTransfers:
 def _is_for_another_name(why: str) -> bool:
     """True if the file may come under another name: the first one is refused, or holds a wrong content for good."""
     return is_of_a_name(why) or is_altered(why)
+
+
+def _is_amiss(why: str) -> bool:
+    return is_altered(why) or CUT_OFF.search(why) is not None
 
 
 def _most(entries: Iterable[Entry]) -> int:

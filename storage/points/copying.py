@@ -30,7 +30,7 @@ from typing import IO, Any
 
 from external.formatting import several
 from storage import layout
-from storage.points import known, manifests, overwritten_files, runs, sorted_items
+from storage.points import amiss, known, manifests, overwritten_files, runs, sorted_items
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.copied_manifests import NOT_COPIED, CopiedManifest, warnings_in
 from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces
@@ -90,6 +90,7 @@ class _PointCopying:
     done: CopyResult = field(default_factory=CopyResult)
     marks: list[str] = field(default_factory=list)
     there: set[str] = field(default_factory=set)
+    noted: set[str] | None = None
 
     def __post_init__(self) -> None:
         self.files = layout.files_path(self.folder)
@@ -107,6 +108,8 @@ class _PointCopying:
                 self._note_exceptions(point)
         if wanted := later_than(points, found):
             self.there = set(self.target.names(self.files, folders=True))
+            self.noted = amiss.noted_by_others(self.target, self.folder, names, points)
+            self.transfers.refusals.altered |= self.noted or set()
             remove_pieces(self.target, self.folder, points, self.there)
         for point in wanted:
             self.source.check_stop()
@@ -143,6 +146,7 @@ class _PointCopying:
         """Copy files of a point of the copy once more, as far as the first repository has them whole."""
         if point not in self.done.points:
             return
+        self.transfers.point = point
         with suppress(ManifestDamaged):  # a check reports it
             manifest = self._fetched(self.target, point)
             entries = {each.place: each for each in manifests.read(manifest) if each.folder and each.place in places}
@@ -173,8 +177,9 @@ class _PointCopying:
     def _bring_point(self, point: str, manifest: Path, before: Path | None) -> Path:
         """Make a point of the copy. Returns its manifest. Raises: ManifestDamaged, before it does anything."""
         transfers = self.transfers
-        transfers.left_out, transfers.renamed = {}, {}
-        left = CopyLeftovers(self.target, self.folder, self.there, self.marks, transfers.refusals.altered)
+        transfers.point, transfers.left_out, transfers.renamed = point, {}, {}
+        altered = transfers.refusals.altered
+        left = CopyLeftovers(self.target, self.folder, self.there, self.marks, altered, self.noted is None)
         named = named_by_one_alone(manifest, before, self._is_same)
         packed = ((*entry, is_there) for entry, is_there in left.looked_for(named))
         with sorted_items.written(packed) as found:
@@ -198,7 +203,8 @@ class _PointCopying:
         there. Notes the file if it arrived with another content.
         """
         if old.why.startswith(NOT_COPIED) and is_altered(old.why):
-            self.transfers.refusals.altered.add(new.place)
+            other = with_another_name(new)
+            self.transfers.refusals.altered.update([new.place, *([other.place] if other else [])])
         if old.place == new.place:
             return True
         other = with_another_name(new) if old.stored else None

@@ -6,7 +6,7 @@ credentials that may write nothing: then the manifest cannot be written either, 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from storage.places.servers import DAMAGED_OR_FOREIGN
@@ -25,6 +25,8 @@ PATIENTLY = ("--transfers=1", "--checkers=1")
 OF_CONTENT = re.compile(r"corrupt|\bdiffer\b|mismatch|not what was sent", re.IGNORECASE)
 """Messages about a file that arrived with another content, such as `multipart upload corrupted: Etag differ`."""
 ALTERED = "its content there is not what was sent, and could not be replaced: "
+CUT_OFF = re.compile(r"max transfer limit|context canceled", re.IGNORECASE)
+"""Messages about a file that was being copied when rclone reached its limit."""
 OF_A_FILE = re.compile(r"not an encrypted file|bad magic|truncated|input/output error", re.IGNORECASE)
 """Messages about a file whose content in the first repository is lost."""
 FINAL = re.compile(
@@ -69,7 +71,8 @@ class Refusals:
     some did not come, by path. `arrived`: the places of those that are there nevertheless: only the answer was lost,
     and a server may refuse to have them written twice. `answers` raises StorageFailed if the server does not answer.
 
-    `altered`: places where a file of the right size may have another content, here or by the point before.
+    `altered`: places where a file of the right size may have another content, here or by the point before;
+    `on_altered` gets those that are new, before anything else is copied.
     """
 
     copied: Callable[..., Mapping[str, str]]
@@ -77,6 +80,7 @@ class Refusals:
     answers: Callable[[], object]
     roots: Sequence[str] = ()
     altered: set[str] = field(default_factory=set)
+    on_altered: Callable[[Collection[str]], object] = lambda places: None
 
     def bring(self, entries: Sequence[Entry]) -> dict[str, str]:
         """Copy files. Those that another try may bring are tried once more, one at a time. Returns the reasons by
@@ -101,6 +105,7 @@ class Refusals:
         StorageFailed for an error that concerns all files.
         """
         problems = {place: why for place, why in problems.items() if not is_lost(why)}
+        told = self._noted(problems)
         words = {place: self._words(place, why) for place, why in problems.items()}
         words = {place: text for place, text in words.items() if not is_of_a_name(text)}
         silent = [place for place, text in words.items() if OF_A_SILENCE.search(text)]
@@ -108,12 +113,21 @@ class Refusals:
             raise StorageFailed(f"{place}: {problems[place]}")
         if silent:
             self.answers()
-        return {place: self.noted(place, why) for place, why in problems.items()}
+        return told
 
-    def noted(self, place: str, why: str) -> str:
-        """The reason, which `is_altered` recognises if other content may be there: the next copy has to know."""
-        self.altered.update([place] if is_altered(why) else [])
-        return f"{ALTERED}{why}" if place in self.altered and not is_altered(why) else why
+    def _noted(self, problems: Mapping[str, str]) -> dict[str, str]:
+        """The reasons, which `is_altered` recognises if other content may be there: the next copy has to know."""
+        self.distrust(place for place, why in problems.items() if is_altered(why))
+        return {
+            place: f"{ALTERED}{why}" if place in self.altered and not is_altered(why) else why
+            for place, why in problems.items()
+        }
+
+    def distrust(self, places: Iterable[str]) -> None:
+        """Believe no size at these places."""
+        if new := set(places) - self.altered:
+            self.altered |= new
+            self.on_altered(new)
 
     def _words(self, place: str, why: str) -> str:
         for path in (place, *self.roots):
@@ -121,8 +135,7 @@ class Refusals:
         return IN_QUOTES.sub("…", why)
 
     def _tried(self, entries: Sequence[Entry], *how: str) -> dict[str, str]:
-        found = _by_place(self.copied(entries, *how), entries)
-        problems = {place: self.noted(place, why) for place, why in found.items()}
+        problems = self._noted(_by_place(self.copied(entries, *how), entries))
         in_doubt = [each for each in entries if each.place in problems and each.place not in self.altered]
         there = self.arrived(in_doubt) if in_doubt else ()
         return {place: why for place, why in problems.items() if place not in there}

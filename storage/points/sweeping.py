@@ -2,8 +2,9 @@
 
 A run that made no point leaves its mark, `manifests/<run>.unfinished`; the next point takes over its whole files, and
 no later one will name a file that this point does not name. A removal that was killed leaves
-`manifests/<point>.removing`, and files anywhere. Marks only show that a look is worthwhile, and where: anyone who can
-write to a repository can put one there. Manifests alone decide which files go.
+`manifests/<point>.removing`, and files anywhere. Notes of runs (`amiss.py`) go with their marks. Marks only show that a
+look is worthwhile, and where: anyone who can write to a repository can put one there. Manifests alone decide which
+files go.
 
 Files of a run may be named by points since then, so these are read, and foreign ones that can be. Where a known one
 cannot be read or is lost, runs up to it are left alone; so are runs later than the newest point: one may be under way,
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from storage import layout
-from storage.points import runs
+from storage.points import amiss, runs
 from storage.points.batches import batches
 from storage.points.deletions import MANY, Deletion
 from storage.points.named_files import NamedFiles, UnreadablePoint, key_of
@@ -54,6 +55,8 @@ def sweep_left(
     left, removed = gone[layout.UNFINISHED], gone[layout.REMOVING] if and_removed else set[str]()
     done = [each + ending for ending, found in marked.items() for each in found.intersection(there)]
     done += [each + runs.FLUSHED for each in gone[runs.FLUSHED] - marked[layout.UNFINISHED]]
+    notes = amiss.by_run(names)
+    is_over = {*there, *(_gone(notes, there, ours[-1]) - marked[layout.UNFINISHED])}
     if left or removed:
         # the names in `known` include those of marks
         absent = {*lost, *layout.by_time(set(store.known or ()) - marked[layout.REMOVING])}.difference(ours)
@@ -64,8 +67,10 @@ def sweep_left(
             sweep.look(ours, set(there).difference(ours), absent, None if removed else left)
             sweep.sweep()
         over = {each for each in left if sweep.may_go(each)}
+        is_over |= over
         done += [each + ending for each in over for ending in (layout.UNFINISHED, runs.FLUSHED)]
         done += [each + layout.REMOVING for each in removed] if sweep.blocked is None else []
+    done += [name for each in is_over.intersection(notes) for name in notes[each]]
     remove_marks(store, assignment, set(done).intersection(names))
 
 

@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 
 from engines.base import BackupTask, EngineResult, SourceSpec, Verdict
-from engines.rclone import bringing, transfer
+from engines.rclone import backup, bringing, transfer
 from engines.rclone.bringing import ENDLESS
 from engines.rclone.engine import RcloneEngine
 from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
+from storage import layout
 from storage.places import rclone, remotes
 from storage.places.location import of_directory
 from storage.points import manifests
 from storage.points.entries import Entry
 from storage.points.store import Store
-from tests.append_only import append_only
+from tests.append_only import DENIED, append_only
 from tests.engines.peers import (
     STARTED_AT,
     back_up,
@@ -105,7 +106,7 @@ def test_a_piece_that_a_server_keeps_never_counts(
     monkeypatch.setattr(RcloneRun, "_run", keeping)
     monkeypatch.setattr(bringing, "OF_A_LIST", len(MANY) + 2)
     if not may_delete:
-        monkeypatch.setattr(RcloneRun, "delete", lambda self, places: None)  # append-only
+        monkeypatch.setattr(RcloneRun, "delete", lambda self, places, store=None: False)  # append-only
     share.endless = {"endless"}
     with share.served() as source:
         task = task_for(source, tmp_path / "copy")
@@ -235,3 +236,38 @@ def test_a_file_that_arrived_with_another_content_comes_to_another_place(name: s
     [place] = [each.place for each in manifests.read(tmp_path / "manifest") if each.path == name]
     [files] = [each for each in (tmp_path / "served").rglob("files") if each.is_dir()]
     assert (altered[0].read_text(), (files / place).read_text()) == ("altered", "content")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "is_torn"), [("comes", False), ("comes.", False), ("comes", True)], ids=["plain", "renamed", "a torn note"]
+)
+def test_a_file_that_arrived_with_another_content_is_not_taken_over_from_a_killed_run(
+    name: str, is_torn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its size is right, and its server lets nothing be deleted or replaced."""
+    altered, is_killed = list[Path](), True
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if command != "PUT" or headers.get("Content-Length") != str(len("content")) or altered:
+            return DENIED if is_killed and path.endswith(layout.MANIFEST_ENDING) else None
+        altered.append(there := tmp_path / "served" / path.strip("/"))
+        write_files(there.parent, **{there.name: "altered"})
+        return 200, b""
+
+    monkeypatch.setattr(backup._Backup, "_leave", lambda self: None)
+    with append_only("s3", tmp_path / "served", [], refusal) as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, None)
+        source = local_folder(write_files(tmp_path / "source", same="same", **{name: "content"}))
+        task = task_for(source, tmp_path, location=location, folder="copy")
+        assert not run(task).snapshot
+        [note] = (tmp_path / "served").rglob(f"*{layout.AMISS}")
+        if is_torn:
+            note.write_bytes(b"")
+        is_killed = False
+        result = run(replace(task, started_at=LATER))
+        assert result.verdict is Verdict.SUCCEEDED, result
+        places = {path: each.place for path, each in entries_of(task, result, tmp_path).items()}
+    [files] = [each for each in (tmp_path / "served").rglob("files") if each.is_dir()]
+    assert (altered[0].read_text(), (files / places[name]).read_text()) == ("altered", "content")
+    assert places["same"].startswith(result.snapshot) == is_torn, "whole files are taken over"

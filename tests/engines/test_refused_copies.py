@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from storage import layout
 from storage.places import rclone as places_rclone
 from storage.places import remote_control, remotes
 from storage.places.location import of_directory
@@ -253,6 +254,30 @@ def test_a_file_that_arrived_altered_is_never_taken_for_whole(tmp_path: Path) ->
             assert [*done.incomplete] == done.new
             report, back = copied.restored(done.new[-1], day)
             assert (report.old_files, back["comes"]) == (1, NEW)
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_file_that_arrived_altered_is_not_taken_for_whole_after_a_killed_copy(is_torn: bool, tmp_path: Path) -> None:
+    altered, is_killed = list[str](), True
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if command != "PUT" or altered or not path.endswith("/comes"):
+            return DENIED if is_killed and path.endswith(layout.MANIFEST_ENDING) else None
+        altered.append(path)
+        write_files((tmp_path / "served" / path.strip("/")).parent, comes="ALTERED"[: len(NEW)])
+        return 200, b""
+
+    with copied_to("s3", tmp_path, refusal, None) as copied:
+        point = copied.back_up(0, same="same", comes=NEW)
+        with pytest.raises(StorageFailed):
+            copied.copy()
+        [note] = (tmp_path / "served").rglob(f"*{layout.AMISS}")
+        if is_torn:
+            note.write_bytes(b"")
+        is_killed = False
+        done = copied.copy()
+        assert (done.new, done.incomplete, done.wrong) == ([point], {}, [])
+        assert copied.restored(point, 0)[1] == tree(tmp_path / "source")
 
 
 @pytest.mark.parametrize("status", [423, 504])

@@ -96,6 +96,7 @@ def test_marks_that_were_forged_cost_no_file_that_a_point_names(tmp_path: Path) 
     for number, name in enumerate([*points, "20200101T000000Z", "99991130T235959Z", "20261103T065755Z-2"]):
         for ending in sweeping.MARKS[number % 2 :]:
             (played.folder / layout.MANIFESTS / (name + ending)).write_text("forged")
+        (played.folder / layout.MANIFESTS / f"{name}.5f{layout.AMISS}").write_text("forged")
     (theirs := played.files / "theirs").mkdir()
     (theirs / "note").touch()
     sweeping.sweep_left(stepped(tmp_path), ASSIGNMENT)
@@ -104,7 +105,7 @@ def test_marks_that_were_forged_cost_no_file_that_a_point_names(tmp_path: Path) 
     check(played)
     assert files_below(played.folder / layout.MANIFESTS) == {
         *(each + layout.MANIFEST_ENDING for each in played.points()),
-        *("99991130T235959Z" + ending for ending in sweeping.MARKS),
+        *("99991130T235959Z" + ending for ending in (*sweeping.MARKS, f".5f{layout.AMISS}")),
         under_way + layout.UNFINISHED,
     }
     assert played.unnamed() == {"theirs/note", f"{under_way}/new"}

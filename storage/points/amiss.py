@@ -1,0 +1,92 @@
+"""Notes in a repository about places whose files may have another content than their sizes say.
+
+Such a file may have arrived altered or in part on a server that lets it neither be deleted nor replaced. The run that
+knows it may fail or be killed, and the next one would believe its size. So it notes the places before it brings
+anything else, in files of its own, since nothing may be overwritten either: `manifests/<run>.<digest>.amiss`. A note
+without the content that its name says was not written to its end.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from storage import layout
+from storage.points.batches import batches
+from storage.points.store import StorageFailed, Store
+
+IN_A_NOTE = 10_000
+"""Places, each of a few thousand bytes at the most."""
+MOST_NOTES = 1_000
+MOST = 2**26
+"""The most bytes of a note."""
+DIGITS = 16
+NOT_NOTED = (
+    "{} arrived with another content or in part, and the repository takes no note of it, so the next run would take it "
+    "for whole: {}"
+)
+
+
+def note(store: Store, folder: str, run: str, places: Collection[str]) -> None:
+    """Note places of an assignment's files. `run`: the run or point that they were brought for. Raises: StorageFailed,
+    StorageStopped.
+    """
+    for some in batches(sorted(places), IN_A_NOTE):
+        content = "\0".join(some).encode("utf-8", "surrogatepass")
+        name = f"{run}.{_digits(content)}{layout.AMISS}"
+        with tempfile.TemporaryDirectory() as scratch:
+            (file := Path(scratch, name)).write_bytes(content)
+            try:
+                store.put(file, f"{folder}/{layout.MANIFESTS}/{name}")
+            except StorageFailed as error:
+                if not _is_there(store, folder, name):
+                    raise StorageFailed(NOT_NOTED.format(some[0], error)) from error
+
+
+def noted(store: Store, folder: str, notes: Iterable[str]) -> set[str] | None:
+    """The places in these notes. None if one is not whole, or they are too many: any file of their run may be amiss.
+    Raises: StorageFailed, StorageStopped.
+    """
+    found, notes = set[str](), list(notes)
+    if len(notes) > MOST_NOTES:
+        return None
+    for name in notes:
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch, name)
+            content = file.read_bytes() if store.fetch(f"{folder}/{layout.MANIFESTS}/{name}", file, MOST) else b""
+        if name.split(".")[1] != _digits(content):
+            return None
+        try:
+            found.update(content.decode("utf-8", "surrogatepass").split("\0"))
+        except UnicodeDecodeError:  # anyone who can write to the repository can put one there
+            return None
+    return found
+
+
+def noted_by_others(store: Store, folder: str, names: Iterable[str], points: Collection[str]) -> set[str] | None:
+    """The places that runs without a point have noted, as in `noted`. `names`: those of an assignment's `manifests`;
+    `points`: its points.
+    """
+    return noted(store, folder, [name for run, notes in by_run(names).items() if run not in points for name in notes])
+
+
+def by_run(names: Iterable[str]) -> dict[str, list[str]]:
+    """The notes among the names of an assignment's `manifests`, by run."""
+    found = dict[str, list[str]]()
+    for name in names:
+        run, *rest = name.split(".")
+        if name.endswith(layout.AMISS) and len(rest) == 2 and layout.is_name(run):
+            found.setdefault(run, []).append(name)
+    return found
+
+
+def _is_there(store: Store, folder: str, name: str) -> bool:
+    """True if this very note was written before, and may not be overwritten."""
+    with suppress(StorageFailed):
+        return noted(store, folder, [name]) is not None
+    return False
+
+
+def _digits(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:DIGITS]
