@@ -44,6 +44,7 @@ LOOK_SECONDS = 120.0
 """Seconds for the names of points, which a page waits for: a listing that only drips is never silent."""
 PATIENCE_SECONDS = 5.0
 """Seconds that a page waits for work that may take longer: it continues behind the page."""
+LACKING = ", but some of its files are lacking or older there"
 READING = "the point is still being read, which takes some seconds for a million files: look again in a moment"
 
 
@@ -224,14 +225,23 @@ def added(text: str, sentence: str) -> str:
 def way_out(repository: Repository | None, folder: str, point: str) -> str:
     """A sentence that names the other repositories that have a point of the assignment of that folder, and how to
     restore from there. Empty if none is known. One is named only if it reports at this moment that it has this very
-    point, and if no check has found damage there that may touch it.
+    point, and if no check has found damage there that may touch it. One whose copy of the point lacks files is named
+    only if no other is.
     """
     with suppress(Error):  # the failure itself must be reported, also while the database is away
         rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
         assignment = rows.filter(directory=folder).first()
         if assignment and (others := list(_others(assignment, repository, point))):
-            return _as_text(assignment, point, others)
+            lacking = _lacking(assignment, point)
+            whole = [each for each in others if each.pk not in lacking]
+            return _as_text(assignment, point, whole or others, LACKING if not whole else "")
     return ""
+
+
+def _lacking(assignment: Assignment, point: str) -> set[int]:
+    """The repositories whose copies of a point lack files."""
+    copies = assignment.copies.values_list("repository", "incomplete")
+    return {repository for repository, incomplete in copies if point in incomplete}
 
 
 def _others(assignment: Assignment, repository: Repository | None, point: str) -> Iterator[Repository]:
@@ -251,7 +261,7 @@ def _touches(damage: Iterable[dict[str, Any]], point: str) -> bool:
     return any(each["place"] == RESTIC or Damage(**each).touches(point) for each in damage)
 
 
-def _as_text(assignment: Assignment, point: str, others: list[Repository]) -> str:
+def _as_text(assignment: Assignment, point: str, others: list[Repository], lacking: str) -> str:
     source, policy = assignment.source, assignment.policy.schedule.name
     is_alone = source.assignments.exclude(directory="").count() == 1
     which = "" if is_alone else f" --policy {quote(policy)}"
@@ -260,6 +270,6 @@ def _as_text(assignment: Assignment, point: str, others: list[Repository]) -> st
         f"{PROGRAM} restores run {quote(source.name)}{which} --at {point} --from {quote(others[0].name)} --to FOLDER"
     )
     return (
-        f"Point {point} is in repository {names}, where no check has found damage: restore it from there, by "
+        f"Point {point} is in repository {names}, where no check has found damage{lacking}: restore it from there, by "
         f"`{command}`, or choose {others[0].name} at From on the page of its backups"
     )

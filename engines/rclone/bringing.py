@@ -26,7 +26,7 @@ from storage.points.entries import Entry
 from storage.points.files import FIRST, LAST, is_time_of, nanoseconds
 from storage.points.manifests import Line
 from storage.points.other_names import OF_A_NAME, name_for
-from storage.points.refusals import FINAL
+from storage.points.refusals import FINAL, without_path
 from storage.points.sorted_items import SortedItems
 from storage.points.store import Store
 
@@ -149,12 +149,12 @@ class Problems:
         """True if another try may bring the file, one at a time. Its name stays refused, and would be renamed no more
         if the second answer were lost.
         """
-        why = self.message_of(path)
-        return bool(why or self.unnamed) and not (self.is_final(path) or OF_A_NAME.search(why))
+        why = without_path(self.message_of(path), path)
+        return bool(why or self.unnamed) and not (FINAL.search(why) or OF_A_NAME.search(why))
 
     def is_final(self, path: str) -> bool:
         """True if another try would not bring the file."""
-        return FINAL.search(self.message_of(path)) is not None
+        return FINAL.search(without_path(self.message_of(path), path)) is not None
 
     def message_of(self, path: str) -> str:
         """The message about a file, or about a folder above it: rclone lists the names of a list again, and about a

@@ -21,6 +21,7 @@ from storage.points.entries import Entry
 from storage.points.files import nanoseconds, within_calendars
 from storage.points.manifests import Line, side_by_side
 from storage.points.other_names import OF_A_NAME
+from storage.points.refusals import without_path
 
 PORTABLE = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*(?:/[0-9A-Za-z][0-9A-Za-z._-]*)*")
 """Paths that each repository keeps, but for their case; and no two in one folder of a run differ by case alone."""
@@ -54,12 +55,16 @@ def may_be_renamed(path: str, problems: Problems, *, is_any_stray: bool) -> bool
     were not asked for.
     """
     why = problems.message_of(path)
-    return is_any_stray or not (why or problems.unnamed) or OF_A_NAME.search(why) is not None
+    return is_any_stray or not (why or problems.unnamed) or OF_A_NAME.search(without_path(why, path)) is not None
 
 
 def refused(problems: Problems) -> set[str]:
     """The paths of files and folders that were refused before anything was stored."""
-    return {path for path, why in problems.by_path.items() if why.startswith(NOT_OPENED) or OF_A_NAME.search(why)}
+    return {
+        path
+        for path, why in problems.by_path.items()
+        if why.startswith(NOT_OPENED) or OF_A_NAME.search(without_path(why, path))
+    }
 
 
 def is_refused(path: str, refused: Collection[str]) -> bool:

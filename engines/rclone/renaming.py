@@ -26,7 +26,7 @@ from storage import layout
 from storage.folders.beneath import BY_DESCRIPTOR, Beneath
 from storage.points.batches import batches
 from storage.points.files import relative
-from storage.points.refusals import is_altered
+from storage.points.refusals import is_altered, without_path
 from storage.points.store import PARTIAL_SUFFIX
 
 OPEN_AT_A_TIME = 200
@@ -65,7 +65,7 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], *, alone: bo
             size = -1 if found.get("Size") == -1 else number(found, "Size")
         elif error := answer.get("error"):
             problems.by_path[path] = error
-            if LIMIT in error or is_altered(error):
+            if LIMIT in error or is_altered(without_path(error, path)):
                 cut.add(going_to)
 
     hidden = [*run.task.source.hidden, *run.task.location.secrets]

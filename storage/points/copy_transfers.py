@@ -11,7 +11,7 @@ from storage.points import amiss
 from storage.points.copies import CopyResult, whole_among
 from storage.points.entries import Entry
 from storage.points.other_names import with_another_name
-from storage.points.refusals import CUT_OFF, PATIENTLY, Refusals, is_altered, is_lost, is_of_a_name
+from storage.points.refusals import CUT_OFF, PATIENTLY, Refusals, is_altered, is_lost, is_of_a_name, without_path
 from storage.points.store import PARTIAL_SUFFIX, PIECE, StorageFailed, StorageStopped, Store
 
 QUICK = {"RCLONE_LOCAL_HASHES": "xxh3"}
@@ -143,6 +143,7 @@ class CopyTransfers:
             f"--partial-suffix={PARTIAL_SUFFIX}", FEW_TRIES, "--ignore-times", *self.options,
             most=_most(wanted.values()),
         )  # fmt: skip
+        problems = {place: without_path(why, place) for place, why in problems.items()}
         self.refusals.distrust(others[place].place for place, why in problems.items() if is_altered(why))
         problems |= self.refusals.judged(problems)
         there |= self.target.sizes(self.files, [each.place for each in wanted.values()]) if wanted else {}

@@ -50,6 +50,16 @@ IN_QUOTES = re.compile(r'"[^"]*/[^"]*"')
 """A path or an address in a message: a folder may be named `quota`."""
 
 
+def without_path(why: str, path: str) -> str:
+    """A message without a path, and without the names in it, of which servers may give one alone: a file may be called
+    `quota` or `no space left.txt`.
+    """
+    why = why.replace(path, "…") if len(path) > 1 else why
+    for name in path.split("/"):
+        why = re.sub(rf"(?:^|(?<=[/\" ])){re.escape(name)}(?=[/\":])", "…", why) if name else why
+    return why
+
+
 def is_lost(why: str) -> bool:
     """True if the content of a file in the first repository is lost."""
     return DAMAGED_OR_FOREIGN in why or OF_A_FILE.search(why) is not None
@@ -130,8 +140,9 @@ class Refusals:
             self.on_altered(new)
 
     def _words(self, place: str, why: str) -> str:
-        for path in (place, *self.roots):
+        for path in self.roots:
             why = why.replace(path, "…") if len(path) > 1 else why
+        why = without_path(why, place)
         return IN_QUOTES.sub("…", why)
 
     def _tried(self, entries: Sequence[Entry], *how: str) -> dict[str, str]:
@@ -155,7 +166,7 @@ def _by_place(problems: Mapping[str, str], entries: Sequence[Entry]) -> dict[str
         # a problem of a folder is that of all its files, unless they have their own
         if over := [path for path in _and_above(each.place) if path in at]:
             named.update(over)
-            if not is_lost(why := at[over[0]].replace(over[0], "…")):
+            if not is_lost(why := without_path(at[over[0]].replace(over[0], "…"), each.place)):
                 found[each.place] = why
     if others := at.keys() - named:
         raise StorageFailed(f"{min(others)}: {at[min(others)]}")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from engines.base import EngineProgress, Verdict
+from engines.rclone.bringing import Problems
 from engines.rclone.log import RcloneLog
 from engines.rclone.verdicts import judge
 
@@ -82,3 +83,10 @@ def test_any_text_is_survived_and_stats_say_how_far_it_is() -> None:
     assert not log.problems
     line = '{"level":"notice","msg":"","stats":{"bytes":5,"totalBytes":9,"transfers":2,"checks":7,"eta":null}}'
     assert log.take(line) == EngineProgress(5, 9, 2)
+
+
+@pytest.mark.parametrize("path", ["a/access denied", "invalid name", "not found/a"])
+def test_a_file_is_tried_again_whatever_its_name_is(path: str) -> None:
+    for why in (f"open /mnt/{path}: unexpected EOF", f'"{path.rpartition("/")[2]}": unexpected EOF'):
+        assert Problems({path: why}).may_pass(path)
+    assert not Problems({path: f"open /mnt/{path}: permission denied"}).may_pass(path)

@@ -329,7 +329,13 @@ def test_a_full_disk_fails_the_copy_of_a_file_under_another_name(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "why", ["open /mnt/quota/run/timeout/a: permission denied", 'PUT "http://nas/mnt/quota/%C3%A9": locked']
+    "why",
+    [
+        "open /mnt/quota/run/timeout/a: permission denied",
+        'PUT "http://nas/mnt/quota/%C3%A9": locked',
+        "550 timeout: not possible",
+        '"timeout": not possible',
+    ],
 )
 def test_words_in_paths_do_not_concern_all_files(why: str) -> None:
     refusals, reasons = Refusals(dict, tuple, tuple, ["/mnt/quota"]), {"run/timeout/a": why, "run/timeout/b": why}

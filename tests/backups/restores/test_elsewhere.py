@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from backups.restores import drills
+from backups.restores import drills, process
 from jobs.clock import database_clock
 from jobs.conf import PROGRAM
 from jobs.models import Decision
@@ -84,6 +84,22 @@ def test_a_failed_restore_names_the_copy_and_the_command_that_restores_from_it(b
     assert ("is it mounted?" in refusal, command_for(point) in refusal) == (True, True)
     _, refused = command("restores run")
     assert command_for(built.points[1]) in refused("nas", "--from", "office", "--to", tmp_path / "to2", code=1)
+
+
+def test_a_copy_that_lacks_files_of_the_point_is_named_only_if_no_other_has_it(built: Built, tmp_path: Path) -> None:
+    point, office, offsite = built.points[0], *Repository.objects.order_by("pk")
+    Copy.objects.update(incomplete={point: ["1 file was not copied"]})
+    assert f"off site, where no check has found damage{process.LACKING}: restore" in process.way_out(
+        office, ASSIGNMENT, point
+    )
+    assert "lacking" not in process.way_out(office, ASSIGNMENT, built.points[1])
+    shutil.copytree(tmp_path / "offsite", tmp_path / "third")
+    third = Repository.objects.create(name="third", location=str(tmp_path / "third"))
+    copies = {"planned_at": database_clock(), "points": built.points}
+    Copy.objects.create(assignment=Assignment.objects.get(), repository=third, **copies)
+    assert f"Point {point} is in repository third, where" in process.way_out(office, ASSIGNMENT, point)
+    named = process.way_out(office, ASSIGNMENT, built.points[1])
+    assert all(each.name in named for each in (offsite, third))
 
 
 def test_a_point_that_the_repository_of_from_lacks_is_refused_and_no_other_one_stands_in_for_it(
