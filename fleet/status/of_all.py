@@ -1,8 +1,8 @@
 """The status of all sources at once: the number in each, the sources in one, and the worst of them.
 
 Most sources are protected, and nothing is looked up for them: partial indexes have those that are in trouble by
-themselves and those that are set aside, and one pass over the due assignments and one over the unfinished records find
-all others. If they were asked source by source, as `fleet.status.with_status` does for the rows of a page, each of nine
+themselves and those that are set aside, and one pass over the assignments with their unfinished records finds all
+others. If they were asked source by source, as `fleet.status.with_status` does for the rows of a page, each of nine
 conditions would be a separate pass over all of them. So the conditions are written twice, here and in
 `fleet/status/conditions.py`; a test compares them.
 """
@@ -54,30 +54,26 @@ SELECT a.source_id, a.policy_id, {PLACES[ProtectionStatus.DOUBTFUL]}
   JOIN sources_assignment a ON a.policy_id = p.id
  WHERE r.away_why <> '' {{some}}
 """
-DUE = f"""
-SELECT a.source_id, a.policy_id, {PLACES[ProtectionStatus.DUE]} AS place
-  FROM sources_assignment a
- WHERE a.next_backup_at <= %(now)s {{some}}
-"""
-
 OF_SUBJECT = f"""
-CASE WHEN starts_with(subject, '{SUBJECT}') AND ltrim(substr(subject, {len(SUBJECT) + 1}), '0123456789') = ''
+CASE WHEN rtrim(subject, '0123456789') = '{SUBJECT}'
      THEN NULLIF(substr(subject, {len(SUBJECT) + 1}, 18), '')::bigint END"""
 """The id of the assignment that a record is about; null for one of something else."""
 
-# The place by its record on the backlog: served by `one_unfinished_record_per_subject`. LATERAL, so that assignments
-# are looked up by their keys: the planner would rather make a table of all assignments.
-BY_RECORD = f"""
-SELECT a.source_id, a.policy_id, r.place
-  FROM (SELECT {OF_SUBJECT} AS assignment,
-               CASE WHEN status = {states.Status.READY} THEN {PLACES[ProtectionStatus.DUE]}
-                    WHEN status = {states.Status.RUNNING} THEN {PLACES[ProtectionStatus.RUNNING]}
-                    WHEN waiting_for = {WaitingFor.RECHECK} THEN {PLACES[ProtectionStatus.ABSENT]}
-                    ELSE {PLACES[ProtectionStatus.WAITING]} END AS place
-          FROM jobs_backlogrecord
-         WHERE kind = '{KIND}' AND status IN {tuple(map(int, states.UNFINISHED))}
-           AND (status <> {states.Status.RUNNING} OR queue = '{BACKUPS}') {{subjects}}) AS r
- CROSS JOIN LATERAL (SELECT source_id, policy_id FROM sources_assignment WHERE id = r.assignment OFFSET 0) AS a
+# The place by its record on the backlog, by `one_unfinished_record_per_subject`, or by its date. In a period that has
+# begun most assignments have a record: to look each of these up by its key would take longer than to read all.
+BY_WORK = f"""
+SELECT a.source_id, a.policy_id,
+       LEAST(r.place, CASE WHEN a.next_backup_at <= %(now)s THEN {PLACES[ProtectionStatus.DUE]} END) AS place
+  FROM sources_assignment a
+  LEFT JOIN (SELECT {OF_SUBJECT} AS assignment,
+                    CASE WHEN status = {states.Status.READY} THEN {PLACES[ProtectionStatus.DUE]}
+                         WHEN status = {states.Status.RUNNING} THEN {PLACES[ProtectionStatus.RUNNING]}
+                         WHEN waiting_for = {WaitingFor.RECHECK} THEN {PLACES[ProtectionStatus.ABSENT]}
+                         ELSE {PLACES[ProtectionStatus.WAITING]} END AS place
+               FROM jobs_backlogrecord
+              WHERE kind = '{KIND}' AND status IN {tuple(map(int, states.UNFINISHED))}
+                AND (status <> {states.Status.RUNNING} OR queue = '{BACKUPS}') {{subjects}}) AS r ON r.assignment = a.id
+ WHERE (r.place IS NOT NULL OR a.next_backup_at <= %(now)s) {{some}}
 """
 IDS = "ANY((SELECT ids FROM few)::bigint[])"
 """The ids of some sources, which a statement names `few` in its WITH: as one array, by which indexes are asked."""
@@ -115,8 +111,8 @@ SELECT each.source_id, min(each.place) AS place
 
 
 # Each source with more to it than being protected; and those in need, for which no record is looked at.
-FOUND = _worst(IN_TROUBLE, DUE, BY_RECORD)
-FOUND_OF_SOME = _worst(IN_TROUBLE, DUE, BY_RECORD, some=True)
+FOUND = _worst(IN_TROUBLE, BY_WORK)
+FOUND_OF_SOME = _worst(IN_TROUBLE, BY_WORK, some=True)
 IN_NEED = _worst(IN_TROUBLE)
 
 SET_ASIDE = "SELECT id FROM sources_source WHERE paused_at IS NOT NULL OR retired_at IS NOT NULL"
@@ -138,6 +134,16 @@ SELECT each.id, each.rank
 """
 
 
+# The rank at which those that are named end, so that no name of a later one is read; above all if they do not end.
+LAST = """
+COALESCE((SELECT min(rank)
+            FROM (SELECT rank, sum(count(*)) OVER (ORDER BY rank) AS ends
+                    FROM ranked
+                   WHERE rank = ANY(%(wanted)s)
+                   GROUP BY rank) AS each
+           WHERE ends >= %(most)s), 32767)
+"""
+
 LOOK = """
   WITH ranked AS MATERIALIZED ({ranked})
 SELECT NULL::bigint AS id, rank, count(*)
@@ -157,7 +163,7 @@ SELECT NULL::bigint, {protected},
 (SELECT s.id, ranked.rank, 0
    FROM ranked
    JOIN sources_source s ON s.id = ranked.id
-  WHERE ranked.rank = ANY(%(wanted)s)
+  WHERE ranked.rank = ANY(%(wanted)s) AND ranked.rank <= {last}
   ORDER BY ranked.rank, s.name
   LIMIT %(most)s)
 """
@@ -165,7 +171,7 @@ SELECT NULL::bigint, {protected},
 LOOK_AT_ALL, LOOK_AT_NEED = (
     LOOK.format(
         ranked=ranked(found), retired=ProtectionStatus.RETIRED.rank, paused=ProtectionStatus.PAUSED.rank,
-        protected=ProtectionStatus.PROTECTED.rank, aside=SET_ASIDE,
+        protected=ProtectionStatus.PROTECTED.rank, aside=SET_ASIDE, last=LAST,
     )
     for found in (FOUND, IN_NEED)
 )  # fmt: skip

@@ -124,7 +124,10 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
     assert (alone.sentence, alone.needs, [*alone.worst.items()]) == (whole.sentence, whole.needs, [*worst.items()])
     assert alone.by_status[ProtectionStatus.PROTECTED] == whole.protected > whole.by_status[ProtectionStatus.PROTECTED]
     by_rank = with_status(Source.objects.all(), NOW).filter(status__in=NEEDS_OPERATOR).order_by("status_rank", "name")
-    assert list(worst.items()) == [(each.pk, each.status) for each in by_rank[:25]]
+    in_need = [(each.pk, each.status) for each in by_rank]
+    assert list(worst.items()) == in_need[:25]
+    for most in (0, 1, 2, 5, 9, 14, len(in_need), len(in_need) + 1, None):
+        assert list(of_all.look(NOW, NEEDS_OPERATOR, most)[1].items()) == in_need[:most], most
     in_order = [
         (each.pk, each.status) for each in with_status(Source.objects.all(), NOW).order_by("status_rank", "name")
     ]
@@ -139,6 +142,22 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
         found = worst_first(Source.objects.all(), NOW, order=OLDEST_SUCCESS_FIRST, few=few)
         assert dict(found) == dict(in_order)
         assert [*found] == sorted(found, key=lambda pk: (found[pk].rank, success[pk] is not None, success[pk]))
+
+
+def test_records_are_not_each_looked_up_for_their_assignment() -> None:
+    """In a period that has begun most assignments have one."""
+    for _ in range(60):
+        made(DUE, {"status": Status.READY})
+    with connection.cursor() as cursor:
+        for model in (Assignment, BacklogRecord, Source):
+            cursor.execute(f"ANALYZE {model._meta.db_table}")
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {of_all.FOUND}", {"now": NOW})
+        whole = cursor.fetchone()[0][0]["Plan"]
+    plans, scans = [whole], []
+    for each in plans:
+        plans += each.get("Plans", ())
+        scans += [each] if each.get("Relation Name") == Assignment._meta.db_table else []
+    assert max(each["Actual Loops"] for each in scans) == 1, whole
 
 
 def test_a_page_that_those_in_need_fill_looks_at_no_record_and_at_no_other_source() -> None:
