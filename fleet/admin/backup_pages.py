@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from declarations.surfaces.admin.base import ByIds
+from declarations.surfaces.admin.base import ByIds, IdPaginator
 from fleet.past_backups import is_small
 from operations.admin.filters import row_id
 from operations.admin.large_pages import LargePage
@@ -49,6 +49,12 @@ def searched(request: HttpRequest, backups: QuerySet[Backup], text: str) -> Quer
     return backups.filter(Q(assignment__in=_of_sources(words).values("pk")) | Q(pk__in=pks or [0]))
 
 
+class BackupPaginator(IdPaginator):
+    """Pages of backups by their end."""
+
+    indexed = ("-ended_at", "-pk")
+
+
 class BackupPage(LargePage, ByIds):
     """A page of the list of backups."""
 
@@ -62,6 +68,12 @@ class BackupPage(LargePage, ByIds):
         words = self.query.split()
         self.finds_few = bool(words) and len(_assignments_found(request, words)) <= MOST_SEARCHED
         return super().get_queryset(request, *args, **kwargs)
+
+    def ids_of_page(self) -> list[Any]:
+        """The ids that were found for the count already, in the usual order of the list."""
+        shows_a_page = not (self.multi_page and self.show_all)
+        ids = self.paginator.ids_of(self.page_num if self.multi_page else 1) if shows_a_page else None
+        return super().ids_of_page() if ids is None else ids
 
     def is_of_few(self, asked: Mapping[str, str]) -> bool:
         return self.finds_few or is_small(row_id(asked.get("policy")))

@@ -30,7 +30,7 @@ from engines import ENGINES, engine_for
 from external.durations import span
 from external.formatting import several
 from fleet import assignment_findings
-from fleet.admin.backup_pages import BackupPage, searched
+from fleet.admin.backup_pages import BackupPage, BackupPaginator, searched
 from fleet.admin.deletion import left_behind
 from fleet.admin.protection import PolicyFilter, StatusFilter, lines_of, proved, table_of_copies
 from fleet.past_backups import of_policy
@@ -114,6 +114,7 @@ class BackupAdmin(OfManyRows, ReadOnlyAdmin):
     search_fields = ("assignment__source__name", "snapshot")
     search_help_text = "Words of the name of the source; or how the name of a point begins"
     list_select_related = ("assignment__source", "assignment__policy__schedule", "repository")
+    paginator = BackupPaginator
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Backup], search_term: str

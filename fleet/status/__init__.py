@@ -105,7 +105,7 @@ policies for each."""
 
 def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     """The condition of assignments that are in one of these statuses now. All are looked at together, since the status
-    of each by itself takes four times as long; here, if they are few: once for the count and the page of a list.
+    of each by itself takes four times as long; here: once for the count and the page of a list.
     """
     found = conditions(now, at_once=True)
     rows = _with_assignment_status(Assignment.objects.order_by(), found)
@@ -114,9 +114,8 @@ def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
         meets = reduce(or_, (each for status in statuses for each in met[status]))
         few = ids_if_few(Assignment.objects.filter(meets).order_by()) if set(statuses) <= BY_RECORDS else None
         rows = rows.filter(meets if few is None else Q(pk__in=few))
-    rows = rows.filter(status__in=statuses)
-    ids = ids_if_few(rows)
-    return Q(pk__in=rows.values("pk") if ids is None else ids)
+    sql, values = rows.filter(status__in=statuses).values("pk").query.sql_with_params()
+    return Q(pk__in=of_all.ids_of(sql, *values))
 
 
 def _with_assignment_status(
@@ -181,11 +180,19 @@ class FleetSummary:
         return " · ".join(parts)
 
 
-def summary(now: datetime, most: int | None = 0, *, need_alone: bool = False) -> FleetSummary:
+def summary(
+    now: datetime,
+    most: int | None = 0,
+    *,
+    need_alone: bool = False,
+    by_status: dict[ProtectionStatus, int] | None = None,
+) -> FleetSummary:
     """Count by two statements. `most`: the number of sources in need of attention to name; None for all. `need_alone`:
-    as for `of_all.look`, for whoever shows no status of those that are protected.
+    as for `of_all.look`, for whoever shows no status of those that are protected. `by_status`: the numbers of sources,
+    if they are known already; then none are named.
     """
-    return _counted(now, BacklogRecord.objects.filter(status=states.Status.FAILED).count(), most, need_alone)
+    dead_letters = BacklogRecord.objects.filter(status=states.Status.FAILED).count()
+    return FleetSummary(by_status, dead_letters) if by_status else _counted(now, dead_letters, most, need_alone)
 
 
 def _counted(now: datetime, dead_letters: int, most: int | None = 0, need_alone: bool = False) -> FleetSummary:

@@ -27,11 +27,12 @@ def searched(rows: QuerySet[Any], text: str, most: int) -> list[int]:
     with_words = rows.filter(
         *(reduce(or_, (Q(**{f"{each}__icontains": word}) for each in FIELDS)) for word in text.split())
     )
+    older = with_words.filter(pk__lte=newest - LATEST)  # most of what has not ended is among the latest
     subjects = [text, *(subject for ask in CALLED for subject in ask(text))]
     looked_at: Iterable[QuerySet[Any]] = (
         with_words.filter(pk__gt=newest - LATEST),
-        *(with_words.filter(status=status) for status in UNFINISHED),
-        with_words.filter(status=Status.FAILED, finished_at__isnull=False),
+        *(older.filter(status=status) for status in UNFINISHED),
+        older.filter(status=Status.FAILED, finished_at__isnull=False),
         rows.filter(subject__in=subjects, kind=OF_BACKUPS, finished_at__isnull=False),
         rows.filter(subject=text, kind__in=sorted(registry.kinds), status__in=UNFINISHED),
     )

@@ -41,6 +41,11 @@ def test_backups_are_found_by_the_words_of_the_source_or_as_a_point_begins(
     old, new = make_backup("Laptop of Anna", 9, "20260301T090000Z"), make_backup("laptop of Ben", 1, "20260302T090000Z")
     assert listed(admin_client, BACKUPS, q="laptop") == [new.pk, old.pk]
     assert listed(admin_client, BACKUPS, q="anna LAP") == [old.pk]
+    with CaptureQueriesContext(connection) as asked:
+        assert listed(admin_client, BACKUPS, q="laptop", p="1") == [new.pk, old.pk]
+    of_backups = [each["sql"] for each in asked if 'FROM "sources_backup"' in each["sql"]]
+    assert [sql.endswith("LIMIT 10000") for sql in of_backups if "ORDER BY" in sql] == [True]
+    assert not [sql for sql in of_backups if "COUNT(" in sql], "they are looked for again for their count"
     assert listed(admin_client, BACKUPS, q="20260302") == [new.pk]
     assert listed(admin_client, BACKUPS, q="nothing") == []
     assert listed(admin_client, BACKUPS, engine="rclone") == [new.pk, old.pk]
@@ -209,7 +214,10 @@ def test_a_search_finds_old_records_by_what_is_indexed_and_others_among_the_late
     failed = make_record(Status.FAILED, last_error="the laptop is full", failures=1, last_failure_at=NOW,
                          first_failure_at=NOW)  # fmt: skip
     other = make_record(Status.SUCCEEDED, payload={"title": "laptop that was"})
-    assert listed(admin_client, RECORDS, q="laptop") == [other.pk, failed.pk, waiting.pk, backup.pk]
+    with CaptureQueriesContext(connection) as asked:
+        assert listed(admin_client, RECORDS, q="laptop") == [other.pk, failed.pk, waiting.pk, backup.pk]
+    by_status = [sql for each in asked if '"status" = ' in (sql := each["sql"]) and "LIKE UPPER('%laptop%')" in sql]
+    assert ['"jobs_backlogrecord"."id" <= ' in sql for sql in by_status] == [True] * 4, "the latest are searched twice"
     monkeypatch.setattr(search, "LATEST", 0)
     assert listed(admin_client, RECORDS, q="laptop") == [failed.pk, waiting.pk, backup.pk]
     assert listed(admin_client, RECORDS, q="Anna laptop") == [backup.pk]
@@ -268,6 +276,7 @@ def test_a_filter_of_assignments_asks_for_the_status_of_those_that_may_have_it(a
     with CaptureQueriesContext(connection) as asked:
         assert listed(admin_client, "/admin/sources/assignment/", status="failing") == [bad.pk]
     [found] = [each["sql"] for each in asked if 'WHERE ("sources_assignment"."failures" > 0 AND' in each["sql"]]
+    assert found.startswith("SELECT ARRAY("), "it is looked for again for the count and the page of many"
     assert "::text) AS" not in found, "each record is looked up for its assignment"
     for asked_too in ({}, {"policy": bad.policy_id}, {"source": bad.source_id}):
         answer = admin_client.get("/api/assignments", {"status": "failing"} | asked_too)
@@ -278,7 +287,7 @@ def test_a_filter_of_assignments_asks_for_the_status_of_those_that_may_have_it(a
     make_record(Status.WAITING, kind=KIND, subject=subject_of(away.pk), waiting_for=WaitingFor.RECHECK)
     with CaptureQueriesContext(connection) as asked:
         assert listed(admin_client, "/admin/sources/assignment/", status="absent") == [away.pk]
-    [found] = [each["sql"] for each in asked if "overdue_since" in each["sql"] and "LIMIT 50001" in each["sql"]]
+    [found] = [each["sql"] for each in asked if "overdue_since" in each["sql"] and "SELECT ARRAY(" in each["sql"]]
     assert "unnest" in found, "the planner, which expects one, reads all policies for each"
 
 
