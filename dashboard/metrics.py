@@ -30,6 +30,7 @@ from operations.backlog import IN_NEED
 from operations.backlog import summary as backlog
 from operations.models import AttemptTotal
 from operations.totals import STEPS
+from sources.domain.status import ProtectionStatus
 from sources.models import Assignment, Repository
 from sources.planning import BACKUPS
 
@@ -45,17 +46,17 @@ def exposition(*, by_source: bool = False) -> bytes:
     """
     began = time.monotonic()
     with at_most(STATEMENT_SECONDS):
-        each_source = "".join(source_metrics.lines(database_clock())) if by_source else ""
-        return generate_latest(_Collected(began)) + each_source.encode()
+        each_source, numbers = source_metrics.of_each(database_clock()) if by_source else ("", None)
+        return generate_latest(_Collected(began, numbers)) + each_source.encode()
 
 
 class _Collected(Collector):
-    def __init__(self, began: float) -> None:
-        self._began = began
+    def __init__(self, began: float, by_status: dict[ProtectionStatus, int] | None) -> None:
+        self._began, self._by_status = began, by_status
 
     def collect(self) -> Iterator[Metric]:
         now = database_clock()
-        yield from _sources(now)
+        yield from _sources(now, self._by_status)
         yield from _backlog(now)
         yield _attempts()
         yield from _throttles()
@@ -78,8 +79,8 @@ def _gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
     return family
 
 
-def _sources(now: datetime) -> Iterator[Metric]:
-    found = status.summary(now)
+def _sources(now: datetime, by_status: dict[ProtectionStatus, int] | None) -> Iterator[Metric]:
+    found = status.summary(now, by_status=by_status)
     yield _gauge("sources", "Sources by status.", ("status",), ((each.value, n) for each, n in found.by_status.items()))
     yield _gauge("sources_protected", "Sources with a backup that is recent enough.", (), [(found.protected,)])
     yield _gauge("sources_in_need", "Sources that need an operator.", (), [(found.in_need,)])

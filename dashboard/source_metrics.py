@@ -5,7 +5,7 @@ longer than half of the time that Prometheus waits by default. These lines are w
 test holds both equal.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -33,17 +33,20 @@ CASE WHEN seconds > 0 AND places > 6
      ELSE seconds::text END
 """
 
+# Of retired sources there is no line, and their number.
 STATUS = f"""
-SELECT string_agg(line, '')
-  FROM (SELECT row_number() OVER () AS number,
-               'backupsched_source_status{{source="' || {_escaped("s.name")} || '",status="' ||
-               (%(names)s::text[])[1 + CASE
-                    WHEN s.paused_at IS NOT NULL THEN {ProtectionStatus.PAUSED.rank}
-                    ELSE COALESCE(ranked.rank, {ProtectionStatus.PROTECTED.rank}) END] || E'"}} 1.0\n' AS line
-          FROM sources_source s
-          LEFT JOIN ({ranked(FOUND)}) AS ranked ON ranked.id = s.id
-         WHERE s.retired_at IS NULL) AS each
- GROUP BY number / {PIECE}
+SELECT rank, count(*), string_agg(line, '')
+  FROM (SELECT rank, row_number() OVER () AS number,
+               'backupsched_source_status{{source="' || {_escaped("name")} || '",status="' ||
+               (%(names)s::text[])[1 + NULLIF(rank, {ProtectionStatus.RETIRED.rank})] || E'"}} 1.0\n' AS line
+          FROM (SELECT s.name, CASE
+                       WHEN s.retired_at IS NOT NULL THEN {ProtectionStatus.RETIRED.rank}
+                       WHEN s.paused_at IS NOT NULL THEN {ProtectionStatus.PAUSED.rank}
+                       ELSE COALESCE(ranked.rank, {ProtectionStatus.PROTECTED.rank}) END AS rank
+                  FROM sources_source s
+                  LEFT JOIN ({ranked(FOUND)}) AS ranked ON ranked.id = s.id
+                OFFSET 0) AS s) AS each
+ GROUP BY rank, number / {PIECE}
 """
 
 DATES = f"""
@@ -68,10 +71,18 @@ SELECT what, string_agg(line, '')
 """
 
 
-def lines(now: datetime) -> Iterator[str]:
-    """The text, piece by piece, for all sources that are not retired, in any order."""
+def of_each(now: datetime) -> tuple[str, dict[ProtectionStatus, int]]:
+    """The text for all sources that are not retired, in any order; and the numbers of sources by status."""
+    pieces = _pieces(STATUS, {"now": now, "names": NAMES})
+    numbers = dict.fromkeys(ProtectionStatus, 0)
+    for rank, number, _ in pieces:
+        numbers[BY_RANK[rank]] += number
+    return "".join(_lines(text for *_, text in pieces if text)), numbers
+
+
+def _lines(of_status: Iterable[str]) -> Iterator[str]:
     yield _head("source_status", "1 for the status of a source.")
-    yield from (text for (text,) in _pieces(STATUS, {"now": now, "names": NAMES}))
+    yield from of_status
     dates = _pieces(DATES, {})
     yield _head("source_last_backup_timestamp_seconds", "Start of its last backup.")
     yield from (text for what, text in dates if what == "last")
@@ -79,7 +90,7 @@ def lines(now: datetime) -> Iterator[str]:
     yield from (text for what, text in dates if what == "next")
 
 
-def _pieces(sql: str, values: dict[str, Any]) -> list[tuple[str, ...]]:
+def _pieces(sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return list(cursor.fetchall())

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 
 from backupsched import monitoring
 from dashboard import metrics, source_metrics
-from fleet.status import with_status
+from fleet.status import of_all, with_status
 from jobs import backlog
 from jobs.clock import database_clock
 from jobs.states import AttemptOutcome, Status
@@ -110,18 +110,20 @@ def test_each_source_is_written_as_the_library_writes_it_by_two_statements():
     ]  # fmt: skip
     library = generate_latest(SimpleNamespace(collect=lambda: [metrics._gauge(*each) for each in families]))
     with CaptureQueriesContext(connection) as asked:
-        found = "".join(source_metrics.lines(database_clock()))
+        found, by_status = source_metrics.of_each(database_clock())
     assert sorted(found.splitlines()) == sorted(library.decode().splitlines())
     assert [line for line in found.splitlines() if line.startswith("# TYPE")] == [
         line for line in library.decode().splitlines() if line.startswith("# TYPE")
     ]
     assert len([each for each in asked if "sources_" in each["sql"]]) == 2
+    assert by_status == of_all.look(database_clock())[0]
 
 
-def test_the_status_of_all_sources_is_looked_at_once():
+@pytest.mark.parametrize("by_source", [False, True])
+def test_the_status_of_all_sources_is_looked_at_once(by_source):
     with CaptureQueriesContext(connection) as asked:
-        metrics.exposition()
-    assert sum("ranked AS MATERIALIZED" in each["sql"] for each in asked) == 1
+        metrics.exposition(by_source=by_source)
+    assert sum("min(each.place)" in each["sql"] for each in asked) == 1
 
 
 def test_however_many_ask_the_database_is_asked_once():
