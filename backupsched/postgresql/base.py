@@ -1,5 +1,5 @@
-"""Django's PostgreSQL backend, with two additions: it starts the embedded server if that does not answer, and it leaves
-a server that may no longer write.
+"""Django's PostgreSQL backend, with three additions: it starts the embedded server if that does not answer, it leaves a
+server that may no longer write, and it has no statement compiled.
 
 After a failover the old primary may live on, read-only, and answer every `SELECT`. Each thread of the process has its
 own connection, and most threads would never look for the new primary. So:
@@ -10,6 +10,9 @@ own connection, and most threads would never look for the new primary. So:
 
 The URL decides where the new connection leads: several hosts with `target_session_attrs=read-write`, an address that
 follows the primary, or a pooler.
+
+A server with LLVM compiles statements that it takes for expensive, up to PostgreSQL 18 without being asked to. Our long
+ones look so beside tables that were never analysed, and are compiled for one or two seconds to run for milliseconds.
 """
 
 import time
@@ -90,6 +93,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if "EMBEDDED_IN" in self.settings_dict:
             params["password"] = self._server().password()
         return params
+
+    def init_connection_state(self) -> None:
+        super().init_connection_state()
+        if not self.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:  # a pooler would hand the setting to other programs
+            self.connection.execute("SET jit = off")
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         self._made_at = next(_moments)

@@ -1,9 +1,13 @@
-"""`DATABASE_URL`: what is of no use is named without its password, and several hosts are one server that may write."""
+"""`DATABASE_URL`: what is of no use is named without its password, and several hosts are one server that may write; and
+how its connections begin.
+"""
 
 import traceback
+from contextlib import closing
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
 
 from backupsched.database import databases
 
@@ -35,3 +39,14 @@ def test_several_hosts_are_handed_to_the_client_library_which_takes_the_one_that
         assert found["OPTIONS"]["target_session_attrs"] == "read-write"
     asked = databases("postgresql://db1,db2/shop?target_session_attrs=any", tmp_path)["default"]["OPTIONS"]
     assert asked["target_session_attrs"] == "any"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("pooled", [False, True])
+def test_no_statement_is_compiled_and_a_pooler_is_not_told_so(pooled):
+    another = connection.copy()
+    another.settings_dict["DISABLE_SERVER_SIDE_CURSORS"] = pooled
+    with closing(another), another.cursor() as cursor:
+        cursor.execute("SELECT setting = reset_val, setting FROM pg_settings WHERE name = 'jit'")
+        is_as_before, setting = cursor.fetchone()
+    assert is_as_before if pooled else setting == "off"
