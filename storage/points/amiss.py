@@ -19,8 +19,9 @@ from storage.points.store import StorageFailed, Store
 IN_A_NOTE = 10_000
 """Places, each of a few thousand bytes at the most."""
 MOST_NOTES = 1_000
+MOST_PLACES = 500_000
 MOST = 2**26
-"""The most bytes of a note."""
+"""The most bytes of all notes that are read together: anyone who can write to a repository can put some there."""
 DIGITS = 16
 NOT_NOTED = (
     "{} arrived with another content or in part, and the repository takes no note of it, so the next run would take it "
@@ -45,21 +46,22 @@ def note(store: Store, folder: str, run: str, places: Collection[str]) -> None:
 
 
 def noted(store: Store, folder: str, notes: Iterable[str]) -> set[str] | None:
-    """The places in these notes. None if one is not whole, or they are too many: any file of their run may be amiss.
-    Raises: StorageFailed, StorageStopped.
+    """The places in these notes. None if one is not whole, or they are too many or too large: any file of their run may
+    be amiss. Raises: StorageFailed, StorageStopped.
     """
-    found, notes = set[str](), list(notes)
-    if len(notes) > MOST_NOTES:
+    found, notes, at = set[str](), list(notes), f"{folder}/{layout.MANIFESTS}"
+    sizes = store.sizes(at, notes) if len(notes) <= MOST_NOTES else {}
+    if any(sizes.get(name, -1) < 0 for name in notes) or sum(sizes.values()) > MOST:
         return None
     for name in notes:
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch, name)
-            content = file.read_bytes() if store.fetch(f"{folder}/{layout.MANIFESTS}/{name}", file, MOST) else b""
-        if name.split(".")[1] != _digits(content):
+            content = file.read_bytes() if store.fetch(f"{at}/{name}", file, MOST) else b""
+        if name.split(".")[1] != _digits(content) or len(found) + content.count(b"\0") >= MOST_PLACES:
             return None
         try:
             found.update(content.decode("utf-8", "surrogatepass").split("\0"))
-        except UnicodeDecodeError:  # anyone who can write to the repository can put one there
+        except UnicodeDecodeError:
             return None
     return found
 

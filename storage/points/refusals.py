@@ -52,11 +52,12 @@ IN_QUOTES = re.compile(r'"[^"]*/[^"]*"')
 
 def without_path(why: str, path: str) -> str:
     """A message without a path, and without the names in it, of which servers may give one alone: a file may be called
-    `quota` or `no space left.txt`.
+    `quota` or `no space left.txt`. Words of the message stay: a file may be called `no` as well.
     """
-    why = why.replace(path, "…") if len(path) > 1 else why
-    for name in path.split("/"):
-        why = re.sub(rf"(?:^|(?<=[/\" ])){re.escape(name)}(?=[/\":])", "…", why) if name else why
+    why = why.replace(path, "…") if "/" in path else why
+    for name in set(path.split("/")):
+        if name and name in why:  # of most files it is not: a pattern of each one would take seconds
+            why = re.sub(rf"(?:^|(?<=[/\" ])){re.escape(name)}(?=[/\":])", "…", why)
     return why
 
 

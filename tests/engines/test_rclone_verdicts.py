@@ -8,6 +8,7 @@ from engines.base import EngineProgress, Verdict
 from engines.rclone.bringing import Problems
 from engines.rclone.log import RcloneLog
 from engines.rclone.verdicts import judge
+from storage.points.refusals import without_path
 
 DESTINATION = "/srv/backups/a-1/daily"
 
@@ -90,3 +91,10 @@ def test_a_file_is_tried_again_whatever_its_name_is(path: str) -> None:
     for why in (f"open /mnt/{path}: unexpected EOF", f'"{path.rpartition("/")[2]}": unexpected EOF'):
         assert Problems({path: why}).may_pass(path)
     assert not Problems({path: f"open /mnt/{path}: permission denied"}).may_pass(path)
+
+
+@pytest.mark.parametrize("path", ["no", "mis", "a", "", "/", "quota", ".*", "run/exceeded", "(", "is"])
+def test_a_message_keeps_its_words_whatever_a_file_is_called(path: str) -> None:
+    why = "disk quota exceeded, this is a mismatch: object not found"
+    assert without_path(why, path) == why
+    assert without_path(f"open /mnt/{path}: {why}", path).endswith(why)

@@ -15,17 +15,19 @@ from pathlib import Path
 import pytest
 
 from external.processes import serving
+from storage import layout
 from storage.folders import room
 from storage.places import identity, rclone, remotes
+from storage.places.location import of_directory
 from storage.places.rclone import command_line, expected
-from storage.points import manifests, moving
+from storage.points import amiss, manifests, moving
 from storage.points.manifests import Entry, Header, ManifestDamaged
 from storage.points.moving import FOR_A_FILE, LEAST_RATE, WINDOW_SECONDS, TransferProgress
 from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.points.trees import opened
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
-from tests.engines.peers import small_disk
+from tests.engines.peers import small_disk, write_files
 from tests.engines.webdav_shares import FILE, hostile_share
 from tests.product import modules
 from tests.storage.building import ASSIGNMENT, Built
@@ -156,6 +158,26 @@ def test_what_is_no_file_of_ours_in_a_folder_of_this_host_is_not_read(tmp_path: 
 
 def test_what_moves_within_a_repository_has_no_limit() -> None:
     assert not [each for each in command_line("move", "a", "b") if each.startswith("--max-transfer")]
+
+
+@pytest.mark.parametrize(
+    "contents", [["a" * 21], ["a" * 11, "b" * 11], ["\0".join("abcdef")], ["\0".join("abc"), "\0".join("def")], None]
+)
+def test_a_forged_note_of_files_that_may_be_amiss_costs_no_memory_and_fails_nothing(
+    contents: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(amiss, "MOST", 20)
+    monkeypatch.setattr(amiss, "MOST_PLACES", 5)
+    store, folder = Store(of_directory(tmp_path), threading.Event()), tmp_path / f"copy/{layout.MANIFESTS}"
+    amiss.note(store, "copy", "20261130T000000Z", [*"ghijk"])
+    notes = store.names(f"copy/{layout.MANIFESTS}")
+    assert amiss.noted(store, "copy", notes) == {*"ghijk"}
+    forged = {f"20261130T000000Z.{amiss._digits(each.encode())}{layout.AMISS}": each for each in contents or ()}
+    write_files(folder, **forged)
+    if contents is None:
+        (folder / (link := notes[0].replace("Z.", "Z.0"))).symlink_to("/dev/zero")
+        forged[link] = ""
+    assert amiss.noted(store, "copy", forged) is None, "any file of this run may be amiss"
 
 
 HEADER = Header("nas", "local", "nightly", "rclone", "v1.75.2", "2026-11-21T06:57:55Z", "")
