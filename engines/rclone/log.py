@@ -9,6 +9,7 @@ from engines.base import EngineProgress
 from external.processes.advice import without_middle
 from external.processes.rows import number, row_of
 from storage.places.servers import explained
+from storage.points.refusals import is_altered, without_path
 from storage.points.store import PIECE
 
 MAX_PROBLEMS = 5_000
@@ -55,6 +56,8 @@ class RcloneLog:
         self._redacted = redacted
         self.problems: list[LoggedError] = []
         self.problem_count = 0
+        self.altered = set[str]()
+        """The names of all files that arrived with another content, also of those that `problems` does not keep."""
         self.summary = ""
         self.transferred = 0
         self.growing = ""
@@ -92,7 +95,9 @@ class RcloneLog:
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
         text = cut(self._explained(PREAMBLE.sub("", message)))
-        self.problems.append(LoggedError(text, self._redacted(path), path))
+        self.problems.append(error := LoggedError(text, self._redacted(path), path))
+        if path and is_altered(without_path(text, error.path)):
+            self.altered.add(path)
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 

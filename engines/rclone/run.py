@@ -10,13 +10,12 @@ from engines.rclone.log import BREAKDOWN, RcloneLog
 from engines.rclone.options import common_arguments, option_environment
 from engines.rclone.presence import check_marker
 from engines.rclone.remotes import is_bucket, remote_path
-from engines.rclone.verdicts import LIMIT_REACHED, Judgement, describe, judge, words_of
+from engines.rclone.verdicts import LIMIT_REACHED, Judgement, describe, judge
 from external.redaction import redacted
 from storage import layout
 from storage.places.pulse import Pulse, StoodStill
 from storage.places.rclone import ANY, LOGGED, StorageFailed, command_line, expected, line_by_line
 from storage.points import amiss
-from storage.points.refusals import is_altered
 from storage.points.store import Store
 
 
@@ -67,8 +66,8 @@ class RcloneRun(EngineRun):
 
     def _amiss(self, folder: str | None, *, is_over: bool = False) -> set[str]:
         """The places of files that the last rclone has reported as altered; all that it has named if `is_over`."""
-        named = [each for each in self.log.problems if each.name] if folder is not None else []
-        return {f"{folder}/{each.name}".lstrip("/") for each in named if is_over or is_altered(words_of(each))}
+        named = [each.name for each in self.log.problems if each.name] if is_over else []
+        return {f"{folder}/{each}".lstrip("/") for each in (*self.log.altered, *named)} if folder is not None else set()
 
     def leave_out(self, places: Collection[str], store: Store | None = None) -> None:
         """Let nothing count that is at these places of one run: delete it, or note them for the next run. `store`: one

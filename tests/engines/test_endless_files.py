@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engines.base import BackupTask, EngineResult, SourceSpec, Verdict
-from engines.rclone import backup, bringing, transfer
+from engines.rclone import backup, bringing, log, transfer
 from engines.rclone.bringing import ENDLESS
 from engines.rclone.engine import RcloneEngine
 from engines.rclone.run import RcloneRun
@@ -236,6 +236,37 @@ def test_a_file_that_arrived_with_another_content_comes_to_another_place(name: s
     [place] = [each.place for each in manifests.read(tmp_path / "manifest") if each.path == name]
     [files] = [each for each in (tmp_path / "served").rglob("files") if each.is_dir()]
     assert (altered[0].read_text(), (files / place).read_text()) == ("altered", "content")
+
+
+@pytest.mark.slow
+def test_no_file_that_arrived_with_another_content_counts_however_many_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    altered, files = set[str](), {f"f{number}": f"content{number}" for number in range(8)}
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if command != "PUT" or headers.get("Content-Length") != str(len("content1")) or len(altered) == len(files):
+            return None
+        altered.add(path)
+        there = tmp_path / "served" / path.strip("/")
+        write_files(there.parent, **{there.name: "altered!"})
+        return 200, b""
+
+    monkeypatch.setattr(log, "MAX_PROBLEMS", 3)
+    with append_only("s3", tmp_path / "served", [], refusal) as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, None)
+        task = task_for(
+            local_folder(write_files(tmp_path / "source", same="same", **files)),
+            tmp_path,
+            location=location,
+            folder="copy",
+        )
+        result = run(task)
+        assert result.verdict is Verdict.SUCCEEDED, result
+        places = {each: entry.place for each, entry in entries_of(task, result, tmp_path).items()}
+    [folder] = [each for each in (tmp_path / "served").rglob("files") if each.is_dir()]
+    stored = {each: (folder / place).read_text() for each, place in places.items()}
+    assert stored == {"same": "same", **files}
 
 
 @pytest.mark.slow
