@@ -242,26 +242,20 @@ def test_a_file_that_arrived_with_another_content_comes_to_another_place(name: s
 def test_no_file_that_arrived_with_another_content_counts_however_many_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    altered, files = set[str](), {f"f{number}": f"content{number}" for number in range(8)}
+    altered, files = set[Path](), {f"f{number}": f"content{number}" for number in range(8)}
 
     def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
         if command != "PUT" or headers.get("Content-Length") != str(len("content1")) or len(altered) == len(files):
             return None
-        altered.add(path)
-        there = tmp_path / "served" / path.strip("/")
+        altered.add(there := tmp_path / "served" / path.strip("/"))
         write_files(there.parent, **{there.name: "altered!"})
         return 200, b""
 
     monkeypatch.setattr(log, "MAX_PROBLEMS", 3)
     with append_only("s3", tmp_path / "served", [], refusal) as (settings, secrets, path):
         location = remotes.location_of(path, settings, secrets, None)
-        task = task_for(
-            local_folder(write_files(tmp_path / "source", same="same", **files)),
-            tmp_path,
-            location=location,
-            folder="copy",
-        )
-        result = run(task)
+        source = local_folder(write_files(tmp_path / "source", same="same", **files))
+        result = run(task := task_for(source, tmp_path, location=location, folder="copy"))
         assert result.verdict is Verdict.SUCCEEDED, result
         places = {each: entry.place for each, entry in entries_of(task, result, tmp_path).items()}
     [folder] = [each for each in (tmp_path / "served").rglob("files") if each.is_dir()]
