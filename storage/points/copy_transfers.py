@@ -138,11 +138,18 @@ class CopyTransfers:
         wanted = {
             place: each for place, each in others.items() if there.get(each.place) != each.size or each.place in altered
         }
-        problems = self.source.copy_as(
-            self.files, self.target.location.at(self.files), {place: each.place for place, each in wanted.items()},
-            f"--partial-suffix={PARTIAL_SUFFIX}", FEW_TRIES, "--ignore-times", *self.options,
-            most=_most(wanted.values()),
-        )  # fmt: skip
+        problems = dict[str, str]()
+        try:
+            self.source.copy_as(
+                self.files, self.target.location.at(self.files), {place: each.place for place, each in wanted.items()},
+                problems, f"--partial-suffix={PARTIAL_SUFFIX}", FEW_TRIES, "--ignore-times", *self.options,
+                most=_most(wanted.values()),
+            )  # fmt: skip
+        except (StorageFailed, StorageStopped):
+            with suppress(StorageFailed, StorageStopped):
+                found = [place for place, why in problems.items() if _is_amiss(without_path(why, place))]
+                self._note_last([others[place].place for place in found])
+            raise
         problems = {place: without_path(why, place) for place, why in problems.items()}
         self.refusals.distrust(others[place].place for place, why in problems.items() if is_altered(why))
         problems |= self.refusals.judged(problems)

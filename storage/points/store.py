@@ -165,14 +165,14 @@ class Store(ReadableStore):
         self.with_paths(paths, *arguments, self.location.at(path), target, **watched)
 
     def copy_as(
-        self, path: str, target: str, names: Mapping[str, str], *options: str, most: int = ANY
-    ) -> dict[str, str]:
-        """`copy_out` these files, each to the name that it has in `names`. Returns the reasons why some were not
-        copied, by path.
+        self, path: str, target: str, names: Mapping[str, str], problems: dict[str, str], *options: str, most: int = ANY
+    ) -> None:
+        """`copy_out` these files, each to the name that it has in `names`. `problems` gets the reasons why some did not
+        come, by path, also if it raises.
         """
         from storage.places.remote_control import Statistics, obeyed  # with http.client, a tenth of a child's start
 
-        at, moved, problems = self.location.at(path), TransferProgress(), dict[str, str]()
+        at, moved = self.location.at(path), TransferProgress()
         watched: dict[str, Any] = {"most": most, "problems": {}}
         if (here := self._here(path)) is not None:
             watched["confined"] = stay_within(Path(self.location.root), here, target)
@@ -198,7 +198,6 @@ class Store(ReadableStore):
         hidden = (*self.location.secrets, *(self.beside.secrets if self.beside else ()))
         if names and not obeyed(serve, orders, take, hidden):
             raise StorageFailed("rclone ended before it had copied all files")
-        return problems
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, otherwise the folder with all its contents. Missing files are

@@ -26,6 +26,7 @@ from storage.restoring.into_folder import restore
 from tests.append_only import DENIED, append_only
 from tests.engines.peers import STARTED_AT, back_up, local_folder, tree, write_files
 from tests.engines.served import KEY
+from tests.processes import below
 
 pytestmark = pytest.mark.slow
 FOLDER = "nas-7/nightly"
@@ -227,7 +228,8 @@ def test_the_size_of_what_has_come_under_another_name_is_known_before_it_has_com
     with copied_to("webdav-other", tmp_path, refusal, None) as copied:
         write_files(tmp_path / "first", given=NEW)
         there = remotes.beside(copied.second.location)
-        assert copied.there.copy_as("", there.at("files"), {"given": "other"}) == {}
+        copied.there.copy_as("", there.at("files"), {"given": "other"}, problems := dict[str, str]())
+        assert not problems
 
 
 def test_a_file_that_arrived_altered_is_never_taken_for_whole(tmp_path: Path) -> None:
@@ -278,6 +280,37 @@ def test_a_file_that_arrived_altered_is_not_taken_for_whole_after_a_killed_copy(
         done = copied.copy()
         assert (done.new, done.incomplete, done.wrong) == ([point], {}, [])
         assert copied.restored(point, 0)[1] == tree(tmp_path / "source")
+
+
+def test_a_file_that_arrived_altered_under_another_name_is_not_taken_for_whole_after_an_rclone_that_ended(
+    tmp_path: Path,
+) -> None:
+    altered, files = list[str](), {"comes": NEW, "comet": NEW}
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if command != "PUT" or headers.get("Content-Length") != str(len(NEW)) or len(altered) > len(files):
+            return None
+        if (there := tmp_path / "served" / path.strip("/")).is_file():
+            return None
+        altered.append(path)
+        write_files(there.parent, **{there.name: "ALTERED"[: len(NEW)]})
+        return 200, b""
+
+    def ended_by_the_next(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        if (found := refusal(command, path, headers)) is None and command == "PUT" and len(altered) == 3:
+            for each in below("rcd") if ".0/" in path else ():
+                each.kill()
+        return found
+
+    with copied_to("s3", tmp_path, ended_by_the_next, None) as copied:
+        point = copied.back_up(0, same="same", **files)
+        with pytest.raises(StorageFailed):
+            copied.copy()
+        assert [".0/" in each for each in altered] == [False, False, True]
+        copied.refusal = None
+        done = copied.copy()
+        assert (done.new, [*done.incomplete]) == ([point], [point]), "it cannot be replaced"
+        assert "comes" not in copied.restored(point, 0)[1]
 
 
 @pytest.mark.parametrize("status", [423, 504])
