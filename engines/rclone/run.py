@@ -13,8 +13,8 @@ from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.verdicts import LIMIT_REACHED, Judgement, describe, judge
 from external.redaction import redacted
 from storage import layout
-from storage.places.pulse import Pulse, StoodStill
-from storage.places.rclone import ANY, LOGGED, StorageFailed, command_line, expected, line_by_line
+from storage.places.pulse import LOGGED, Pulse, StoodStill
+from storage.places.rclone import ANY, StorageFailed, command_line, expected, line_by_line
 from storage.points import amiss
 from storage.points.store import Store
 

@@ -231,6 +231,8 @@ class _Watch:
         if not self._selector.select(timeout):
             return False
         chunk = self._pipe.read(READ_BYTES)
+        if chunk is None:
+            return False  # nothing yet after all
         if not chunk:
             self._selector.unregister(self._pipe)
             return False

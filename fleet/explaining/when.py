@@ -10,6 +10,7 @@ source is asked. A record that does not qualify has no estimate, but a reason.
 
 import random
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
@@ -169,12 +170,16 @@ class QueueSnapshot:
 
     def _in_turn(self, wanted: int, rng: random.Random, check_time: TimeCheck) -> list[datetime | None]:
         """The starts of a ready record if no source that still has to be asked comes before it: a worker asks them only
-        while few records are ready. Empty if its own source has to be asked.
+        while few records are ready. Empty if its own source has to be asked, or none has; fewer if there is no time.
         """
-        if wanted in self.presence:
-            return []
+        found = list[datetime | None]()
+        if wanted in self.presence or not self.presence:
+            return found
         ready = [each for each in self.state.waiting if each.head.id not in self.presence]
-        return [self._run(ready, wanted, rng, check_time) for _ in range(RUNS)]
+        with suppress(ValueError):
+            while len(found) < RUNS:
+                found.append(self._run(ready, wanted, rng, check_time))
+        return found
 
     def _run(
         self, waiting: Collection[Waiter], wanted: int, rng: random.Random, check_time: TimeCheck

@@ -8,7 +8,7 @@ limit (docs/decisions/0157), or somebody has stopped it.
 import time
 from collections.abc import Callable
 
-STATS = '"stats":{'
+STATS, LOGGED = '"stats":{', '{"time"'
 SILENT_SECONDS = 60.0
 SILENT_LOOKS = 300
 """Looks, of which there are ten a second: after an hour of sleep of this computer, its clock alone proves nothing."""
@@ -28,7 +28,8 @@ class Pulse:
 
     def on_line(self, line: str) -> None:
         self._lines, self._looks = self._lines + 1, 0
-        if STATS in line or self._heard_at < float("inf"):  # it may need minutes before the first ones
+        is_first = line.startswith(LOGGED) and STATS in line  # it may need minutes before, and a name is no statistics
+        if is_first or self._heard_at < float("inf"):
             self._heard_at = time.monotonic()
         self._on_line(line)
 

@@ -18,7 +18,7 @@ from external.processes.rows import number, row_of, text
 from external.processes.runner import Command, EndReason, ProgramEnd, StopSignal
 from external.redaction import redacted
 from storage.places.location import Location
-from storage.places.pulse import STATS, Pulse, StoodStill
+from storage.places.pulse import LOGGED, STATS, Pulse, StoodStill
 from storage.places.servers import explained, reached
 
 QUIET = ("--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
@@ -34,7 +34,7 @@ no server listens, the usual 10 take six minutes, and these 20 s. For a WebDAV s
 BY_ACCOUNT = re.compile(r"_(ENV_AUTH|USE_MSI|USE_AZ|KEY_USE_AGENT|\w*PROFILE|USE_KERBEROS|KERBEROS_CCACHE)$")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 LISTED = "--files-from0="
-ROW, LOGGED = '{"Path"', '{"time"'
+ROW = '{"Path"'
 """The beginnings of a row of a listing and of a line of the log: neither can occur within a row, where quotes are
 escaped.
 """

@@ -80,11 +80,11 @@ def test_silence_proves_nothing_before_the_first_statistics_and_right_after_a_sl
     clock = 0.0
     monkeypatch.setattr(pulse.time, "monotonic", lambda: clock)
     heard = Pulse(lambda line: None)
-    heard.on_line("connecting")
+    heard.on_line('a file called "stats":{')
     for _ in range(100):
         clock += 1
         heard.sign_of_life()
-    heard.on_line('{"stats":{}}')
+    heard.on_line('{"time":"2026-11-30T03:00:00Z","stats":{}}')
     heard.sign_of_life()
     clock += 3600
     for _ in range(9):

@@ -101,6 +101,16 @@ def test_a_ready_record_is_expected_in_its_turn_and_its_interval_has_those_that_
     assert abs(found.at - alone.at) < MINUTE  # type: ignore[operator]
     assert found.latest > alone.latest + 5 * MINUTE  # type: ignore[operator]
     assert expected(earlier).at < found.latest  # type: ignore[operator]
+    looks = list[int]()
+    snapshot(NOW).expect(record, random.Random(1), lambda: looks.append(0))
+
+    def almost_over() -> None:
+        looks.pop()
+        if len(looks) < 2:
+            raise ValueError("it takes too long")
+
+    cut = snapshot(NOW).expect(record, random.Random(1), almost_over)
+    assert abs(cut.at - found.at) < MINUTE, "the runs that were made count"  # type: ignore[operator]
 
 
 def test_what_is_to_be_asked_counts_by_how_often_it_answered() -> None:
