@@ -133,18 +133,21 @@ def test_a_worker_ends_when_its_host_is_upgraded_after_the_database_and_loads_no
 
 
 @pytest.mark.promise
-def test_a_live_worker_keeps_its_lease_and_a_stopped_one_finishes_what_ends_within_the_grace(workers):
-    record = workers.put("hang")
-    both = [workers(grace=20, BACKUPSCHED_LEASE=str(RENEWED_LEASE_SECONDS)) for _ in range(2)]
-    workers.wait_for("hang")
+def test_a_live_worker_keeps_its_lease_and_a_stopped_one_finishes_what_ends_within_the_grace_and_asks_no_more(workers):
+    record, question = workers.put("hang"), workers.put("question", queue="questions")
+    environment = {"BACKUPSCHED_LEASE": str(RENEWED_LEASE_SECONDS), "WORKER_QUESTIONS": "1"}
+    both = [workers(grace=PATIENCE, **environment) for _ in range(2)]
+    workers.wait_for("hang", "question")
     nearly_over = database_clock() + timedelta(seconds=RENEWED_LEASE_SECONDS / 2)
     this = BacklogRecord.objects.filter(pk=record.pk)
     this.update(lease_expires_at=nearly_over)
     eventually(this.filter(lease_expires_at__gt=nearly_over).exists)
     for worker in both:
         worker.terminate()
+    eventually(lambda: question.attempts.exists())
     workers.let_go("hang")
     assert [worker.wait(PATIENCE) for worker in both] == [0, 0]
+    assert set(outcomes_of(question)) == {AttemptOutcome.RELEASED}
     assert (status_of(record), outcomes_of(record)) == (Status.SUCCEEDED, [AttemptOutcome.SUCCEEDED])
     assert not Worker.objects.filter(stopped_at=None).exists()
 

@@ -2,7 +2,7 @@
 
 WORKER_READY names the file that says that it has started; WORKER_POLL and WORKER_MINUTELY are the seconds between its
 looks and its rounds, WORKER_QUIET those for which who wakes it says nothing more, WORKER_STOPPING those that stopped
-handlers have to end, if not the usual.
+handlers have to end, if not the usual. With WORKER_QUESTIONS it serves a queue that feeds `default`, too.
 """
 
 import asyncio
@@ -95,11 +95,16 @@ HANDLERS = (quick, hang, leave, interrupt, nonsense, unresponsive, hang_async, b
 for name, function in zip(KINDS, HANDLERS, strict=True):
     registry.add(Kind(name, home_queue="default", max_seconds=LONGEST_SECONDS if name.startswith("short") else None))
     registry.handler(name, queue="default")(function)
+RULES = [QueueRule("default", 4), QueueRule("backups", 2)]
+if "WORKER_QUESTIONS" in os.environ:
+    registry.add(Kind("question", home_queue="questions"))
+    registry.handler("question", queue="questions")(hang_async)
+    RULES.append(QueueRule("questions", 2, feeds="default"))
 
 process.MINUTELY_SECONDS = float(os.environ.get("WORKER_MINUTELY", process.MINUTELY_SECONDS))
 process.STOPPING_SECONDS = float(os.environ.get("WORKER_STOPPING", process.STOPPING_SECONDS))
 process.POLL_SECONDS = float(os.environ.get("WORKER_POLL", process.POLL_SECONDS))
-worker = process.WorkerProcess([QueueRule("default", 4), QueueRule("backups", 2)], grace=float(sys.argv[1]))
+worker = process.WorkerProcess(RULES, grace=float(sys.argv[1]))
 worker.install_signal_handlers()
 Path(os.environ["WORKER_READY"]).touch()
 worker.run()
