@@ -216,7 +216,7 @@ class TestBackupsAndAssignments:
     ) -> None:
         for number, assignment in enumerate(Assignment.objects.all(), 1):
             add_backup(assignment, number)
-        with django_assert_max_num_queries(14):
+        with django_assert_max_num_queries(15):
             backups = listed(admin_client, "/admin/sources/backup/")
         daily = Policy.objects.get(schedule__name="daily")
         assert len(listed(admin_client, f"/admin/sources/backup/?policy={daily.pk}")) == 8
