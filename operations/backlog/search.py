@@ -27,14 +27,14 @@ def searched(rows: QuerySet[Any], text: str, most: int) -> list[int]:
     with_words = rows.filter(
         *(reduce(or_, (Q(**{f"{each}__icontains": word}) for each in FIELDS)) for word in text.split())
     )
-    older = with_words.filter(pk__lte=newest - LATEST)  # most of what has not ended is among the latest
+    older = with_words.filter(pk__lte=newest - LATEST).order_by()  # most of what has not ended is among the latest
     subjects = [text, *(subject for ask in CALLED for subject in ask(text))]
     looked_at: Iterable[QuerySet[Any]] = (
-        with_words.filter(pk__gt=newest - LATEST),
+        with_words.filter(pk__gt=newest - LATEST).order_by("-pk"),
         *(older.filter(status=status) for status in UNFINISHED),
         older.filter(status=Status.FAILED, finished_at__isnull=False),
-        rows.filter(subject__in=subjects, kind=OF_BACKUPS, finished_at__isnull=False),
-        rows.filter(subject=text, kind__in=sorted(registry.kinds), status__in=UNFINISHED),
+        rows.filter(subject__in=subjects, kind=OF_BACKUPS, finished_at__isnull=False).order_by(),
+        rows.filter(subject=text, kind__in=sorted(registry.kinds), status__in=UNFINISHED).order_by(),
     )
-    found = {pk for each in looked_at for pk in each.order_by().values_list("pk", flat=True)[:most]}
+    found = {pk for each in looked_at for pk in each.values_list("pk", flat=True)[:most]}
     return sorted(found, reverse=True)[:most]

@@ -216,6 +216,7 @@ def test_a_search_finds_old_records_by_what_is_indexed_and_others_among_the_late
     other = make_record(Status.SUCCEEDED, payload={"title": "laptop that was"})
     with CaptureQueriesContext(connection) as asked:
         assert listed(admin_client, RECORDS, q="laptop") == [other.pk, failed.pk, waiting.pk, backup.pk]
+    assert search.searched(BacklogRecord.objects.all(), "laptop", 2) == [other.pk, failed.pk]
     by_status = [sql for each in asked if '"status" = ' in (sql := each["sql"]) and "LIKE UPPER('%laptop%')" in sql]
     assert ['"jobs_backlogrecord"."id" <= ' in sql for sql in by_status] == [True] * 4, "the latest are searched twice"
     monkeypatch.setattr(search, "LATEST", 0)
