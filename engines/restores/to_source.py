@@ -25,7 +25,7 @@ from engines.restores.replacing import Replacement, is_needed
 from engines.restores.scratch_batch import ScratchBatch
 from external.processes.rows import row_of
 from storage import layout
-from storage.folders.scratch import scratch_in
+from storage.folders.scratch import remove_left, scratch_in
 from storage.places.location import Location
 from storage.places.rclone import expected, rows_to
 from storage.places.servers import DAMAGED_OR_FOREIGN
@@ -208,6 +208,7 @@ class _Back(RunningRestore):
     def _bring(self, wanted: list[Entry], differing: set[str]) -> None:
         """Copy files to the source."""
         scratch = Path(tempfile.gettempdir())
+        remove_left(scratch)  # before its room is measured
         most = min(SCRATCH_BYTES, shutil.disk_usage(scratch).free // 2)
         large = {each.path for each in wanted if each.size > most and self._goes_straight(each)}
         small = [each for each in wanted if each.path not in large]

@@ -15,7 +15,7 @@ opens no file of others to itself.
 
 import errno
 import os
-import shutil
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -179,11 +179,49 @@ def listed(descriptor: int) -> Iterator[int]:
 
 
 def empty(descriptor: int) -> None:
-    """Remove the contents of a folder, with all levels below it, also in folders that were made read-only."""
-    with listed(descriptor) as opened, os.scandir(opened) as found:
-        for each in list(found):
+    """Remove the contents of a folder, with all levels below it, also in folders that were made read-only. What cannot
+    be removed stays. Each folder is moved up here before it is emptied, so that thousands of levels are no hindrance.
+    """
+    with listed(descriptor) as top:
+        folders = _folders_alone(top)
+        while folders:
+            name = folders.pop()
+            with suppress(OSError):
+                folder = os.open(name, LIST, dir_fd=top)
+                try:
+                    folders += _moved_up(folder, top)
+                finally:
+                    os.close(folder)
+                os.rmdir(name, dir_fd=top)
+
+
+def _moved_up(folder: int, top: int) -> list[str]:
+    """Move the folders in a folder to `top`, and remove its files. Returns the new names of these folders."""
+    moved = []
+    for name in _folders_alone(folder):
+        with suppress(OSError):
+            os.rename(name, new := secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top)
+            moved.append(new)
+    return moved
+
+
+def _folders_alone(folder: int) -> list[str]:
+    """Remove the files in a folder. Returns the names of the folders in it, which can be moved and listed by now."""
+    with os.scandir(folder) as found:
+        entries, folders = list(found), list[str]()
+    for each in entries:
+        with suppress(OSError):
             if each.is_dir(follow_symlinks=False):
-                shutil.rmtree(each.name, ignore_errors=True, dir_fd=opened)
+                folders.append(each.name)
+                _open_to_owner(each.name, folder)
             else:
-                with suppress(OSError):
-                    os.unlink(each.name, dir_fd=opened)
+                os.unlink(each.name, dir_fd=folder)
+    return folders
+
+
+def _open_to_owner(name: str, above: int) -> None:
+    descriptor = os.open(name, PASS, dir_fd=above)
+    try:
+        os.chmod(BY_DESCRIPTOR / str(descriptor) if BY_DESCRIPTOR.exists() else descriptor, 0o700)
+    finally:
+        os.close(descriptor)

@@ -4,11 +4,12 @@ by a process that was killed, and is removed by the next one that needs such a f
 
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from storage.folders.beneath import LIST, empty
 
 PREFIX = "backupsched-scratch-"
 """The beginning of the name of a scratch folder, which may lie in a folder that others use as well, such as /tmp."""
@@ -28,25 +29,29 @@ def scratch_in(parent: Path) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, even with folders in it that were restored as read-only."""
-    for parent, names, _ in os.walk(os.fsencode(folder)):
-        for name in names:
-            if not os.path.islink(path := os.path.join(parent, name)):
-                os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove a folder, even with folders in it that were restored as read-only. What cannot be removed stays."""
+    with suppress(OSError):
+        opened = os.open(folder, LIST)
+        try:
+            empty(opened)
+        finally:
+            os.close(opened)
+        os.rmdir(folder)
 
 
 def remove_left(parent: Path) -> int:
     """Remove the scratch folders that killed processes of this account have left in `parent`. Returns how many."""
-    removed = 0
-    for left in parent.glob(f"{PREFIX}*"):
+    found, removed = list[Path](), 0
+    with suppress(OSError):
+        found += parent.glob(f"{PREFIX}*")
+    for left in found:
         with suppress(OSError):  # locked, or gone by now, or of another account
-            lock = _opened(left)
+            lock = os.open(left, LIST)
             try:
                 if os.fstat(lock).st_uid == os.geteuid():
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     remove(left)
-                    removed += 1
+                    removed += not os.path.lexists(left)
             finally:
                 os.close(lock)
     return removed
@@ -59,13 +64,9 @@ def _made(parent: Path) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         with suppress(FileNotFoundError):
-            lock = _opened(folder)
+            lock = os.open(folder, LIST)
             with suppress(OSError):  # a file system without locks, where it is never removed by others
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.exists():
                 return folder, lock
             os.close(lock)
-
-
-def _opened(folder: Path) -> int:
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -7,6 +7,20 @@ from pathlib import Path
 from storage.folders.scratch import PREFIX, remove_left, scratch_in
 
 
+def make_levels(folder: Path) -> None:
+    """Folders in folders, whose paths are too long for any call that gets one; read-only."""
+    (folder / "files").mkdir()
+    top = os.open(folder / "files", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("a" * 250, dir_fd=top)
+        below = os.open("a" * 250, os.O_RDONLY, dir_fd=top)
+        os.fchmod(top, 0o500)
+        os.close(top)
+        top = below
+    os.close(os.open("letter", os.O_CREAT, dir_fd=top))
+    os.close(top)
+
+
 def killed_in(parent: Path) -> None:
     """A process that is killed while it has a scratch folder, in which a folder is read-only."""
     if not (child := os.fork()):
@@ -15,6 +29,7 @@ def killed_in(parent: Path) -> None:
                 (folder / "docs").mkdir()
                 (folder / "docs/letter").write_text("decrypted")
                 (folder / "docs").chmod(0o500)
+                make_levels(folder)
                 os.kill(os.getpid(), signal.SIGKILL)
         finally:
             os._exit(1)
@@ -24,6 +39,7 @@ def killed_in(parent: Path) -> None:
 def test_the_next_one_removes_what_a_killed_process_has_left_and_none_that_is_used(tmp_path: Path) -> None:
     with scratch_in(tmp_path / "new") as used:
         (used / "file").write_text("on its way")
+        make_levels(used)
         killed_in(tmp_path / "new")
         assert len(list(used.parent.iterdir())) == 2
         with scratch_in(used.parent) as next_one:

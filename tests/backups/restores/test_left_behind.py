@@ -12,6 +12,7 @@ from backups.restores import left_behind
 from engines.base import SourceSpec
 from engines.restores import to_source
 from engines.restores.scratch_batch import ScratchBatch
+from storage.folders.scratch import PREFIX
 from storage.restoring.base import Wish
 from tests.engines import peers
 from tests.storage.building import ASSIGNMENT, Built
@@ -49,8 +50,22 @@ def test_decrypted_files_of_a_killed_restore_are_removed(
         killed_on_its_way(built, source, monkeypatch)
         assert [each.read_text() for each in temporary.rglob("*letter*")] == ["decrypted"]
         if removes == "the next restore":
+            left_when_measured = list[Path]()
+            look = lambda *_: left_when_measured.extend(temporary.rglob("*letter*"))  # noqa: E731
+            monkeypatch.setattr(to_source.targets, "check_room", look)
             put_back(built, source)
             assert (folder / "letter").read_text() == "decrypted"
+            assert not left_when_measured, "they count as room that others have taken"
         else:
             assert left_behind.remove() == 1
     assert not list(temporary.rglob("*letter*"))
+
+
+def test_a_worker_starts_without_a_folder_that_takes_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.VAR_DIR = tmp_path
+    (tmp_path / f"{PREFIX}left").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
+    assert (left_behind.remove(), [*tmp_path.iterdir()]) == (1, [])
