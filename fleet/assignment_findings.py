@@ -45,6 +45,12 @@ COALESCE((SELECT ': ' || split_part(r.last_error, E'\\n', 1)
              AND r.status IN {tuple(map(int, UNFINISHED))}), '')
 """
 
+SUBJECT: Final = "assignment:"
+OF_SUBJECT: Final = f"""
+CASE WHEN rtrim(subject, '0123456789') = '{SUBJECT}'
+     THEN NULLIF(substr(subject, {len(SUBJECT) + 1}, 18), '')::bigint END"""
+"""The id of the assignment that a record is about; null for one of something else."""
+
 
 def _utc(column: str) -> str:
     return f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'"

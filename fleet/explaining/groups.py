@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
+from fleet.assignment_findings import OF_SUBJECT
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, UNFINISHED, Status, WaitingFor
 from operations.backlog.reason import WHAT, Code
@@ -17,54 +18,49 @@ from sources.planning.names import KIND, REMOVAL
 
 NAMED = 3
 
-# One pass over the assignments, and over their unfinished records by `one_unfinished_record_per_subject`. Ready records
-# are distinguished by queue and lane, since these decide their obstacles; `closed`: its window has closed; `last`: the
-# outcome that tells whether a record that is looked at again was silent or put off. The first names of a group are
-# picked from it: `array_agg(name ORDER BY name)` would sort all names.
+# One pass over the sources with their assignments, joined at once to the unfinished records. A group of records is one
+# number, in which each fact that decides their obstacles has digits: the status, what they wait for, whether their
+# window has closed, and the outcome that tells whether one that is looked at again was silent or put off. Ready ones
+# are also distinguished by queue and lane. With OFFSET 0 the planner takes the groups for few, and sorts no source.
+# The first names of a group are picked from it: `array_agg(name ORDER BY name)` would sort all names.
 GROUPS = f"""
-WITH record AS MATERIALIZED (
-    SELECT id, subject, status, waiting_for, queue, lane, closes_at <= %(now)s AS closed,
-           CASE WHEN waiting_for = {WaitingFor.RECHECK} THEN (
-                SELECT outcome FROM jobs_attempt t WHERE t.record_id = b.id AND t.number = b.attempt) END AS last
-      FROM jobs_backlogrecord b
-     WHERE kind = '{KIND}' AND status IN {tuple(map(int, UNFINISHED))}
-), found AS (
-    SELECT s.name, b.id, b.status, b.waiting_for, b.queue, b.lane, COALESCE(b.closed, FALSE) AS closed, b.last,
-           CASE WHEN removal.subject IS NOT NULL THEN '{Code.REMOVED}'
-                WHEN s.retired_at IS NOT NULL THEN '{Code.RETIRED}'
-                WHEN s.paused_at IS NOT NULL THEN '{Code.PAUSED}'
-                WHEN NOT c.enabled THEN '{Code.DISABLED}'
-                WHEN b.id IS NOT NULL THEN ''
-                WHEN a.next_backup_at > %(now)s THEN '{Code.NOT_DUE}'
-                WHEN a.failures > 0 THEN '{Code.FAILED}'
-                ELSE '{Code.NOT_PLANNED}' END AS code
-      FROM sources_assignment a
-      JOIN sources_source s ON s.id = a.source_id
-      JOIN sources_policy p ON p.id = a.policy_id
-      JOIN schedules_schedule c ON c.origin_id = p.schedule_id
-      LEFT JOIN record b ON b.subject = 'assignment:' || a.id
-      LEFT JOIN jobs_backlogrecord removal ON removal.kind = '{REMOVAL}' AND removal.subject = 'source:' || s.id
-                AND removal.status IN {tuple(map(int, UNFINISHED))}
- UNION ALL
-    SELECT s.name, NULL, NULL, NULL, NULL, NULL, FALSE, NULL, '{Code.UNPROTECTED}'
-      FROM sources_source s
-     WHERE s.retired_at IS NULL AND NOT EXISTS (SELECT FROM sources_assignment a WHERE a.source_id = s.id)
-)
-SELECT code, status, waiting_for, queue, lane, closed, last, count(*), min(id),
+  WITH policy AS MATERIALIZED (
+       SELECT p.id, c.enabled FROM sources_policy p JOIN schedules_schedule c ON c.origin_id = p.schedule_id)
+SELECT code, queue, lane, count(*), min(id),
        ARRAY(SELECT each FROM unnest(array_agg(name)) AS each ORDER BY each LIMIT {NAMED})
-  FROM found
- GROUP BY code, status, waiting_for, queue, lane, closed, last
+  FROM (
+SELECT s.name, b.id, b.queue, b.lane,
+       CASE WHEN a.id IS NULL THEN '{Code.UNPROTECTED}'
+            WHEN removal.subject IS NOT NULL THEN '{Code.REMOVED}'
+            WHEN s.retired_at IS NOT NULL THEN '{Code.RETIRED}'
+            WHEN s.paused_at IS NOT NULL THEN '{Code.PAUSED}'
+            WHEN NOT policy.enabled THEN '{Code.DISABLED}'
+            WHEN b.id IS NOT NULL THEN b.state::text
+            WHEN a.next_backup_at > %(now)s THEN '{Code.NOT_DUE}'
+            WHEN a.failures > 0 THEN '{Code.FAILED}'
+            ELSE '{Code.NOT_PLANNED}' END AS code
+  FROM sources_source s
+  LEFT JOIN (sources_assignment a JOIN policy ON policy.id = a.policy_id) ON a.source_id = s.id
+  LEFT JOIN (SELECT {OF_SUBJECT} AS assignment, id, queue, lane,
+                    100000 * status + 1000 * COALESCE(waiting_for, 0)
+                    + CASE WHEN closes_at <= %(now)s THEN 100 ELSE 0 END
+                    + CASE WHEN waiting_for = {WaitingFor.RECHECK} THEN COALESCE(
+                      (SELECT outcome FROM jobs_attempt t WHERE t.record_id = r.id AND t.number = r.attempt), 0)
+                      ELSE 0 END AS state
+               FROM jobs_backlogrecord r
+              WHERE kind = '{KIND}' AND status IN {tuple(map(int, UNFINISHED))}) AS b ON b.assignment = a.id
+  LEFT JOIN jobs_backlogrecord removal ON removal.kind = '{REMOVAL}' AND removal.subject = 'source:' || s.id
+            AND removal.status IN {tuple(map(int, UNFINISHED))}
+ WHERE a.id IS NOT NULL OR s.retired_at IS NULL
+OFFSET 0) AS found
+ GROUP BY code, queue, lane
 """
 
 
 class _Group(NamedTuple):
     code: str
-    status: int | None
-    waiting_for: int | None
     queue: str | None
     lane: int | None
-    closed: bool
-    last: int | None
     number: int
     example: int | None
     names: list[str]
@@ -96,7 +92,7 @@ def explain_all(now: datetime, check_time: Callable[[], object] = lambda: None) 
     numbers, names = defaultdict[Code, int](int), defaultdict[Code, list[str]](list)
     for row in rows:
         check_time()
-        code = Code(row.code) if row.code else _first(examples.get(row.example or 0), around)
+        code = _first(examples.get(row.example or 0), around) if row.code.isdecimal() else Code(row.code)
         numbers[code] += row.number
         names[code] += row.names
     found = [ReasonGroup(code, number, tuple(sorted(names[code])[:NAMED])) for code, number in numbers.items()]

@@ -7,7 +7,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Concat
 
-from fleet.status.of_all import OF_SUBJECT
+from fleet.assignment_findings import OF_SUBJECT
 from jobs import states
 from jobs.models import BacklogRecord
 from jobs.states import WaitingFor

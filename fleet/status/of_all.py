@@ -15,13 +15,12 @@ from django.db import connection
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
-from fleet.assignment_findings import DAMAGED, HELD_BACK, NOT_PROVED
+from fleet.assignment_findings import DAMAGED, HELD_BACK, NOT_PROVED, OF_SUBJECT, SUBJECT
 from jobs import states
 from jobs.states import WaitingFor
 from sources.domain.status import BY_RANK, PRECEDENCE, ProtectionStatus
 from sources.planning.names import BACKUPS, KIND
 
-SUBJECT = "assignment:"
 PLACES = {status: place for place, status in enumerate(PRECEDENCE)}
 RANKS = [status.rank for status in PRECEDENCE]
 
@@ -54,10 +53,6 @@ SELECT a.source_id, a.policy_id, {PLACES[ProtectionStatus.DOUBTFUL]}
   JOIN sources_assignment a ON a.policy_id = p.id
  WHERE r.away_why <> '' {{some}}
 """
-OF_SUBJECT = f"""
-CASE WHEN rtrim(subject, '0123456789') = '{SUBJECT}'
-     THEN NULLIF(substr(subject, {len(SUBJECT) + 1}, 18), '')::bigint END"""
-"""The id of the assignment that a record is about; null for one of something else."""
 
 # The place by its record on the backlog, by `one_unfinished_record_per_subject`, or by its date. In a period that has
 # begun most assignments have a record: to look each of these up by its key would take longer than to read all.

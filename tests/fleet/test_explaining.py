@@ -6,15 +6,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from fleet.explaining import explain_source
+from fleet.explaining import explain_source, groups
 from fleet.explaining.groups import explain_all
 from fleet.explaining.history import history_of, kept_since, totals
 from fleet.explaining.timeline import Life, PastAttempt, Span, stretches
 from jobs import claiming, settling
-from jobs.models import BacklogRecord, Breaker
+from jobs.models import Attempt, BacklogRecord, Breaker
 from jobs.outcomes import Failed, Handoff, Outcome, Postponed, Unavailable
 from jobs.priorities import WOKEN
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -132,19 +133,29 @@ def test_all_sources_are_grouped_by_the_first_reason_of_each(django_assert_max_n
     make_record(Status.RUNNING, kind="backup", queue="backups", subject=subject_of(busy.pk))
     make_record(kind="backup", queue="backups", subject=subject_of(ready.pk))
     make_source(name="alone")
-    make_assignment(policy, make_source(paused_at=NOW))
+    for aside in ({"paused_at": NOW}, {"paused_at": NOW, "retired_at": NOW}):
+        make_assignment(policy, make_source(**aside))
+    make_source(retired_at=NOW)
+    make_record(Status.RUNNING, kind="removal", subject=f"source:{make_assignment(policy).source_id}")
+    put_off = waits(make_assignment(policy), WaitingFor.RECHECK, attempt=1)
+    values = {"queue": "availability", "started_at": NOW, "ended_at": NOW, "outcome": AttemptOutcome.RELEASED}
+    Attempt.objects.create(record=put_off, number=1, **values)
     with django_assert_max_num_queries(20):
         found = {group.code: group for group in explain_all(NOW)}
     numbers = {code: group.number for code, group in found.items()}
     assert numbers == {
         Code.NOT_DUE: 5, Code.ABSENT: 2, Code.BACKOFF: 1, Code.RUNNING: 1, Code.NO_UNIT: 1, Code.UNPROTECTED: 1,
-        Code.PAUSED: 1,
+        Code.PAUSED: 1, Code.RETIRED: 1, Code.REMOVED: 1, Code.PUT_OFF: 1,
     }  # fmt: skip
     assert next(iter(found)) == Code.NOT_DUE
     assert found[Code.NOT_DUE].names == ("later 0", "later 1", "later 2")
     of_each = [explain_source(each, NOW) for each in Source.objects.all()]
     assert {each.explanation.reasons[0].code for [each] in of_each} == set(numbers)
     assert json.dumps(found[Code.NOT_DUE].as_facts)
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {groups.GROUPS}", {"now": NOW})
+        plan = str(cursor.fetchall())
+    assert [plan.count(f" on sources_{each} ") for each in ("assignment", "source")] == [1, 1], plan
 
 
 class TestAnInstantThatIsOver:
