@@ -16,6 +16,7 @@ opens no file of others to itself.
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -180,9 +181,13 @@ def listed(descriptor: int) -> Iterator[int]:
 
 def empty(descriptor: int) -> None:
     """Remove the contents of a folder, with all levels below it, also in folders that were made read-only. What cannot
-    be removed stays. Each folder is moved up here before it is emptied, so that thousands of levels are no hindrance.
+    be removed stays. Of thousands of levels, each folder is moved up here before it is emptied; no others are, since on
+    some mounts that copies all that is in them.
     """
     with listed(descriptor) as top:
+        for name in _folders_alone(top):
+            with suppress(RecursionError):
+                shutil.rmtree(name, ignore_errors=True, dir_fd=top)
         folders = _folders_alone(top)
         while folders:
             name = folders.pop()

@@ -1,8 +1,12 @@
 """Scratch folders: those of killed processes go, and nothing else."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from storage.folders.scratch import PREFIX, remove_left, scratch_in
 
@@ -36,7 +40,10 @@ def killed_in(parent: Path) -> None:
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
 
 
-def test_the_next_one_removes_what_a_killed_process_has_left_and_none_that_is_used(tmp_path: Path) -> None:
+def test_the_next_one_removes_what_a_killed_process_has_left_and_none_that_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "rename")  # some mounts copy all that is in a folder
     with scratch_in(tmp_path / "new") as used:
         (used / "file").write_text("on its way")
         make_levels(used)
@@ -49,7 +56,13 @@ def test_the_next_one_removes_what_a_killed_process_has_left_and_none_that_is_us
     assert not list(used.parent.iterdir())
 
 
-def test_a_look_removes_no_file_no_other_folder_and_nothing_that_a_link_leads_to(tmp_path: Path) -> None:
+def test_a_look_removes_no_file_no_other_folder_and_nothing_that_a_link_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meets_too_many_levels(*_: Any, **__: Any) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(shutil, "rmtree", meets_too_many_levels)
     killed_in(tmp_path)
     (there := tmp_path / "restored").mkdir()
     (there / "file").write_text("kept")
