@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from fleet.assignment_findings import OF_SUBJECT
+from fleet.assignment_findings import APART, OF_SUBJECT
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, UNFINISHED, Status, WaitingFor
 from operations.backlog.reason import WHAT, Code
@@ -21,7 +21,7 @@ NAMED = 3
 # One pass over the sources with their assignments, joined at once to the unfinished records. A group of records is one
 # number, in which each fact that decides their obstacles has digits: the status, what they wait for, whether their
 # window has closed, and the outcome that tells whether one that is looked at again was silent or put off. Ready ones
-# are also distinguished by queue and lane. With OFFSET 0 the planner takes the groups for few, and sorts no source.
+# are also distinguished by queue and lane. APART, the planner takes the groups for few, and sorts no source.
 # The first names of a group are picked from it: `array_agg(name ORDER BY name)` would sort all names.
 GROUPS = f"""
   WITH policy AS MATERIALIZED (
@@ -48,11 +48,12 @@ SELECT s.name, b.id, b.queue, b.lane,
                       (SELECT outcome FROM jobs_attempt t WHERE t.record_id = r.id AND t.number = r.attempt), 0)
                       ELSE 0 END AS state
                FROM jobs_backlogrecord r
-              WHERE kind = '{KIND}' AND status IN {tuple(map(int, UNFINISHED))}) AS b ON b.assignment = a.id
+              WHERE kind = '{KIND}' AND status IN {tuple(map(int, UNFINISHED))}
+             {APART}) AS b ON b.assignment = a.id
   LEFT JOIN jobs_backlogrecord removal ON removal.kind = '{REMOVAL}' AND removal.subject = 'source:' || s.id
             AND removal.status IN {tuple(map(int, UNFINISHED))}
  WHERE a.id IS NOT NULL OR s.retired_at IS NULL
-OFFSET 0) AS found
+{APART}) AS found
  GROUP BY code, queue, lane
 """
 

@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
-from fleet.assignment_findings import DAMAGED, HELD_BACK, NOT_PROVED, OF_SUBJECT, SUBJECT
+from fleet.assignment_findings import APART, DAMAGED, HELD_BACK, NOT_PROVED, OF_SUBJECT, SUBJECT
 from jobs import states
 from jobs.states import WaitingFor
 from sources.domain.status import BY_RANK, PRECEDENCE, ProtectionStatus
@@ -24,11 +24,13 @@ from sources.planning.names import BACKUPS, KIND
 PLACES = {status: place for place, status in enumerate(PRECEDENCE)}
 RANKS = [status.rank for status in PRECEDENCE]
 
-ENABLED = """
+# APART, so that each assignment is compared with the policies alone, and not with all schedules, too.
+ENABLED = f"""
 SELECT p.id
   FROM sources_policy p
   JOIN schedules_schedule c ON c.origin_id = p.schedule_id
  WHERE c.enabled
+{APART}
 """
 
 # The first place in PRECEDENCE of an assignment by itself: served by `assignment_in_trouble`, which has few of them.
@@ -54,21 +56,35 @@ SELECT a.source_id, a.policy_id, {PLACES[ProtectionStatus.DOUBTFUL]}
  WHERE r.away_why <> '' {{some}}
 """
 
-# The place by its record on the backlog, by `one_unfinished_record_per_subject`, or by its date. In a period that has
-# begun most assignments have a record: to look each of these up by its key would take longer than to read all.
+# The place by its record on the backlog, by `one_unfinished_record_per_subject`. APART, so that each subject is read
+# once, and not again in the comparison of the join.
+PLACE_OF_RECORD = f"""
+SELECT {OF_SUBJECT} AS assignment,
+       CASE WHEN status = {states.Status.READY} THEN {PLACES[ProtectionStatus.DUE]}
+            WHEN status = {states.Status.RUNNING} THEN {PLACES[ProtectionStatus.RUNNING]}
+            WHEN waiting_for = {WaitingFor.RECHECK} THEN {PLACES[ProtectionStatus.ABSENT]}
+            ELSE {PLACES[ProtectionStatus.WAITING]} END AS place
+  FROM jobs_backlogrecord
+ WHERE kind = '{KIND}' AND status IN {tuple(map(int, states.UNFINISHED))}
+   AND (status <> {states.Status.RUNNING} OR queue = '{BACKUPS}') {{of}}
+{APART}
+"""
+
+# By its record or its date. In a period that has begun most assignments have a record: to look each of these up by its
+# key would take longer than to read all.
 BY_WORK = f"""
 SELECT a.source_id, a.policy_id,
        LEAST(r.place, CASE WHEN a.next_backup_at <= %(now)s THEN {PLACES[ProtectionStatus.DUE]} END) AS place
   FROM sources_assignment a
-  LEFT JOIN (SELECT {OF_SUBJECT} AS assignment,
-                    CASE WHEN status = {states.Status.READY} THEN {PLACES[ProtectionStatus.DUE]}
-                         WHEN status = {states.Status.RUNNING} THEN {PLACES[ProtectionStatus.RUNNING]}
-                         WHEN waiting_for = {WaitingFor.RECHECK} THEN {PLACES[ProtectionStatus.ABSENT]}
-                         ELSE {PLACES[ProtectionStatus.WAITING]} END AS place
-               FROM jobs_backlogrecord
-              WHERE kind = '{KIND}' AND status IN {tuple(map(int, states.UNFINISHED))}
-                AND (status <> {states.Status.RUNNING} OR queue = '{BACKUPS}') {{subjects}}) AS r ON r.assignment = a.id
+  LEFT JOIN ({PLACE_OF_RECORD.format(of="{subjects}")}) AS r ON r.assignment = a.id
  WHERE (r.place IS NOT NULL OR a.next_backup_at <= %(now)s) {{some}}
+"""
+
+# By a record that runs or waits, which precedes those that are due: neither their records nor any date is looked at.
+BEFORE_DUE = f"""
+SELECT a.source_id, a.policy_id, r.place
+  FROM sources_assignment a
+  JOIN ({PLACE_OF_RECORD.format(of=f"AND status <> {states.Status.READY}")}) AS r ON r.assignment = a.id
 """
 IDS = "ANY((SELECT ids FROM few)::bigint[])"
 """The ids of some sources, which a statement names `few` in its WITH: as one array, by which indexes are asked."""
@@ -105,8 +121,10 @@ SELECT each.source_id, min(each.place) AS place
 """
 
 
-# Each source with more to it than being protected; and those in need, for which no record is looked at.
+# Each source with more to it than being protected; those that are not merely due; and those in need, for which no
+# record is looked at.
 FOUND = _worst(IN_TROUBLE, BY_WORK)
+NOT_MERELY_DUE = _worst(IN_TROUBLE, BEFORE_DUE)
 FOUND_OF_SOME = _worst(IN_TROUBLE, BY_WORK, some=True)
 IN_NEED = _worst(IN_TROUBLE)
 
@@ -207,8 +225,7 @@ def in_status(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     if found := sorted(
         PLACES[status] for status in statuses if status in PLACES and status != ProtectionStatus.PROTECTED
     ):
-        sql = IN_NEED if found[-1] <= PLACES[ProtectionStatus.DOUBTFUL] else FOUND
-        sql, values = by_place(sql, now)
+        sql, values = by_place(_up_to(found[-1]), now)
         of_found.append(f"SELECT source_id FROM ({sql}) AS found WHERE place = ANY(%s)")
         values = (*values, found)
     if ProtectionStatus.UNPROTECTED in statuses:
@@ -223,6 +240,13 @@ def in_status(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     if ProtectionStatus.RETIRED in statuses:
         q |= Q(retired_at__isnull=False)
     return q or Q(pk__in=[])
+
+
+def _up_to(place: int) -> str:
+    """The statement that finds the worst place of each source, if it is not after this one."""
+    if place <= PLACES[ProtectionStatus.DOUBTFUL]:
+        return IN_NEED
+    return NOT_MERELY_DUE if place < PLACES[ProtectionStatus.DUE] else FOUND
 
 
 def ids_of(sql: str, *values: Any) -> RawSQL:

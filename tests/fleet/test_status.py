@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from fleet.assignment_findings import APART
 from fleet.status import assignments_in, of_all, reasons_of, summary, with_assignment_status, with_status
 from fleet.status.ordering import OLDEST_SUCCESS_FIRST, worst_first
 from jobs import conf
@@ -158,6 +159,19 @@ def test_records_are_not_each_looked_up_for_their_assignment() -> None:
         plans += each.get("Plans", ())
         scans += [each] if each.get("Relation Name") == Assignment._meta.db_table else []
     assert max(each["Actual Loops"] for each in scans) == 1, whole
+
+
+def test_workers_take_part_in_a_subquery_that_is_planned_apart_and_dates_are_read_only_for_those_due() -> None:
+    with connection.cursor() as cursor:
+        for name in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+            cursor.execute(f"SET LOCAL {name} = 0")
+        cursor.execute("SET LOCAL max_parallel_workers_per_gather = 2")
+        cursor.execute(f"EXPLAIN SELECT count(*) FROM (SELECT id FROM sources_source {APART}) AS each")
+        assert "Partial Aggregate" in str(cursor.fetchall())  # "OFFSET 0" keeps them to the subquery itself
+    for status, reads_dates in ((ProtectionStatus.ABSENT, False), (ProtectionStatus.DUE, True)):
+        with CaptureQueriesContext(connection) as asked:
+            of_all.in_status({status}, NOW)
+        assert ("next_backup_at" in asked[0]["sql"]) == reads_dates, status
 
 
 def test_a_page_that_those_in_need_fill_looks_at_no_record_and_at_no_other_source() -> None:
