@@ -7,6 +7,7 @@ from typing import Any
 import fleet.conditions  # noqa: F401 - declares conditions
 from alerting import announcements, raising, watching
 from alerting.models import AlertKind, AlertMessage, AlertRoute
+from external.processes.serving import Program
 from operations.conditions import look_at
 from operations.finding import CONDITIONS
 from sealing.encryption import seal
@@ -16,6 +17,8 @@ from tests.sources.factories import backed_up, make_policy
 
 _numbers = count(1)
 MINUTE = timedelta(minutes=1)
+NO_ROOM = Program("tests.alerting.no_room", {})
+"""In place of the process that sends: it ends at once, and Apprise takes a second to start."""
 
 
 def make_route(url: str = "json://127.0.0.1:1/hook", **fields: Any) -> AlertRoute:

@@ -11,19 +11,16 @@ import pytest
 
 from alerting import conditions, rounds, sending
 from alerting.models import Alert, AlertMessage, AlertRoute
-from external.processes.serving import Program
 from jobs import periodic
 from jobs.clock import database_clock
 from operations.backlog.summary import summary
 from operations.finding import Look, Severity
 from sources.models import Assignment
-from tests.alerting.making import AT, MINUTE, failing, look, make_route
+from tests.alerting.making import AT, MINUTE, NO_ROOM, failing, look, make_route
 from tests.alerting.receiving import mail_server
 from tests.delivery.receiver import answering, receiving, speaking
 from tests.threads import another_connection
 from tests.waiting import eventually
-
-NO_ROOM = Program("tests.alerting.no_room", {})
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +32,6 @@ def _loopback_allowed(settings) -> None:
 
 @pytest.fixture
 def cannot_send(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that sends ends at once: Apprise takes a second to start, for those that are about something else."""
     monkeypatch.setattr(sending, "PROGRAM", NO_ROOM)
 
 
@@ -74,16 +70,13 @@ def test_all_is_not_well_while_a_message_is_not_delivered():
     assert (finding.severity, finding.text + ".") == (Severity.WARNING, line)
 
 
-def test_what_comes_late_says_when_it_was_written(monkeypatch):
-    with receiving() as receiver:
-        sending.put(make_route(f"json://127.0.0.1:{receiver.port}/hook"), "title", "body", now=AT)
-        with monkeypatch.context() as patched:
-            patched.setattr(sending, "PROGRAM", NO_ROOM)
-            deliver_all()
-        sending.deliver_due(AT + 2 * MINUTE)
-        [request] = receiver.requests
-    late = "body\n\nWritten at 2026-03-02 12:00:00 UTC: it could not be delivered before."
-    assert json.loads(request.body)["message"] == late
+@pytest.mark.usefixtures("cannot_send")
+def test_what_comes_late_says_when_it_was_written():
+    sending.put(make_route(), "title", "body", now=AT)
+    deliver_all()
+    late = sending._take(AT + 2 * MINUTE)
+    assert late
+    assert late.body == "body\n\nWritten at 2026-03-02 12:00:00 UTC: it could not be delivered before."
 
 
 @pytest.mark.usefixtures("cannot_send")
@@ -256,6 +249,7 @@ def test_the_minute_of_any_process_sends_what_failed_before_in_a_thread(monkeypa
         periodic.run_minutely()  # the round of this minute is done, and what is due goes out all the same
         eventually(lambda: mailbox.mails)
         ended()
+        assert "it could not be delivered before." in mailbox.texts()[0]
     assert not sending.undelivered().exists()
     assert AlertMessage.objects.get().attempts == 2
 
