@@ -89,22 +89,6 @@ class TestPolicies:
         assert admin_client.post(url, same).status_code == 302
         assert Policy.objects.get(pk=daily.pk).vanish_grace == 300
 
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [
-            ("cron", "61 * * * *"),
-            ("window", "22:00"),
-            ("excluded_dates", ["01-01..12-31"]),
-            ("least_rate", "0"),
-            ("alert_after", "2 days"),
-        ],
-    )
-    def test_a_bad_field_is_told_beside_it(self, field: str, value: str, admin_client: Client) -> None:
-        response = admin_client.post(f"{POLICIES}add/", policy_form(**{field: value}))
-        assert response.status_code == 200
-        assert field in response.context["adminform"].errors
-        assert Schedule.objects.count() == 2
-
     def test_the_list_takes_few_queries_and_tells_the_window(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
     ) -> None:
@@ -155,46 +139,38 @@ class TestFields:
         assert "The next ten periods" in page
 
 
+@pytest.fixture
+def replanned(monkeypatch: pytest.MonkeyPatch) -> list[Policy]:
+    """The policies whose records are planned again."""
+    asked: list[Policy] = []
+    monkeypatch.setattr(planning, "replan", asked.append)
+    return asked
+
+
 class TestWhatAChangeMoves:
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [
-            ("cron", "0 10 * * *"), ("zone", "Europe/Berlin"), ("window", [{"start": "08:00", "end": "20:00"}]),
-            ("excluded_dates", ["12-25"]), ("only_if_it_fits", "on"), ("enabled", None), ("priority", "3"),
-            ("throttle", ""), ("seeding_limit", "4"), ("repository", ""), ("copy_to", ""),
-        ],
-    )  # fmt: skip
-    def test_what_records_follow_from_is_computed_anew(
-        self, field: str, value: str | None, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        asked: list[Policy] = []
-        monkeypatch.setattr(planning, "replan", asked.append)
-        value = str(make_throttle(2).pk) if field == "throttle" else value
-        value = str(make_policy().repository_id) if field in ("repository", "copy_to") else value
-        save(admin_client, daily, **{field: value})
-        assert asked == [daily]
+    def test_what_records_follow_from_is_computed_anew(self, daily: Policy, replanned: list[Policy]) -> None:
+        changes = {
+            "cron": "0 10 * * *", "zone": "Europe/Berlin", "window": [{"start": "08:00", "end": "20:00"}],
+            "excluded_dates": ["12-25"], "only_if_it_fits": True, "enabled": False, "priority": 3,
+            "throttle": make_throttle(2).name, "seeding_limit": 4, "repository": make_policy().repository.name,
+            "copy_to": make_policy().repository.name,
+        }  # fmt: skip
+        assert changes.keys() == PLANNED_FROM
+        for number, (field, value) in enumerate(changes.items(), 1):
+            Policies().edit(daily, {field: value})
+            assert replanned == [daily] * number, field
 
-    def test_each_of_these_fields_is_tried(self) -> None:
-        [mark] = TestWhatAChangeMoves.test_what_records_follow_from_is_computed_anew.pytestmark  # type: ignore[attr-defined]
-        assert {field for field, _ in mark.args[1]} == set(PLANNED_FROM)
-
-    def test_what_moves_no_record_plans_nothing(
-        self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        asked: list[Policy] = []
-        monkeypatch.setattr(planning, "replan", asked.append)
-        save(admin_client, daily, keep={}, at_close="stop", alert_after="60", on_battery=None)
-        assert asked == []
+    def test_what_moves_no_record_plans_nothing(self, daily: Policy, replanned: list[Policy]) -> None:
+        Policies().edit(daily, {"keep": {}, "at_close": "stop", "alert_after": 60, "on_battery": False})
+        assert replanned == []
 
     def test_a_page_that_was_open_during_another_save_is_planned_as_well(
-        self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+        self, admin_client: Client, daily: Policy, replanned: list[Policy]
     ) -> None:
         opened = form_of(daily)
         Policy.objects.filter(pk=daily.pk).update(window=NEVER_MEETS)
-        asked: list[Policy] = []
-        monkeypatch.setattr(planning, "replan", asked.append)
         save(admin_client, daily, **opened)
-        assert asked == [daily]
+        assert replanned == [daily]
 
     def test_an_edit_whose_planning_fails_is_not_saved_at_all(
         self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
@@ -208,15 +184,13 @@ class TestWhatAChangeMoves:
         daily = Policy.objects.select_related("schedule").get(pk=daily.pk)
         assert (daily.schedule.cron, daily.keep) == ("0 9 * * *", usual())
 
-    def test_a_new_policy_gets_the_throttle_of_its_seeding_limit_which_is_renamed_with_it(
-        self, admin_client: Client
-    ) -> None:
-        admin_client.post(f"{POLICIES}add/", policy_form(seeding_limit="2"))
-        policy = Policy.objects.select_related("schedule").get(schedule__name="nightly")
+    def test_a_new_policy_gets_the_throttle_of_its_seeding_limit_which_is_renamed_with_it(self, daily: Policy) -> None:
+        declared = {"name": "nightly", "cron": "0 22 * * *", "repository": daily.repository.name, "seeding_limit": 2}
+        policy = Policies().edit(Policies().new(), declared).row
         throttle = policy.seeding_throttle
         assert throttle
         assert (throttle.name, throttle.max_in_flight) == (f"first backups of nightly (policy {policy.pk})", 2)
-        save(admin_client, policy, name="every day")
+        Policies().edit(policy, {"name": "every day"})
         assert Throttle.objects.get().name.startswith("first backups of every day (policy ")
 
 
@@ -230,10 +204,10 @@ def test_periods_without_an_opening_are_warned_of_and_it_is_saved(admin_client: 
     assert daily.window == NEVER_MEETS
 
 
-def test_what_the_buttons_fill_in_is_valid(admin_client: Client) -> None:
-    for number, ((_, _, cron), (_, _, window)) in enumerate(zip(PERIODS, cycle(WINDOWS), strict=False)):
-        form = policy_form(name=f"{number}", cron=cron, window=window)
-        assert admin_client.post(f"{POLICIES}add/", form).status_code == 302, (cron, window)
+def test_what_the_buttons_fill_in_is_valid(daily: Policy) -> None:
+    for (_, _, cron), (_, _, window) in zip(PERIODS, cycle(WINDOWS), strict=False):
+        declared = {"name": "nightly", "cron": cron, "window": window, "repository": daily.repository.name}
+        assert Policies().fill(Policies().new(), declared) is None
     assert len(PERIODS) >= len(WINDOWS)
 
 

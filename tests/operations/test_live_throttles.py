@@ -8,9 +8,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from jobs.models import Throttle
+from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status
 from operations import throttles
+from operations.declarations import Throttles
 from tests.factories import NOON, claim_ready, make_lane, make_record, make_throttle
 from tests.jobs.throttling.rated import make_rated, ready
 from tests.people import listed
@@ -66,6 +67,29 @@ def test_of_many_no_more_are_counted_than_the_bound_and_that_is_shown(monkeypatc
         make_record(Status.WAITING, lane=make_lane(cap))
     assert throttles.live([cap.pk])[0].describe("waiting") == "4+"
     assert throttles.live([other.pk])[0].describe("waiting") == "0+"
+
+
+@pytest.mark.parametrize("status", [Status.WAITING, Status.READY, Status.RUNNING])
+def test_an_unfinished_record_keeps_each_throttle_of_its_lane_from_being_removed(status):
+    throttle, other = make_throttle(1), make_throttle(2)
+    make_record(status, lane=make_lane(throttle, other))
+    for each in (throttle, other):
+        [use] = Throttles().uses(each)
+        assert use.startswith(f"{each.name}: of the records that name it 1 ")
+    BacklogRecord.objects.all().delete()
+    make_record(Status.SUCCEEDED, lane=make_lane(throttle))
+    make_record(lane=make_lane(other))
+    assert Throttles().uses(throttle) == []
+
+
+def test_so_does_what_waits_behind_all_that_is_counted(monkeypatch):
+    monkeypatch.setattr(throttles, "BOUND", 2)
+    throttle = make_throttle(1)
+    for _ in range(4):
+        make_record(Status.WAITING)
+    make_record(Status.WAITING, lane=make_lane(throttle), run_after="2099-01-01T00:00Z")
+    [use] = Throttles().uses(throttle)
+    assert "of the records that name it some are unfinished" in use
 
 
 LIST = "/admin/jobs/throttle/"

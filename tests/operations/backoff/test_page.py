@@ -113,9 +113,9 @@ def test_the_files_are_svg_and_png_and_what_is_wrong_is_said_in_plain_text(admin
     [("algorithm", "magic"), ("policy", "9" * 40), ("jobs", "1001"), ("unit", "inf"), ("give_up_after", "-5")],
 )
 def test_what_is_wrong_is_said_beside_its_field(field: str, value: str, admin_client: Client) -> None:
-    assert list(wrong(admin_client, **{field: value})) == [field]
-    page = admin_client.get(PAGE, {field: value}).content.decode()
-    [beside] = re.findall(rf'<div id="errors_{field}">(.*?)</ul>', page, re.DOTALL)
+    answer = admin_client.get(PAGE, {field: value})
+    assert (answer.status_code, list(answer.context["asked"].errors)) == (400, [field])
+    [beside] = re.findall(rf'<div id="errors_{field}">(.*?)</ul>', answer.content.decode(), re.DOTALL)
     assert "<li>" in beside
 
 
