@@ -1,8 +1,5 @@
 """Endpoints over the API: secrets go in, and never come out again."""
 
-import json
-from typing import Any
-
 import pytest
 
 from delivery.models import Endpoint, SigningSecret
@@ -28,12 +25,10 @@ class TestSecrets:
         assert program.patch(path, {"authorization": None}).json()["authorization_is_set"] is False
         assert Endpoint.objects.get().sealed_authorization == ""
 
-    @pytest.mark.parametrize("sent", ["a\nb", "あ", "\0", "x" * 8001, 7])
-    def test_one_that_no_header_holds_is_refused_and_not_repeated(self, sent: Any, program: Program) -> None:
-        answer = program.post("endpoints", BODY | {"authorization": sent})
+    def test_one_that_no_header_holds_is_refused_and_not_repeated(self, program: Program) -> None:
+        answer = program.post("endpoints", BODY | {"authorization": f"{SECRET}\nb"})
         assert list(fields_of(answer)) == ["authorization"]
-        if len(str(sent)) > 1:
-            assert json.dumps(sent)[1:-1] not in answer.content.decode()
+        assert "hunter2" not in answer.content.decode()
 
     def test_another_one_is_another_etag(self, program: Program, path: str) -> None:
         etag = program.get(path).headers["ETag"]

@@ -76,19 +76,6 @@ class TestRetryPolicies:
         assert (facts["max_delay"], facts["give_up_after"]) == (7200, 604_800)
         assert facts["first_delays"][:4] == [120, 120, 240, 360]
 
-    @pytest.mark.parametrize(
-        ("change", "field"),
-        [
-            ({"algorithm": "guess"}, "algorithm"), ({"parameters": {"units": 3}}, "parameters"),
-            ({"parameters": {"unit": "x"}}, "parameters"), ({"parameters": []}, "parameters"),
-            ({"max_delay": 0}, "max_delay"), ({"max_delay": "1.5s"}, "max_delay"), ({"max_delay": "soon"}, "max_delay"),
-            ({"max_failures": 0}, "max_failures"),
-            ({"give_up_after": 2**31}, "give_up_after"),
-        ],
-    )  # fmt: skip
-    def test_what_is_wrong_is_told_by_field(self, change: dict[str, Any], field: str, program: Program) -> None:
-        assert list(fields_of(program.post("retry-policies", self.BODY | change))) == [field]
-
     @pytest.mark.parametrize("parameters", [{"unit": "x"}, [1], {"units": 3}])
     def test_one_that_was_stored_past_its_form_has_no_delays_and_hides_no_other(
         self, parameters: object, program: Program

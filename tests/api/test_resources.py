@@ -241,27 +241,8 @@ class TestDeleting:
             assert "`detail`" in problem["hint"]
         assert (Throttle.objects.count(), AuditEntry.objects.filter(verb="deleted").count()) == (1, 0)
 
-    def test_what_is_gone_is_not_there(self, program: Program) -> None:
-        throttle = make_throttle(1)
-        answer = program.delete(f"throttles/{throttle.pk}")
-        assert (answer.status_code, answer.content) == (204, b"")
-        problem_of(program.delete(f"throttles/{throttle.pk}"), 404)
-
 
 class TestReferences:
-    def test_are_names_in_bodies_and_answers(self, program: Program) -> None:
-        throttle, retry_policy = make_throttle(3), make_retry_policy()
-        Endpoint.objects.create(name="receiver", url="https://example.com/hook")
-        names = {"endpoint": "receiver", "throttle": throttle.name, "retry_policy": retry_policy.name}
-        answer = program.post("schedules", {"name": "hourly", "cron": "0 * * * *"} | names)
-        for row in (made(answer), found(program.get("schedules"))["items"][0]):
-            assert {name: row[name] for name in names} == names
-        changed = found(program.patch(answer.headers["Location"], {"throttle": None, "retry_policy": None}))
-        assert (changed["throttle"], changed["retry_policy"], changed["endpoint"]) == (None, None, "receiver")
-        policy = make_policy(throttle=throttle)
-        row = found(program.get(f"policies/{policy.pk}"))
-        assert (row["throttle"], row["repository"]) == (throttle.name, policy.repository.name)
-
     def test_keep_the_etag_when_what_they_name_is_renamed(self, program: Program) -> None:
         throttle = make_throttle(3)
         schedule = make_schedule(throttle=throttle)

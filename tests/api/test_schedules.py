@@ -7,12 +7,10 @@ import pytest
 
 from audit.models import AuditEntry
 from delivery.models import Endpoint
-from jobs.models import BacklogRecord
-from jobs.states import Status
 from schedules import verbs
 from schedules.models import Schedule, Trigger
 from tests.api.asking import Program, fields_of, made, make_user, problem_of
-from tests.factories import NOON, make_record, make_schedule, make_throttle
+from tests.factories import NOON, make_schedule, make_throttle
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
@@ -37,20 +35,6 @@ def schedule(program: Program, body: dict[str, Any]) -> Schedule:
 
 
 class TestEditing:
-    @pytest.mark.parametrize(
-        ("fields", "cron"),
-        [
-            ({"hour": "3,6,9"}, "0 3,6,9 * * *"),
-            ({}, "* * * * *"),
-            ({"minute": "*/5"}, "*/5 * * * *"),
-            ({"day_of_week": "MON-FRI", "month": "1-3", "hour": 9}, "0 9 * 1-3 MON-FRI"),
-        ],
-    )
-    def test_cron_is_also_taken_by_fields(
-        self, fields: dict[str, Any], cron: str, program: Program, body: dict[str, Any]
-    ) -> None:
-        assert program.post("schedules", body | {"cron": fields}).json()["cron"] == cron
-
     def test_a_new_one_has_its_next_trigger_which_another_cron_moves_and_another_name_does_not(
         self, schedule: Schedule, program: Program
     ) -> None:
@@ -62,13 +46,6 @@ class TestEditing:
         assert Schedule.objects.get().next_trigger_at == NOON
         program.patch(f"schedules/{schedule.pk}", {"cron": "0 4 * * *"})
         assert Schedule.objects.get().next_trigger_at != NOON
-
-    def test_one_with_unfinished_events_is_not_deleted(self, schedule: Schedule, program: Program) -> None:
-        record = make_record(origin=schedule, trigger_at=NOON)
-        assert "unfinished" in problem_of(program.delete(f"schedules/{schedule.pk}"), 409)["detail"]
-        BacklogRecord.objects.filter(pk=record.pk).update(status=Status.CANCELLED, finished_at=NOON)
-        assert program.delete(f"schedules/{schedule.pk}").status_code == 204
-        assert BacklogRecord.objects.get().origin_id is None
 
     def test_that_of_a_policy_is_told_where_it_is_edited(self, program: Program) -> None:
         policy = make_policy()

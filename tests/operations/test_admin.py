@@ -87,15 +87,10 @@ class TestWorkers:
         assert "backups 16, availability 200" in page.content.decode()
 
 
-def test_a_retry_policy_shows_its_first_ten_delays_and_a_bad_one_is_told_beside_the_field(admin_client: Client) -> None:
+def test_a_retry_policy_shows_its_first_ten_delays(admin_client: Client) -> None:
     RetryPolicy.objects.create(name="fib", algorithm="fibonacci", parameters={"unit": 60}, max_delay=1800)
     page = admin_client.get("/admin/jobs/retrypolicy/").content.decode()
     assert ", ".join(f"{n} min" for n in (1, 1, 2, 3, 5, 8, 13, 21, 30, 30)) in page
-    form = {"name": "x", "algorithm": "fibonacci", "max_delay": "60"}
-    for name, value in (("parameters-0-base", "3"), ("max_delay", "1.5"), ("give_up_after", "later")):
-        field = name.partition("-")[0]
-        response = admin_client.post("/admin/jobs/retrypolicy/add/", form | {name: value})
-        assert list(response.context["adminform"].errors) == [field]
 
 
 def test_a_password_is_asked_for(client: Client) -> None:

@@ -114,15 +114,13 @@ class TestAdding:
 
 
 class TestChanging:
-    def test_what_is_not_named_stays(self) -> None:
-        make_events(throttle=make_throttle(), priority=3)
-        message = run("set", "nightly", "--window-for", "2h", "--name", "later")
-        assert message.startswith("later: changed: name, window_for\n")
-        schedule = Schedule.objects.get()
-        assert (schedule.name, schedule.window_for, schedule.priority, schedule.event_count) == ("later", 7200, 3, 100)
+    def test_the_changed_fields_are_told_and_a_field_is_emptied(self) -> None:
+        make_events(throttle=make_throttle(), catch_up_for=60)
+        assert run("set", "nightly", "--window-for", "2h", "--name", "later").startswith(
+            "later: changed: name, window_for\n"
+        )
         run("set", "later", "--throttle", "", "--catch-up-for", "none")
-        schedule.refresh_from_db()
-        assert (schedule.throttle, schedule.catch_up_for) == (None, None)
+        assert (Schedule.objects.get().throttle, Schedule.objects.get().catch_up_for) == (None, None)
 
     def test_pause_and_resume(self) -> None:
         make_events()

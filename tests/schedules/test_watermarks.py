@@ -1,4 +1,4 @@
-"""The due triggers after a second, after three days, and when clocks change."""
+"""The due triggers after a second and after three days."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,7 +8,6 @@ import pytest
 from schedules.models import Schedule
 from schedules.watermarks import AT_ONCE, due
 from tests.factories import NOON
-from tests.schedules.calendars import utc
 
 HOUR, DAY, MINUTE, SECOND = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1), timedelta(seconds=1)
 NINE = NOON.replace(hour=9)
@@ -53,18 +52,3 @@ def test_a_trigger_that_is_on_time_is_due_whatever_is_caught_up(catch_up_for: in
 )  # fmt: skip
 def test_what_is_due_and_what_is_skipped(cron: str, fields: dict[str, Any], now: datetime, expected: Any) -> None:
     assert found(cron, now, **fields) == expected
-
-
-@pytest.mark.parametrize(
-    ("watermark", "now", "expected"),
-    [
-        # forward at 02:00 local time: a trigger in the gap comes at its end
-        (utc("2026-03-28T01:30"), utc("2026-03-30T12:00"), ["28 01:30", "29 01:00", "30 00:30", "31 00:30"]),
-        # back at 03:00: a trigger in the fold comes once
-        (utc("2026-10-24T00:30"), utc("2026-10-26T12:00"), ["24 00:30", "25 00:30", "26 01:30", "27 01:30"]),
-    ],
-)
-def test_when_clocks_change_in_berlin(watermark: datetime, now: datetime, expected: list[str]) -> None:
-    fields = {"zone": "Europe/Berlin", "catch_up_for": DAYS, "next_trigger_at": watermark}
-    triggers, following, _ = found("30 2 * * *", now, **fields)
-    assert [f"{at:%d %H:%M}" for at in (*triggers, following)] == expected
