@@ -5,13 +5,13 @@ It stays between runs, so that the next one fetches only changes, and is removed
 """
 
 import hashlib
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engines.base import BackupTask, RunEnded, Verdict
 from engines.limits import Space
+from storage.folders import scratch
 from storage.places.locks import Busy, held
 
 LOCKS = "locks"
@@ -46,7 +46,7 @@ def remove(root: Path, folder: str) -> bool:
     """Remove the directory of an assignment. Returns False, and leaves it, while a run works there."""
     try:
         with held(_lock(root, folder), folder, patience=0):
-            shutil.rmtree(root / folder, ignore_errors=True)
+            scratch.remove(root / folder)
             with suppress(OSError):
                 (root / folder).parent.rmdir()  # it may hold another one
     except Busy:

@@ -16,6 +16,7 @@ from django.conf import settings
 
 from backups.restores import process
 from sources.models import Repository
+from storage.folders.beneath import NOT_A_NAME
 from storage.folders.scratch import scratch_in
 from storage.points.batches import batches
 from storage.points.exception_texts import exceptions_of
@@ -121,7 +122,11 @@ def _header(entry: Entry, name: str, size: int) -> bytes:
 @contextmanager
 def _opened(path: bytes) -> Iterator[IO[bytes]]:
     """A restored file, opened. Raises: OSError for a link: it would lead to a file of this host."""
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as content:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise FileNotFoundError(*error.args) if error.errno in NOT_A_NAME else error from None
+    with open(descriptor, "rb", buffering=0) as content:
         yield content
 
 

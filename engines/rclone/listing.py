@@ -20,7 +20,7 @@ from engines.rclone.verdicts import QUOTE, Judgement
 from external.processes.rows import number, row_of, text
 from storage.folders import room
 from storage.places.rclone import NOT_FOUND, ROW
-from storage.points.bounds import LONGEST_PATH, is_nameable
+from storage.points.bounds import LONGEST_PATH, TOO_DEEP, is_nameable, shortened
 from storage.points.counted_paths import CountedPaths
 from storage.points.entries import LEADS_ELSEWHERE, Entry, head_of, is_readable, is_sound
 from storage.points.sorted_items import SortedItems
@@ -30,7 +30,6 @@ DOT = "\uff0e"
 DOTS = re.compile(rf"(?:^|/){DOT}{{1,2}}(?:/|$)")
 """The form in which rclone shows the names `.` and `..`, for which it cannot ask in a bucket."""
 NO_FOLDER_HOLDS = "{!r:.200} has a name that no folder can hold: rename it"
-TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
 TOO_LONG = "its entry in the listing has more than 64 KiB"
 MOST, MOST_EXCEPTIONS = 30_000_000, 100_000
 """The most entries of a point, as many as its manifest may hold (`reading.MANIFEST`), and the most that could not be
@@ -48,7 +47,6 @@ QUOTED = "rclone does not tell a name with ‛ (U+201B) from one with two of the
 NOT_KEPT = "{} are not kept"
 TOP = ""
 """The path of an exception that concerns the whole source."""
-SHOWN = 200
 LONG = 10_000
 MOST_FOLDERS = 100
 """The most folders that are asked for by name. If more of them are gone at once, the others stay for now."""
@@ -219,8 +217,7 @@ def _topmost_unlisted(path: str, listed_folders: Collection[str]) -> str:
 def _unsound(path: str) -> tuple[str, str]:
     """A path that no manifest may name, changed into one that it may, and the reason."""
     if not is_nameable(path):
-        shown = path.encode("utf-8", "surrogatepass")[: LONGEST_PATH // 8].decode("utf-8", "ignore")
-        return "/".join(each for each in shown.split("/") if each.strip("."))[:SHOWN] + "…", TOO_DEEP
+        return shortened(path), TOO_DEEP
     if LEADS_ELSEWHERE.search(path):
         parts = ["%2E" * len(each) if each in (".", "..") else each or "%2F" for each in path.split("/")]
         shown = re.sub("[\0\ud800-\udfff]", lambda found: f"%{ord(found[0]):02X}", "/".join(parts))

@@ -1,5 +1,6 @@
 """Makes a folder of this host the same as a source, for another engine to read."""
 
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from engines.rclone.log import LIMIT, LoggedError
 from engines.rclone.options import copy_arguments, mirror_arguments, pattern_options
 from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
+from storage.folders.beneath import LIST
+from storage.folders.walking import folders_below
 from storage.places.rclone import LISTED, path_list
 from storage.points.refusals import ONE_AT_A_TIME
 from storage.points.store import PIECE
@@ -53,10 +56,17 @@ def _size_without_pieces(folder: Path) -> int:
     the same file the same name, and then not find the one that it wants to delete.
     """
     size = 0
-    for each in folder.rglob("*"):
-        size += (found := each.lstat()).st_size
-        if PIECE.search(each.name) and stat.S_ISREG(found.st_mode):
-            each.unlink()
+    if not folder.is_dir():
+        return 0
+    top = os.open(folder, LIST)
+    try:
+        for _, here, entries in folders_below(top):
+            for each in entries:
+                size += (found := each.stat(follow_symlinks=False)).st_size
+                if PIECE.search(each.name) and stat.S_ISREG(found.st_mode):
+                    os.unlink(each.name, dir_fd=here)
+    finally:
+        os.close(top)
     return size
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from engines.not_kept import not_kept
 from engines.restores.at_source import OPTIONS
 from external.formatting import several
+from storage.folders.beneath import passing_over_names
 from storage.places.location import Location
 from storage.points.files import path_in
 from storage.points.store import StorageFailed
@@ -26,7 +27,8 @@ def make_empty_folders(restore: RunningRestore, target: Location, kind: str) -> 
     why = NOT_MADE
     with tempfile.TemporaryDirectory() as scratch:
         for path in empty:
-            os.makedirs(path_in(Path(scratch), path), exist_ok=True)
+            with passing_over_names():
+                os.makedirs(path_in(Path(scratch), path), exist_ok=True)
         try:
             restore.store.run("copy", "--create-empty-src-dirs", *OPTIONS, scratch, target.root)
         except StorageFailed as error:

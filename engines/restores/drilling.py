@@ -36,6 +36,7 @@ ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
 at most BYTES bytes.
 """
 SHOWN = 3
+NOT_TRIED = "{}, whose names the disk of drills does not take, such as {:.200}"
 
 
 DATABASES = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}
@@ -48,10 +49,10 @@ space; `FILES`, the names of the files that belong to a dump, the database first
 class DrillResult:
     """The part of a point that was restored and compared; the point holds `of_files`. `tables`: the rows of each.
 
-    `notes`: the first things that a scratch server cannot have. `error`: why the point is not proved; empty if it is.
-    `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful: a lack of
-    this host. `old_files`, `old`, `missing_files`, `missing`: the files that the whole point has as of an
-    earlier one, and those that it lacks (`restoring.base.Report`), which does not cast doubt on the others.
+    `notes`: the first things that a scratch server or folder cannot have. `error`: why the point is not proved;
+    empty if it is. `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor
+    doubtful: a lack of this host. `old_files`, `old`, `missing_files`, `missing`: the files that the whole point has as
+    of an earlier one, and those that it lacks (`restoring.base.Report`), which does not cast doubt on the others.
     """
 
     point: str
@@ -134,16 +135,23 @@ def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
 
 
 def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store, done: DrillResult) -> list[str]:
-    """Count the files that came back. Returns those that did not, or came back different."""
-    wrong = []
+    """Count the files that came back. Returns those that did not, or came back different. Notes those that the disk of
+    drills cannot hold.
+    """
+    wrong, not_taken = list[str](), list[str]()
     with Beneath.opened(folder) as opened_folder:
         for entry in entries:
             if entry.kind == "folder" or not entry.is_kept:
                 continue
-            done.files, done.size = done.files + 1, done.size + entry.size
             found = differs(entry, opened_folder, thorough=True, alive=store.check_stop)
             if found in (FileMatch.MISSING, FileMatch.OTHER):
                 wrong.append(f"{entry.path}: {found.value} came back")
+            if found is FileMatch.NOT_A_NAME:
+                not_taken.append(entry.path)
+            else:
+                done.files, done.size = done.files + 1, done.size + entry.size
+    if not_taken:
+        done.notes.append(NOT_TRIED.format(several(len(not_taken), "file"), not_taken[0]))
     return wrong
 
 

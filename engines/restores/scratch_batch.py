@@ -10,12 +10,12 @@ from typing import Any
 
 from engines.restores.at_source import FOLDER_THERE, OPTIONS, of_the_target
 from engines.restores.replacing import Replacement
-from storage.folders.beneath import Beneath
+from storage.folders.beneath import NOT_A_NAME, Beneath
 from storage.points.files import FileMatch, differs, nanoseconds, path_in
 from storage.points.manifests import Entry
 from storage.points.moving import TransferProgress
 from storage.points.refusals import FINAL, ONE_AT_A_TIME
-from storage.restoring.base import RunningRestore
+from storage.restoring.base import NOT_TAKEN, RunningRestore
 
 PARTIAL = re.compile(r"\.[0-9a-f]{8}\.partial$")
 """The end of the name of a file that rclone has not renamed yet: of a file that it cannot replace it names that one."""
@@ -73,6 +73,11 @@ class ScratchBatch:
                 os.link(staged, home)
             except (FileExistsError, NotADirectoryError):
                 later.append(entry)
+                continue
+            except OSError as error:
+                if error.errno not in NOT_A_NAME:
+                    raise
+                self.restore.fail(entry.path, NOT_TAKEN)
                 continue
             with suppress(ValueError, OverflowError):  # its repository may store no time
                 at = nanoseconds(entry.modified)

@@ -27,6 +27,10 @@ LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Does not block: opening a pipe would otherwise wait for a writer."""
 BY_DESCRIPTOR = Path("/proc/self/fd")
+NOT_A_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
+"""Error numbers for a name that a file system does not take: a bucket has names of a thousand bytes, and a disk of
+Windows takes no `:`.
+"""
 
 
 class LinkOnTheWay(ValueError):
@@ -179,6 +183,16 @@ def listed(descriptor: int) -> Iterator[int]:
         os.close(opened)
 
 
+@contextmanager
+def passing_over_names() -> Iterator[None]:
+    """Pass over a name that the file system does not take."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NOT_A_NAME:
+            raise
+
+
 def empty(descriptor: int) -> None:
     """Remove the contents of a folder, with all levels below it, also in folders that were made read-only. What cannot
     be removed stays. Of thousands of levels, each folder is moved up here before it is emptied; no others are, since on
@@ -218,13 +232,14 @@ def _folders_alone(folder: int) -> list[str]:
         with suppress(OSError):
             if each.is_dir(follow_symlinks=False):
                 folders.append(each.name)
-                _open_to_owner(each.name, folder)
+                open_to_owner(each.name, folder)
             else:
                 os.unlink(each.name, dir_fd=folder)
     return folders
 
 
-def _open_to_owner(name: str, above: int) -> None:
+def open_to_owner(name: str, above: int) -> None:
+    """Let the owner of a folder read and change it. Raises: OSError."""
     descriptor = os.open(name, PASS, dir_fd=above)
     try:
         os.chmod(BY_DESCRIPTOR / str(descriptor) if BY_DESCRIPTOR.exists() else descriptor, 0o700)

@@ -7,6 +7,8 @@ from typing import IO
 
 LONGEST_LINE, LONGEST_PATH, MOST_PARTS = 2**16, 4_096, 255
 """Bytes of a line and of a path, and the number of names in a path: no more than file systems take."""
+TOO_DEEP = "its path has more than 4,096 bytes or 255 names: move it up, or shorten names"
+SHOWN = 200
 UNPACKED, AT_LEAST = 100, 64 * 2**20
 """An unpacked manifest may be this many times as large as the packed one, plus these bytes. The scheduler's own are
 five times as large.
@@ -36,3 +38,9 @@ def is_nameable(path: str) -> bool:
     if path.count("/") >= MOST_PARTS:
         return False
     return len(path) * 4 <= LONGEST_PATH or len(path.encode("utf-8", "surrogatepass")) <= LONGEST_PATH
+
+
+def shortened(path: str) -> str:
+    """The beginning of a path that no manifest may name, which one may."""
+    begin = path.encode("utf-8", "surrogatepass")[: LONGEST_PATH // 8].decode("utf-8", "ignore")
+    return "/".join(each for each in begin.split("/") if each.strip("."))[:SHOWN] + "…"

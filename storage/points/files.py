@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from storage.folders.beneath import READ, Beneath
+from storage.folders.beneath import NOT_A_NAME, READ, Beneath
 from storage.points.manifests import Entry
 
 COARSE = 2 * 10**9
@@ -49,6 +49,7 @@ class FileMatch(Enum):
     SAME = "the same"
     UNSURE = "something of its kind and size, whose time differs, and no digest is known"
     OTHER = "something else"
+    NOT_A_NAME = "nothing, since its disk does not take the name"
 
 
 def path_in(folder: Path, path: str) -> bytes:
@@ -84,6 +85,10 @@ def differs(
         found = os.stat(name, dir_fd=above, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return FileMatch.MISSING
+    except OSError as error:
+        if error.errno in NOT_A_NAME:
+            return FileMatch.NOT_A_NAME
+        raise
     if entry.kind == "link":
         is_link = stat.S_ISLNK(found.st_mode)
         return FileMatch.SAME if is_link and os.readlink(name, dir_fd=above) == target_of(entry) else FileMatch.OTHER

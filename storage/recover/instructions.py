@@ -222,9 +222,17 @@ and a shell. Nothing below changes anything here.
                     yield entry, below(to, entry["path"])
         came, later = {{}}, []
         for entry, path in entries():
-            os.makedirs(path if entry["kind"] == "folder" else os.path.dirname(path), exist_ok=True)
             place = entry.get("folder", "-") + "/" + entry.get("stored", entry["path"])
             part = below(parts, place)
+            try:
+                os.makedirs(path if entry["kind"] == "folder" else os.path.dirname(path), exist_ok=True)
+                os.stat(path)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                where = "; its content is in " + part if os.path.isfile(part) else ""
+                print("not brought:", entry["path"], "since:", error.strerror + where)
+                continue
             if entry["kind"] != "file":
                 later.append((entry, path))
             elif os.path.lexists(path):

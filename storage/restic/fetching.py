@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from storage.folders.beneath import LIST
+from storage.folders.walking import folders_below
 from storage.points.batches import batches
 from storage.points.files import path_in
 from storage.restic.program import Restic, ResticFailed
@@ -48,15 +50,12 @@ class Growth:
         while True:
             files = size = 0
             began = time.monotonic()
-            for folder, _, names in os.walk(self._folder):
-                for number, name in enumerate(names):
-                    try:
-                        size += os.lstat(os.path.join(folder, name)).st_blocks * 512
-                    except OSError:
-                        continue
-                    if number % PIECE == 0:
-                        yield
-                files += len(names)
+            for number, each in enumerate(self._entries()):
+                with suppress(OSError):
+                    size += each.stat(follow_symlinks=False).st_blocks * 512
+                    files += 1
+                if number % PIECE == 0:
+                    yield
             if (files, size) != self.found:
                 self.found = files, size
                 self._on_progress(files, size)
@@ -64,6 +63,16 @@ class Growth:
             yield
             while time.monotonic() < again_at:
                 yield
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        """The files, as far as nothing is moved or removed in the meantime."""
+        with suppress(OSError):
+            top = os.open(self._folder, LIST)
+            try:
+                for _, _, entries in folders_below(top):
+                    yield from (each for each in entries if not each.is_dir(follow_symlinks=False))
+            finally:
+                os.close(top)
 
 
 def fetch_files(

@@ -3,7 +3,8 @@ here.
 
 restic compares the data that it reads back with the SHA-256 of each of its blobs, so a manifest made from it has no
 digests of files. Names that are not UTF-8 have U+FFFD in place of each invalid byte, as restic lists them: if two names
-are then the same, the manifest has the first one, and says that it is incomplete. Control characters are as rclone
+are then the same, the manifest has the first one, and says that it is incomplete. So it does of paths that are too
+deep for any manifest, and names the first of them. Control characters are as rclone
 shows them (`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 from external.processes.rows import number, row_of, text
 from storage.places.location import RESTIC
 from storage.points import manifests
-from storage.points.bounds import LONGEST_PATH, is_nameable
+from storage.points.bounds import LONGEST_PATH, TOO_DEEP, is_nameable, shortened
 from storage.points.entries import is_sound
 from storage.points.manifests import Entry, Header
 from storage.restic.program import Restic, ResticFailed
@@ -46,8 +47,9 @@ def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
         if not line.startswith('{"name"'):
             return
         row = row_of(line)
-        if row and not is_nameable(shown(text(row, "path").removeprefix("/"))):
+        if row and not is_nameable(path := shown(text(row, "path").removeprefix("/"))):
             is_whole = False
+            found.setdefault(short := shortened(path), Entry(short, why=TOO_DEEP))
         elif entry := _entry(row, snapshot.point, is_of_host=is_of_host):
             is_whole &= found.setdefault(entry.path, entry) is entry or entry.kind == "folder"
 

@@ -9,7 +9,6 @@ All other files are next to restic's folder, unchanged: RECOVER.txt, repository.
 
 import math
 import os
-import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,11 +17,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from storage import layout
+from storage.folders.beneath import LIST, passing_over_names
+from storage.folders.scratch import remove
+from storage.folders.walking import folders_below
 from storage.places import identity
 from storage.places.identity import Identity
 from storage.places.location import Location
 from storage.places.locks import held
 from storage.places.rclone import ANY
+from storage.points.bounds import MOST_PARTS
 from storage.points.files import path_in
 from storage.points.manifests import Header, ManifestDamaged
 from storage.points.moving import check_room
@@ -185,7 +188,7 @@ class ResticStore(Store):
             raise StorageFailed(f"there is no point {point} of {assignment} any more")
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in target.glob(f"{INCOMING}*"):
-            shutil.rmtree(left, ignore_errors=True)
+            remove(left)
 
         def grows(files: int, size: int) -> None:
             check_room(target, size)
@@ -193,11 +196,14 @@ class ResticStore(Store):
                 raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
             on_progress(files, size)
 
-        with tempfile.TemporaryDirectory(prefix=INCOMING, dir=target, ignore_cleanup_errors=True) as incoming:
-            growth = Growth(Path(incoming), grows)
+        incoming = Path(tempfile.mkdtemp(prefix=INCOMING, dir=target))
+        try:
+            growth = Growth(incoming, grows)
             patient = replace(self.restic, stall_timeout=math.inf)  # restic reads all indexes before the first byte
-            fetch_files(patient, snapshot.id, Path(incoming), paths, tops, growth)
+            fetch_files(patient, snapshot.id, incoming, paths, tops, growth)
             _take_over(incoming, str(target / point))
+        finally:
+            remove(incoming)
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         folder, _, last = path.rpartition("/")
@@ -215,18 +221,25 @@ class ResticStore(Store):
         return next((each for each in reversed(found) if each.point == point), None)
 
 
-def _take_over(incoming: str, target: str) -> None:
+def _take_over(incoming: Path, target: str) -> None:
     """Move files to their places, by names that manifests can have. A link would make another folder of that name in a
-    manifest lead out of `target`; links are made from manifests instead.
+    manifest lead out of `target`; links are made from manifests instead. What no manifest can name stays.
     """
-    for folder, _, files in os.walk(os.fsencode(incoming)):
-        relative = _named(os.path.relpath(folder, os.fsencode(incoming)))
-        home = os.path.normpath(os.path.join(os.fsencode(target), relative))
-        os.makedirs(home, mode=0o700, exist_ok=True)
-        os.chmod(folder, 0o700)  # it may be read-only
-        for name in files:
-            if not os.path.islink(each := os.path.join(folder, name)):
-                os.replace(each, os.path.join(home, _named(name)))
+    os.chmod(incoming, 0o700)  # it may be read-only
+    top = os.open(incoming, LIST)
+    try:
+        for way, here, entries in folders_below(top, opening=True):
+            below = b"/".join(_named(os.fsencode(each)) for each in way)
+            files = [each.name for each in entries if not (each.is_dir(follow_symlinks=False) or each.is_symlink())]
+            if len(way) < MOST_PARTS and files:
+                home = os.path.join(os.fsencode(target), below)
+                with passing_over_names():
+                    os.makedirs(home, mode=0o700, exist_ok=True)
+                for name in map(os.fsencode, files):
+                    with passing_over_names():
+                        os.replace(name, os.path.join(home, _named(name)), src_dir_fd=here)
+    finally:
+        os.close(top)
 
 
 def _named(name: bytes) -> bytes:

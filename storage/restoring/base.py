@@ -30,6 +30,10 @@ KEPT_TEXTS = 100
 IDLE_TRIES = 2
 """The number of tries without any file, before a copy that failed is given up."""
 NOT_AS_IT_SHOULD_BE = "the repository has no file that matches the manifest of this point"
+NOT_TAKEN = (
+    "the disk takes no file of that name, which is too long or has a character that it lacks; RECOVER.txt in the "
+    "repository says how to get its content"
+)
 Fetch = Callable[[list[Entry]], object]
 """Copies files out of the repository."""
 Take = Callable[[list[Entry]], list[Entry]]

@@ -32,7 +32,7 @@ from storage.points.store import Store
 from storage.points.trees import Tree, opened
 from storage.restoring import targets
 from storage.restoring.attributes import Owners, is_otherwise
-from storage.restoring.base import KEPT_TEXTS, Report, RestoreProgress, RestoreRefused, RunningRestore, Wish
+from storage.restoring.base import KEPT_TEXTS, NOT_TAKEN, Report, RestoreProgress, RestoreRefused, RunningRestore, Wish
 from storage.restoring.placing import FilePlacement
 from storage.restoring.shared_names import SHARED
 
@@ -121,7 +121,9 @@ class _Restore(RunningRestore):
 
     def _is_wanted(self, entry: Entry) -> bool:
         """True if a file or link is not in its place."""
-        if self._state_of(entry) is not FileMatch.SAME:
+        if (state := self._state_of(entry)) is FileMatch.NOT_A_NAME:
+            return self.fail(entry.path, NOT_TAKEN)
+        if state is not FileMatch.SAME:
             return True
         if holder := self.placing.shared.holder(entry):
             return self.fail(entry.path, SHARED.format(holder))

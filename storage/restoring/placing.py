@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from storage.folders.beneath import LIST, Beneath
+from storage.folders.beneath import LIST, NOT_A_NAME, Beneath
 from storage.folders.staging import StagingFolder
 from storage.points.counted_paths import CountedPaths
 from storage.points.files import PERMISSIONS, nanoseconds, relative, target_of
@@ -24,7 +24,7 @@ from storage.restoring.attributes import (
     put_attribute,
     put_on,
 )
-from storage.restoring.base import RunningRestore
+from storage.restoring.base import NOT_TAKEN, RunningRestore
 from storage.restoring.shared_names import SHARED, SharedNames
 
 CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
@@ -132,12 +132,18 @@ class FilePlacement:
 
     @contextmanager
     def _unless_changed(self, entry: Entry) -> Iterator[None]:
-        """Count an entry as failed if another process has changed its place in the meantime; the rest continues."""
+        """Count an entry as failed if another process has changed its place in the meantime, or its disk does not take
+        its name; the rest continues.
+        """
         try:
             yield
         except CHANGED as error:
             text = f"another process has changed its folder in the meantime ({error.strerror})"
             self.restoring.fail(entry.path, text)
+        except OSError as error:
+            if error.errno not in NOT_A_NAME:
+                raise
+            self.restoring.fail(entry.path, NOT_TAKEN)
 
     def _make_room(self, entry: Entry, home: bytes) -> bool:
         """Make the folders above; clear a file that is to be replaced. Returns True if the entry can be put."""

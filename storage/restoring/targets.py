@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from external.processes import serving
 from storage.folders import room
 from storage.folders.beneath import Beneath, LinkOnTheWay
 from storage.folders.staging import STAGING
+from storage.folders.walking import folders_below
 from storage.places.location import Location
 from storage.points.moving import SMALLEST_RESERVE
 from storage.points.trees import Tree
@@ -49,19 +49,16 @@ def check(folder: Path, location: Location, tree: Tree) -> None:
 
 
 def foreign(target: Beneath, expected: set[bytes], ask: Callable[[], None]) -> str | None:
-    """A file in the target that this restore would not put there."""
-    for folder, names, files, above in os.fwalk(b".", dir_fd=target.descriptor):
+    """A file in the target that this restore would not put there. Raises: OSError."""
+    for way, _, entries in folders_below(target.descriptor):
         ask()
-        if folder == b".":
-            names[:] = [each for each in names if not STAGING.fullmatch(os.fsdecode(each))]
-        for name in (*files, *(each for each in names if _is_link(each, above))):
-            if (path := os.path.normpath(os.path.join(folder, name))) not in expected:
-                return os.fsdecode(path)
+        if not way:
+            entries[:] = [each for each in entries if not STAGING.fullmatch(each.name)]
+        for each in entries:
+            path = "/".join([*way, each.name])
+            if not each.is_dir(follow_symlinks=False) and os.fsencode(path) not in expected:
+                return path
     return None
-
-
-def _is_link(name: bytes, above: int) -> bool:
-    return stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
 
 
 def check_room(target: Path, size: int, way_out: str = "name another folder") -> None:
