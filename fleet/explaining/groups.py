@@ -24,8 +24,6 @@ NAMED = 3
 # are also distinguished by queue and lane. APART, the planner takes the groups for few, and sorts no source.
 # The first names of a group are picked from it: `array_agg(name ORDER BY name)` would sort all names.
 GROUPS = f"""
-  WITH policy AS MATERIALIZED (
-       SELECT p.id, c.enabled FROM sources_policy p JOIN schedules_schedule c ON c.origin_id = p.schedule_id)
 SELECT code, queue, lane, count(*), min(id),
        ARRAY(SELECT each FROM unnest(array_agg(name)) AS each ORDER BY each LIMIT {NAMED})
   FROM (
@@ -40,7 +38,11 @@ SELECT s.name, b.id, b.queue, b.lane,
             WHEN a.failures > 0 THEN '{Code.FAILED}'
             ELSE '{Code.NOT_PLANNED}' END AS code
   FROM sources_source s
-  LEFT JOIN (sources_assignment a JOIN policy ON policy.id = a.policy_id) ON a.source_id = s.id
+  LEFT JOIN (sources_assignment a
+             JOIN (SELECT p.id, c.enabled
+                     FROM sources_policy p
+                     JOIN schedules_schedule c ON c.origin_id = p.schedule_id
+                    {APART}) AS policy ON policy.id = a.policy_id) ON a.source_id = s.id
   LEFT JOIN (SELECT {OF_SUBJECT} AS assignment, id, queue, lane,
                     100000 * status + 1000 * COALESCE(waiting_for, 0)
                     + CASE WHEN closes_at <= %(now)s THEN 100 ELSE 0 END
