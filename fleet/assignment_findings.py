@@ -98,10 +98,7 @@ MAY_HAVE_ONE: Final = f"""
   FROM (SELECT *
           FROM sources_assignment
          WHERE id IN (
-               SELECT a.id
-                 FROM sources_assignment a
-                WHERE a.failures > 0 OR a.last_backup_at IS NULL OR a.overdue_since IS NOT NULL OR {HELD_BACK}
-                   OR {NOT_PROVED}
+               SELECT a.id FROM sources_assignment a WHERE {{in_trouble}}
                 UNION ALL
                SELECT id FROM sources_assignment WHERE to_copy_since IS NOT NULL
                 UNION ALL
@@ -111,12 +108,20 @@ MAY_HAVE_ONE: Final = f"""
         OFFSET 0) AS a
 """
 
-OF_ALL: Final = FINDINGS.replace(JOINED.splitlines(keepends=True)[1], MAY_HAVE_ONE)
 
-RAISED: Final = OF_ALL.format(
-    chosen=f"""v.raises AND {ACTIVE}
+def _of_all(in_trouble: str, chosen: str) -> str:
+    """The findings of all assignments, of which those that are `in_trouble` are looked at next to copies and checks:
+    a condition that implies that of the index `assignment_in_trouble`.
+    """
+    source = JOINED.splitlines(keepends=True)[1]
+    return FINDINGS.replace(source, MAY_HAVE_ONE.format(in_trouble=in_trouble)).format(chosen=chosen)
+
+
+RAISED: Final = _of_all(
+    f"a.failures > 0 OR a.last_backup_at IS NULL OR a.overdue_since IS NOT NULL OR {HELD_BACK} OR {NOT_PROVED}",
+    f"""v.raises AND {ACTIVE}
    AND (a.overdue_since IS NOT NULL OR a.failures >= {FAILING_AFTER} OR {HELD_BACK} OR {COPY_LATE} OR {COPY_FAILED}
-        OR {NOT_PROVED} OR {DAMAGED})"""
+        OR {NOT_PROVED} OR {DAMAGED})""",
 )
 """Findings that raise an alert."""
 
@@ -127,7 +132,8 @@ OF_A_KIND: Final = f"""v.kind IN ('held_back', 'drills', 'copies', 'damage')
 
 THE_LONGEST: Final = f"""
 SELECT kind, id, policy_id, source, policy, since, text, damage
-  FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY since, id) AS place FROM ({OF_ALL}) AS each) AS each
+  FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY since, id) AS place
+          FROM ({_of_all(f"{HELD_BACK} OR {NOT_PROVED}", OF_A_KIND)}) AS each) AS each
  WHERE place <= {COUNT_TO}
  ORDER BY place
 """
@@ -146,21 +152,21 @@ class AssignmentFinding(NamedTuple):
 
 def of_the_doctor(now: datetime) -> Iterator[AssignmentFinding]:
     """The findings of the kinds of the doctor, at most COUNT_TO of each: the longest first."""
-    return _found(OF_A_KIND, now, THE_LONGEST)
+    return _found(THE_LONGEST, now)
 
 
 def of(assignments: Collection[int], now: datetime) -> dict[int, list[AssignmentFinding]]:
     """Findings of these assignments, by their ids; those in order are left out."""
     found: dict[int, list[AssignmentFinding]] = {}
-    chosen = "a.id = ANY(%(assignments)s)"
-    for each in _found(chosen, now, FINDINGS, assignments=list(assignments)) if assignments else ():
+    sql = FINDINGS.format(chosen="a.id = ANY(%(assignments)s)")
+    for each in _found(sql, now, assignments=list(assignments)) if assignments else ():
         found.setdefault(each.pk, []).append(each)
     return found
 
 
-def _found(chosen: str, now: datetime, findings: str, **values: Any) -> Iterator[AssignmentFinding]:
+def _found(sql: str, now: datetime, **values: Any) -> Iterator[AssignmentFinding]:
     with connection.cursor() as cursor:
-        cursor.execute(findings.format(chosen=chosen), {"now": now, **values})
+        cursor.execute(sql, {"now": now, **values})
         for kind, pk, _, source, _, since, text, damage in cursor.fetchall():
             yield AssignmentFinding(kind, pk, source, since, text, json.loads(damage or "[]"))
 

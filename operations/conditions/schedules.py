@@ -42,18 +42,22 @@ class EnabledSchedule(NamedTuple):
 
 
 def enabled(now: datetime) -> Iterator[EnabledSchedule]:
-    """All enabled schedules, for `Look.of`: several conditions read them."""
+    """All enabled schedules, for `Look.of`: several conditions read them. A cron that many share is read once."""
     found = rows(ENABLED)
     until = time.monotonic() + READING_SECONDS
+    read = dict[tuple[str, str], tuple[datetime | None, datetime | None, str]]()
     for pk, name, cron, zone, at in found:
-        if time.monotonic() >= until:
-            yield EnabledSchedule(pk, name, at)
-            continue
-        try:
-            _, began, next_at = Period(cron, zone).around(now)
-            yield EnabledSchedule(pk, name, at, began, next_at)
-        except Exception as error:  # no database is asked: its cron or zone cannot be read
-            yield EnabledSchedule(pk, name, at, error=str(error))
+        if (cron, zone) not in read and time.monotonic() < until:
+            read[cron, zone] = _period_of(cron, zone, now)
+        yield EnabledSchedule(pk, name, at, *read.get((cron, zone), ()))
+
+
+def _period_of(cron: str, zone: str, now: datetime) -> tuple[datetime | None, datetime | None, str]:
+    try:
+        _, began, next_at = Period(cron, zone).around(now)
+    except Exception as error:  # no database is asked: its cron or zone cannot be read
+        return None, None, str(error)
+    return began, next_at, ""
 
 
 # Served by `trigger_unfinished`. A trigger of a schedule that queues may wait for the batch before it.
