@@ -1,10 +1,13 @@
 """The OpenAPI document: true of each operation, readable, and with a page for staff."""
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.test import Client
+from pydantic import BaseModel
 
 from api.auth import Staff
 from api.document import ALWAYS, OF_AUTH
@@ -14,6 +17,7 @@ from backups.restores.requests import MAY_RESTORE
 from declarations.surfaces.web.permissions import may_operate
 from sources.declarations.reach import SET_SECRET
 from tests.api.asking import Program, fields_of, make_user, problem_of
+from tests.product import PACKAGES
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +62,7 @@ def test_each_operation_has_a_name_of_its_own_a_tag_and_words(operations: dict[s
     assert len(names) == len(set(names))
     for name, operation in operations.items():
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", operation["operationId"]), name
+        assert name.split()[0] in ("GET", "POST", "PATCH", "DELETE"), name
         assert operation["tags"], name
         assert operation["summary"], name
         assert "x-has" not in operation, name
@@ -66,6 +71,7 @@ def test_each_operation_has_a_name_of_its_own_a_tag_and_words(operations: dict[s
 def test_every_reference_leads_somewhere_and_each_operation_names_the_problems_that_it_may_meet(
     document: dict[str, Any], operations: dict[str, dict[str, Any]]
 ) -> None:
+    assert {401, 403, 422, 429, 503} <= {*ALWAYS, *OF_AUTH}
     for reference in references(document):
         assert reference.startswith("#/components/"), reference
         assert resolved(document, {"$ref": reference}), reference
@@ -94,7 +100,20 @@ def test_who_may_is_said_with_the_scope(document: dict[str, Any], operations: di
     for name, scope in scopes.items():
         assert operations[name]["security"] == [{"session": []}, {"token": [scope]}]
     assert operations["POST /api/check-in"]["security"] == [{"agent": []}]
-    assert "security" not in operations["POST /api/enrol"]
+    assert [name for name, each in operations.items() if not each.get("security")] == ["POST /api/enrol"]
+
+
+def kinds_of(schema: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for each in schema.__subclasses__():
+        yield each
+        yield from kinds_of(each)
+
+
+def test_no_two_shapes_share_a_name() -> None:
+    """Each name once: in the document the one would replace the other."""
+    names = Counter(each.__name__ for each in set(kinds_of(BaseModel)) if each.__module__.split(".")[0] in PACKAGES)
+    assert len(names) > 50
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 OPERATES = ("accept", "check", "copy", "drill")

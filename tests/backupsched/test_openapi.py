@@ -30,7 +30,8 @@ pytestmark = [
 
 SOME = () if EXAMPLES else ("sources", "backlog")
 """Tags of the operations that are asked by who may do little or nothing. That each operation asks who it is, is seen
-in `test_roles.py`, that each describes its refusals in `test_openapi_document.py`; what refuses is the same for all."""
+in `test_roles.py`, that each describes its refusals in `tests/api/test_document.py`; what refuses is the same for
+all."""
 
 REFUSED = {400, 401, 404, 405, 411, 413, 415, 422}
 """The answers if no request is let in. (An enrolment code is looked at without one.)"""
