@@ -1,4 +1,4 @@
-"""`manage.py policies preview`: the coming periods of a policy, for people and as JSON; and what it refuses."""
+"""`manage.py policies preview`: the coming periods of a policy, as text and as JSON; its plan; and what it refuses."""
 
 import json
 from typing import Any
@@ -8,8 +8,10 @@ from django.test import Client
 from django.utils.html import escape
 
 from jobs.clock import database_clock
+from schedules.capacity import check
+from schedules.capacity_report import messages
 from schedules.cron import Period
-from sources.models import Policy, Repository
+from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import previews
 from tests.commands import command
 from tests.schedules.factories import make_events, make_throttle
@@ -186,3 +188,17 @@ class TestAScheduleOfEvents:
             text["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 1 h."]
             == "good"
         )
+
+
+def test_the_plan_of_a_policy_knows_its_units_and_its_window() -> None:
+    policy = make_policy(cron="0 9 * * *", window=[{"days": "mon-fri", "start": "22:00", "end": "22:01"}])
+    for _ in range(3):
+        make_assignment(policy)
+    found = check(policy.schedule, MONDAY)
+    assert (found.demand.events, found.pace) == (3, 16 / found.demand.seconds_each)
+    assert "it completes in its window of 1 min" in messages(found)[0].text
+    more = Source.objects.bulk_create(Source(name=f"more {n}", kind="local", path="/srv") for n in range(1000))
+    Assignment.objects.bulk_create(Assignment(policy=policy, source=source) for source in more)
+    assert messages(check(policy.schedule, MONDAY))[0].text.startswith(
+        "Cannot complete: up to 1,003 events in 1 min need"
+    )

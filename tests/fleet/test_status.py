@@ -12,21 +12,15 @@ from django.utils import timezone
 from fleet.assignment_findings import APART
 from fleet.status import assignments_in, of_all, reasons_of, summary, with_assignment_status, with_status
 from fleet.status.ordering import OLDEST_SUCCESS_FIRST, worst_first
-from jobs import conf
 from jobs.backlog import hold
 from jobs.breakers import describe
 from jobs.models import BacklogRecord, Breaker
 from jobs.states import Status, WaitingFor
-from operations.backlog.facts import record_facts
-from operations.conditions import examine
-from schedules.capacity import check
-from schedules.capacity_report import messages
 from schedules.models import Schedule
 from sources.domain.status import NEEDS_OPERATOR, ProtectionStatus
 from sources.models import Assignment, CheckRound, Repository, Source
 from sources.planning import standings_of, subject_of
 from storage.points.checking import GONE
-from tests.commands import command
 from tests.factories import make_record, make_worker
 from tests.sources.factories import make_assignment, make_policy, make_source
 
@@ -283,9 +277,7 @@ def test_the_error_of_a_breaker_and_the_hold_are_said_once_and_the_next_attempt_
 
 def test_the_reasons_of_many_cost_as_many_statements_as_those_of_few() -> None:
     def statements() -> int:
-        with CaptureQueriesContext(
-            connection,
-        ) as seen:
+        with CaptureQueriesContext(connection) as seen:
             assert len(reasons_of(list(Source.objects.all()), NOW)) == Source.objects.count()
         return len(seen)
 
@@ -295,38 +287,3 @@ def test_the_reasons_of_many_cost_as_many_statements_as_those_of_few() -> None:
     for _, fields, record in CASES * 3:
         made(fields, record)
     assert statements() == few
-
-
-def test_all_is_well_only_where_sources_are_there_and_none_needs_a_person_and_nothing_gave_up() -> None:
-    make_worker(queues=dict.fromkeys(conf.queue_rules(), 1), heartbeat_at=timezone.now())
-
-    backlog, _ = command("backlog")
-    assert "Nothing is protected yet" in backlog()
-    made(PROTECTED)
-    assert "All is well." in backlog()
-    made(DUE | {"failures": 1})
-    make_source()
-    assert "! 1 of 3 protected · 2 need you: 1 failing, 1 unprotected. `manage.py status`" in backlog()
-    findings = {each.name: each for each in examine()}
-    assert findings["protection"].what == "1 of 3 protected · 2 need you: 1 failing, 1 unprotected"
-    Source.objects.exclude(pk=Assignment.objects.earliest("pk").source_id).delete()
-    make_record(Status.FAILED)
-    assert "! 1 record has given up" in backlog()
-    assert {each.name: each for each in examine()}["dead_letters"].what == "1 record has given up"
-
-
-def test_the_plan_of_a_policy_knows_its_units_and_its_window() -> None:
-    policy = make_policy(cron="0 9 * * *", window=[{"days": "mon-fri", "start": "22:00", "end": "22:01"}])
-    for _ in range(3):
-        make_assignment(policy)
-    found = check(policy.schedule, NOW)
-    assert (found.demand.events, found.pace) == (3, 16 / found.demand.seconds_each)
-    assert "it completes in its window of 1 min" in messages(found)[0].text
-    more = Source.objects.bulk_create(Source(name=f"more {n}", kind="local", path="/srv") for n in range(1000))
-    Assignment.objects.bulk_create(Assignment(policy=policy, source=source) for source in more)
-    assert messages(check(policy.schedule, NOW))[0].text.startswith("Cannot complete: up to 1,003 events in 1 min need")
-
-
-def test_what_succeeded_shows_no_error_of_before() -> None:
-    record = make_record(Status.SUCCEEDED, last_error="disk full")
-    assert record_facts([record])[0]["last_error"] == ""

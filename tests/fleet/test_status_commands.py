@@ -208,3 +208,21 @@ def test_a_command_starts_without_what_it_does_not_need(name: str) -> None:
     assert ran.returncode == 0, ran.stderr
     assert f"usage: manage.py {name}" in ran.stdout
     assert ran.stdout.splitlines()[-1] == "LOADED"
+
+
+@pytest.mark.django_db
+def test_all_is_well_only_where_sources_are_there_and_none_needs_a_person_and_nothing_gave_up() -> None:
+    make_worker(queues=dict.fromkeys(conf.queue_rules(), 1), heartbeat_at=timezone.now())
+    backlog, _ = command("backlog")
+    assert "Nothing is protected yet" in backlog()
+    protected = make_assignment(**PROTECTED)
+    assert "All is well." in backlog()
+    make_assignment(last_backup_at=NOW, next_backup_at=NOW, failures=1)
+    make_source()
+    said = "1 of 3 protected · 2 need you: 1 failing, 1 unprotected"
+    assert f"! {said}. `manage.py status`" in backlog()
+    assert finding("protection").what == said
+    Source.objects.exclude(pk=protected.source_id).delete()
+    make_record(Status.FAILED)
+    assert "! 1 record has given up" in backlog()
+    assert finding("dead_letters").what == "1 record has given up"

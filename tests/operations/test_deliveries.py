@@ -5,7 +5,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs.models import BacklogRecord
 from jobs.states import Status
-from operations.backlog.facts import deliveries, launch_instants
+from operations.backlog.facts import deliveries, launch_instants, record_facts
 from tests.factories import NOON, make_record
 from tests.schedules.event_records import MINUTE, delivered, make_event, make_event_schedule, make_trigger
 
@@ -31,3 +31,8 @@ def test_all_of_a_page_are_asked_in_one_go(django_assert_num_queries: DjangoAsse
     found = [delivered(schedule, number) for schedule in schedules for number in (1, 2, 3)]
     with django_assert_num_queries(1):
         assert {(each["launch_at"], each["lag"]) for each in deliveries(found).values()} == {(NOON, 1.0)}
+
+
+def test_what_succeeded_shows_no_error_of_before() -> None:
+    record = make_record(Status.SUCCEEDED, last_error="disk full")
+    assert record_facts([record])[0]["last_error"] == ""
