@@ -52,8 +52,6 @@ async def succeed_async(run: Run) -> Outcome:
 
 
 def raising(error: BaseException) -> tuple[Callable, Callable]:
-    """A sync and an async handler that raise it."""
-
     def raises(run: Run):
         raise error
 
@@ -146,34 +144,32 @@ class TestStopping:
         assert units.ended.get(timeout=PATIENCE) == (second, Released())
 
 
-class TestALeaseThatRanOutWhileItWaited:
-    @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
-    def test_begins_nothing(self, units, handled, gate, handler):
-        handled(getattr(gate, handler))
-        units.start([make_claimed()], boot_seconds() - conf.deadline_seconds() - 0.1)
-        assert isinstance(units.outcome(), Released)
-        assert gate.began == 0
+@pytest.mark.parametrize("handler", ["sync", "asynchronous"])
+def test_a_lease_that_ran_out_while_it_waited_begins_nothing(units, handled, gate, handler):
+    handled(getattr(gate, handler))
+    units.start([make_claimed()], boot_seconds() - conf.deadline_seconds() - 0.1)
+    assert isinstance(units.outcome(), Released)
+    assert gate.began == 0
 
 
-class TestTheLongestTime:
-    @pytest.mark.parametrize("own", [None, 5])
-    @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
-    def test_of_its_kind_or_its_own_ends_what_hangs_as_a_failure(self, units, handled, gate, handler, own, caplog):
-        registry.add(Kind("test", max_seconds=30))
-        handled(getattr(gate, handler))
-        units.run(make_claimed())
-        eventually(lambda: gate.began == 1)
-        [run] = units.runs()
-        run.renewed_at = boot_seconds() + 60
-        run.max_seconds = own or run.max_seconds  # as the handler sets it
-        guard, longest = Guard(units), own or 30
-        guard.look(run.began_at + longest - 0.1)
-        assert not run.is_stopped
-        guard.look(run.began_at + longest + 0.1)
-        outcome = units.outcome()
-        assert isinstance(outcome, Failed)
-        assert f"longer than the {longest} s" in outcome.error
-        assert f"has run for {longest} s: stopping it" in caplog.text
+@pytest.mark.parametrize("own", [None, 5])
+@pytest.mark.parametrize("handler", ["sync", "asynchronous"])
+def test_the_longest_time_of_its_kind_or_its_own_ends_what_hangs(units, handled, gate, handler, own, caplog):
+    registry.add(Kind("test", max_seconds=30))
+    handled(getattr(gate, handler))
+    units.run(make_claimed())
+    eventually(lambda: gate.began == 1)
+    [run] = units.runs()
+    run.renewed_at = boot_seconds() + 60
+    run.max_seconds = own or run.max_seconds  # as the handler sets it
+    guard, longest = Guard(units), own or 30
+    guard.look(run.began_at + longest - 0.1)
+    assert not run.is_stopped
+    guard.look(run.began_at + longest + 0.1)
+    outcome = units.outcome()
+    assert isinstance(outcome, Failed)
+    assert f"longer than the {longest} s" in outcome.error
+    assert f"has run for {longest} s: stopping it" in caplog.text
 
 
 class TestPlaces:
@@ -221,8 +217,6 @@ class TestPlaces:
 
 
 class TestRoom:
-    """The number of records to claim."""
-
     def learn(self, units: Listening, handler: Callable, handled: Callable, count: int = 40) -> None:
         handled(handler)
         units.run(*[make_claimed() for _ in range(count)])
@@ -285,25 +279,22 @@ def test_thousands_of_quick_records_give_one_outcome_each(units, handled, handle
     assert ended == Counter(record.id for record in records)
 
 
-class TestQuestions:
-    """Records of a queue that feeds another, handled by async handlers."""
-
-    def test_that_hang_take_no_place_while_there_are_sockets(self, handled, gate, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(registry, "_handlers", {})  # others of this queue do not ask
-        handled(gate.asynchronous)
-        monkeypatch.setattr(units_module.sockets, "limit", 40)
-        asking = Listening(feeds="backups")
-        try:
-            for _ in range(3):
-                room = asking.room("default")
-                if room:
-                    asking.run(*[make_claimed() for _ in range(min(room, 15))])
-            eventually(lambda: gate.began == 40)
-            assert asking.room("default") == 0
-            assert asking.starved() == []
-            gate.open()
-            assert asking.outcomes(40) == [Succeeded()] * 40
-            assert asking.room_was_made.wait(PATIENCE)
-        finally:
-            asking.stop_all()
-            asking.close()
+def test_questions_that_hang_take_no_place_while_there_are_sockets(handled, gate, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "_handlers", {})  # others of this queue do not ask
+    handled(gate.asynchronous)
+    monkeypatch.setattr(units_module.sockets, "limit", 40)
+    asking = Listening(feeds="backups")
+    try:
+        for _ in range(3):
+            room = asking.room("default")
+            if room:
+                asking.run(*[make_claimed() for _ in range(min(room, 15))])
+        eventually(lambda: gate.began == 40)
+        assert asking.room("default") == 0
+        assert asking.starved() == []
+        gate.open()
+        assert asking.outcomes(40) == [Succeeded()] * 40
+        assert asking.room_was_made.wait(PATIENCE)
+    finally:
+        asking.stop_all()
+        asking.close()
