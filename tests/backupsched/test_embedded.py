@@ -22,11 +22,8 @@ from backupsched.database import databases
 from backupsched.embedded import EmbeddedDatabaseError, Layout, Server, layout
 from backupsched.embedded.binaries import PARTS, _copy, scratch_server
 from backupsched.embedded.layout import reachable
-from backupsched.embedded.server import SETTINGS
 from backupsched.places import secret_key
 from backupsched.postgresql.base import DatabaseClient, DatabaseWrapper
-from jobs import conf
-from operations.conditions import Severity, installation
 from tests.backupsched.managing import MANAGE, manage
 from tests.waiting import eventually
 
@@ -144,13 +141,20 @@ def test_a_server_that_stands_still_is_not_waited_for_and_one_without_its_databa
     server.connect("backupsched").close()
 
 
-@pytest.mark.parametrize("below", ["var", "lib/backupsched", "lib/keyed"])
-def test_a_strict_umask_does_not_keep_the_servers_user_out(monkeypatch, below):
-    """Neither in a directory of a user's nor in root's own, whether or not the key in it came first."""
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that other users can pass through."""
     if os.geteuid() != 0:
         pytest.skip("only root's server runs as another user")
-    place = Path(tempfile.mkdtemp(prefix="backupsched-open-"))
-    place.chmod(0o711)
+    made = Path(tempfile.mkdtemp(prefix="backupsched-open-"))
+    made.chmod(0o711)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.mark.parametrize("below", ["var", "lib/backupsched", "lib/keyed"])
+def test_a_strict_umask_does_not_keep_the_servers_user_out(monkeypatch, below, place):
+    """Neither in a directory of a user's nor in root's own, whether or not the key in it came first."""
     var_dir, before = place / below, os.umask(0o077)
     if below != "var":
         monkeypatch.setattr(layout, "SHARED_HOME", var_dir)
@@ -159,30 +163,22 @@ def test_a_strict_umask_does_not_keep_the_servers_user_out(monkeypatch, below):
             secret_key(var_dir)
         made = Server(var_dir)
         made._make_home()
-        assert made.layout.account is not None
-        assert reachable(made.layout.home, made.layout.account.pw_uid)
     finally:
         os.umask(before)
-        shutil.rmtree(place)
+    assert made.layout.account is not None
+    assert reachable(made.layout.home, made.layout.account.pw_uid)
 
 
-def test_what_loads_a_dump_is_not_the_account_whose_files_are_the_databases(monkeypatch):
-    if os.geteuid() != 0:
-        pytest.skip("only root's server runs as another user")
-    place = Path(tempfile.mkdtemp(prefix="backupsched-open-"))
-    place.chmod(0o711)
-    try:
-        made = Layout(place)
-        scratch = scratch_server(place, with_programs=True)
-        assert made.account is not None
-        assert scratch["account"] not in (None, (made.account.pw_uid, made.account.pw_gid), (0, 0))
-        for each in (scratch["folder"], scratch["programs"]):
-            assert reachable(Path(each), scratch["account"][0])
-        monkeypatch.setattr(layout, "_first_of", lambda *names: pwd.getpwnam("nobody") if "nobody" in names else None)
-        with pytest.raises(EmbeddedDatabaseError, match="useradd --system backupsched-drill"):
-            scratch_server(Path(f"{place}/other"), with_programs=False)
-    finally:
-        shutil.rmtree(place)
+def test_what_loads_a_dump_is_not_the_account_whose_files_are_the_databases(monkeypatch, place):
+    made = Layout(place)
+    scratch = scratch_server(place, with_programs=True)
+    assert made.account is not None
+    assert scratch["account"] not in (None, (made.account.pw_uid, made.account.pw_gid), (0, 0))
+    for each in (scratch["folder"], scratch["programs"]):
+        assert reachable(Path(each), scratch["account"][0])
+    monkeypatch.setattr(layout, "_first_of", lambda *names: pwd.getpwnam("nobody") if "nobody" in names else None)
+    with pytest.raises(EmbeddedDatabaseError, match="useradd --system backupsched-drill"):
+        scratch_server(Path(f"{place}/other"), with_programs=False)
 
 
 def test_what_a_killed_start_left_of_the_programs_stops_no_later_one_of_the_same_number(tmp_path):
@@ -291,11 +287,3 @@ def test_all_processes_agree_on_one_secret_key(tmp_path):
     assert len(key) > 40
     assert stat.S_IMODE((tmp_path / "new" / "secret_key").stat().st_mode) == 0o600
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["secret_key"]
-
-
-def test_a_default_installation_has_room_for_its_worker() -> None:
-    queues = {name: rule.concurrency for name, rule in conf.queue_rules().items()}
-    found = installation.judge_connections(
-        "max_connections", int(SETTINGS["max_connections"]) - 3, 1, 1, installation.connections_of(queues)
-    )
-    assert found.severity is Severity.OK, found.what

@@ -9,7 +9,8 @@ from django.core.checks import Error
 from django.core.management import call_command
 from django.db import connection
 
-from jobs import clock
+from backupsched.embedded.server import SETTINGS
+from jobs import clock, conf
 from jobs.clock import database_clock
 from jobs.handlers import Kind
 from jobs.models import BacklogRecord, Worker
@@ -200,6 +201,11 @@ class TestConnections:
             (68, 1, OK), (69, 1, WARNING), (88, 1, WARNING), (89, 1, PROBLEM), (0, 101, PROBLEM),
         ):  # fmt: skip
             assert installation.judge_connections("max_connections", 100, ours, ours, workers).severity is severity
+
+    def test_a_default_installation_has_room_for_its_worker(self):
+        queues = {name: rule.concurrency for name, rule in conf.queue_rules().items()}
+        allowed, needed = int(SETTINGS["max_connections"]) - 3, installation.connections_of(queues)
+        assert installation.judge_connections("max_connections", allowed, 1, 1, needed).severity is OK
 
     def test_a_pool_smaller_than_a_worker_is_a_problem(self):
         for pool in (True, {"min_size": 19}, {"max_size": 19}):
