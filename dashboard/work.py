@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Min, OuterRef, Subquery
+from django.db.models.expressions import RawSQL
 
 from backups.restores import requests
 from engines import engine_for
-from jobs import breakers
+from jobs import breakers, order
 from jobs.models import BacklogRecord
-from jobs.states import WaitingFor
+from jobs.states import Status, WaitingFor
 from sources.models import Assignment, Policy, Progress
 from sources.planning import ARRIVALS, AVAILABILITY, BACKUPS, KIND, OF_ASSIGNMENTS
 from sources.planning.names import assignment_of
@@ -74,6 +75,27 @@ def _end(record: BacklogRecord, began: datetime, speed: float | None, left: int,
     return by_last if by_last and by_last > now else None
 
 
+# One walk of `backlog_claim_order` in each lane, which has that order: over all lanes, every ready record of the queue
+# would be sorted.
+FIRST_OF_EACH_LANE = f"""
+SELECT first.id
+  FROM (SELECT 0 AS id UNION ALL SELECT id FROM jobs_lane) AS l
+ CROSS JOIN LATERAL (
+       SELECT b.id
+         FROM jobs_backlogrecord b
+        WHERE b.status = {Status.READY} AND b.queue = %s AND b.lane = l.id
+          AND (b.closes_at IS NULL OR b.closes_at > %s)
+        ORDER BY {order.IN_SQL}
+        LIMIT %s) AS first
+"""
+
+
+def _first_ready(queue: str, now: datetime, most: int) -> list[BacklogRecord]:
+    """The ready records of a queue that are claimed first, at most that many."""
+    ids = RawSQL(FIRST_OF_EACH_LANE, (queue, now, most))  # noqa: S611 - ours
+    return list(BacklogRecord.objects.filter(pk__in=ids).in_claim_order()[:most])
+
+
 def coming(now: datetime) -> list[dict[str, Any]]:
     """The next records: those ready for an execution unit, then those about to be asked, both in claim order, then
     those that wait, the earliest first.
@@ -81,7 +103,7 @@ def coming(now: datetime) -> list[dict[str, Any]]:
     found: list[BacklogRecord] = []
     for queue in (BACKUPS, ARRIVALS, AVAILABILITY):
         if room := SHOWN - len(found):
-            found += BacklogRecord.objects.ready().filter(queue=queue).open_at(now).in_claim_order()[:room]
+            found += _first_ready(queue, now, room)
     if room := SHOWN - len(found):
         waiting = BacklogRecord.objects.waiting().filter(kind__in=OF_ASSIGNMENTS)
         found += waiting.order_by("run_after").select_related("breaker")[:room]

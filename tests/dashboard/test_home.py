@@ -10,9 +10,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.work import SHOWN, WAITS, next_due
+from dashboard.work import SHOWN, WAITS, coming, next_due
 from jobs.backlog import hold, pause_queue
-from jobs.models import Breaker, Hold, PausedQueue
+from jobs.models import BacklogRecord, Breaker, Hold, Lane, PausedQueue
 from jobs.states import Status, WaitingFor
 from operations.backlog.attention import findings
 from operations.backlog.summary import summary
@@ -218,3 +218,23 @@ def test_what_is_kept_for_open_pages_has_its_age_and_is_never_old(admin_client, 
     assert admin_client.get(FACTS)["Age"] == "9"  # as of when they began to be gathered
     assert kept == [5, 25]
     assert "As of <span" in text_of(admin_client)
+
+
+def test_the_next_records_are_found_in_each_lane_and_shown_in_claim_order():
+    """Ordered over all lanes at once, each ready record is sorted."""
+    lanes = [0, *(Lane.objects.create(throttle_ids=[number]).pk for number in (1, 2))]
+    for number in range(24):
+        closes_at = NOW - HOUR if number % 5 == 0 else NOW + HOUR if number % 2 else None
+        make_record(
+            queue=AVAILABILITY, lane=lanes[number % 3], priority=number * 7 % 4, expected_seconds=50 - number,
+            closes_at=closes_at,
+        )  # fmt: skip
+    with CaptureQueriesContext(connection) as asked:
+        found = [each["record"] for each in coming(NOW)]
+    expected = BacklogRecord.objects.ready().open_at(NOW).in_claim_order()
+    assert found == list(expected.values_list("pk", flat=True)[:SHOWN])
+    [sql] = [each["sql"] for each in asked if f"b.queue = '{AVAILABILITY}'" in each["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+        cursor.execute(f"EXPLAIN {sql}")
+        assert "backlog_claim_order" in str(cursor.fetchall())
