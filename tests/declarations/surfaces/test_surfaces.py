@@ -168,6 +168,24 @@ def test_what_is_wrong_is_named_by_field_in_the_words_of_its_declaration_and_not
     assert written.is_nothing
 
 
+@on_each(lambda resource, surface: resource != "stored_secrets")
+def test_a_change_that_is_wrong_is_named_by_field_as_well_and_the_row_stays(
+    resource: str, surface: str, way: Way, tmp_path: Path
+) -> None:
+    service = way.service()
+    row = service.model.objects.get(pk=make(resource, tmp_path).pk)
+    not_typed = EXAMPLES[resource].usual | {"kind"} | unknown_references(way.service).keys()
+    bad = {name: value for name, value in out_of_range(way.service).items() if name not in not_typed}
+    stored, written = service.values(row), Written(resource)
+    with pytest.raises(ValidationError) as caught:
+        service.fill(row, bad)
+    answer = way.change(row, bad)
+    assert answer.problems == {name: "; ".join(found) for name, found in caught.value.message_dict.items()}, answer
+    row.refresh_from_db()
+    assert service.values(row) == stored
+    assert written.is_nothing
+
+
 @pytest.mark.parametrize(
     ("resource", "surface", "use"),
     [asked(*pair, use) for pair in PAIRS for use in EXAMPLES[pair[0]].uses],
