@@ -4,23 +4,18 @@ HFS+ keeps accents apart from their letters, Samba and old disks have names in o
 or put other characters for those that they cannot hold. Who asks by the old name finds the file; who lists does not.
 """
 
-import ctypes
 import errno
 import os
 import re
 import struct
-import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
-import pytest
-
-from tests.waiting import PATIENCE
+from tests.fuse import mounted, serve
 
 NAMES: dict[str, Callable[[str], str]] = {
     "decomposes": lambda name: normalize("NFD", name),
@@ -30,7 +25,7 @@ NAMES: dict[str, Callable[[str], str]] = {
     "replaces": lambda name: re.sub(r'[:?"]', "_", name),
 }
 AS_GIVEN = "as given"
-DETACH, MOUNTED, MOST = 2, "mounted", 1 << 17
+MOST = 1 << 17
 MODE, OWNER, GROUP, SIZE, ATIME, MTIME, BY_HANDLE, ATIME_NOW, MTIME_NOW = 1, 2, 4, 8, 16, 32, 64, 128, 256
 FORGET, INIT, FORGET_MANY = 2, 26, 42
 GRAIN_OF_FAT, OF_FAT, EVER = 2, (315_532_800 * 10**9, 4_354_819_198 * 10**9), (-(2**63), 2**63)
@@ -42,20 +37,9 @@ def renaming_disk(folder: Path, kind: str, grain: int = 0) -> Iterator[Path]:
     """Such a disk in `folder`; `kind`: of `NAMES`; `grain`: the whole seconds to which it cuts times, 2 as FAT does.
     Skips the test where that is not permitted."""
     place, under = folder / "disk", folder / "under"
-    for each in (place, under):
-        each.mkdir(parents=True)
-    command = [sys.executable, "-m", "tests.storage.renaming_disk", str(under), str(place), kind, str(grain)]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        if server.stdout.readline().strip() != MOUNTED:
-            pytest.skip("this account may not mount a FUSE file system here")
-        try:
-            yield place
-        finally:
-            server.stdin.close()
-            server.wait(PATIENCE)
+    under.mkdir(parents=True)
+    with mounted(__name__, place, str(under), kind, str(grain)):
+        yield place
 
 
 class Disk:
@@ -212,23 +196,6 @@ def _facts(found: os.stat_result) -> bytes:
     )  # fmt: skip
 
 
-def serve(under: str, place: str, kind: str, grain: str) -> None:
-    """Mount, say so, answer until standard input is closed."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        device = os.open("/dev/fuse", os.O_RDWR)
-    except OSError as error:
-        sys.exit(str(error))
-    options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()},default_permissions"
-    if libc.mount(b"renaming", place.encode(), b"fuse", 6, options.encode()) != 0:
-        sys.exit(os.strerror(ctypes.get_errno()))
-    threading.Thread(target=_serve, args=[device, Disk(under, NAMES.get(kind, str), int(grain))], daemon=True).start()
-    sys.stdout.write(MOUNTED + "\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    libc.umount2(place.encode(), DETACH)
-
-
 def _serve(device: int, disk: Disk) -> None:
     while asked := _next(device):
         _, opcode, number, node = struct.unpack_from("<IIQQ", asked)
@@ -257,4 +224,6 @@ def _next(device: int) -> bytes:
 
 
 if __name__ == "__main__":
-    serve(*sys.argv[1:])
+    where, below, change, times = sys.argv[1:]
+    answering = Disk(below, NAMES.get(change, str), int(times))
+    serve(where, lambda device: _serve(device, answering), "default_permissions", flags=6)
