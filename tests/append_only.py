@@ -3,14 +3,13 @@ refuses it, as a bucket's policy or the rules of a server do."""
 
 import contextlib
 import http.client
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tests.engines.peers import loopback_address
+from tests.engines.peers import answering
 from tests.engines.served import serving
 
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade"}
@@ -78,13 +77,5 @@ def append_only(
 
         for method in ("GET", "HEAD", "PUT", "POST", "OPTIONS", "PROPFIND", "PROPPATCH", "MKCOL", *NEVER):
             setattr(Proxy, f"do_{method}", Proxy.relay)
-        with ThreadingHTTPServer((loopback_address(), 0), Proxy) as proxy:
-            proxy.daemon_threads = True
-            thread = threading.Thread(target=proxy.serve_forever, daemon=True)
-            thread.start()
-            try:
-                host, port = proxy.server_address[:2]
-                yield {**settings, option: f"http://{host!s}:{port}"}, secrets, path
-            finally:
-                proxy.shutdown()
-                thread.join()
+        with answering(Proxy) as proxy:
+            yield {**settings, option: "http://{}:{}".format(*proxy.server_address)}, secrets, path

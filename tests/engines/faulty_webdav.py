@@ -1,15 +1,14 @@
 """A WebDAV share whose requests fail in the middle: rclone's own server, behind one that spoils some of them."""
 
 import http.client
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from engines.base import SourceSpec
-from tests.engines.peers import PASSWORD, USER, free_port, loopback_address, webdav_share
+from tests.engines.peers import PASSWORD, USER, answering, webdav_share
 
 HALF, NOT_ANSWERED, NOT_DONE = "half", "not answered", "not done"
 Spoil = Callable[[str, str], str | int | None]
@@ -62,12 +61,7 @@ def faulty_share(folder: Path, spoil: Spoil) -> Iterator[SourceSpec]:
 
         do_PROPFIND = do_GET = do_PUT = do_MOVE = do_MKCOL = do_DELETE = do_OPTIONS = do_HEAD = pass_on
 
-    own = loopback_address()
     with webdav_share(folder) as source:
         address, port = source.address.removeprefix("http://").split(":")[0], int(source.address.rpartition(":")[2])
-        with ThreadingHTTPServer((own, free_port(own)), Between) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            try:
-                yield replace(source, address=f"http://{own}:{server.server_port}")
-            finally:
-                server.shutdown()
+        with answering(Between) as server:
+            yield replace(source, address="http://{}:{}".format(*server.server_address))

@@ -3,10 +3,12 @@
 import contextlib
 import os
 import socket
+import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -125,6 +127,23 @@ def listening(talk: Callable[[socket.socket], object]) -> Iterator[tuple[str, in
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join(PATIENCE)
+
+
+@contextlib.contextmanager
+def answering(
+    handler: type[BaseHTTPRequestHandler], address: str = "", port: int = 0, tls: ssl.SSLContext | None = None
+) -> Iterator[ThreadingHTTPServer]:
+    """An HTTP server whose requests `handler` answers, until the block ends."""
+    address = address or loopback_address()
+    with ThreadingHTTPServer((address, port or free_port(address)), handler) as server:
+        server.daemon_threads = True
+        if tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
 
 
 @contextlib.contextmanager

@@ -1,13 +1,12 @@
 """HTTP servers that redirect: a WebDAV share, or an S3 bucket, of one file, and the peers that it leads to."""
 
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
-from tests.engines.peers import free_port
+from tests.engines.peers import answering, free_port
 from tests.engines.webdav_shares import LISTED, entry
 
 FILE, TEXT = "a.txt", "alpha"
@@ -68,12 +67,5 @@ def server(address: str, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer((address, port), Handler) as listening:
-        listening.daemon_threads = True
-        if tls:
-            listening.socket = tls.wrap_socket(listening.socket, server_side=True)
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
-        try:
-            yield peer
-        finally:
-            listening.shutdown()
+    with answering(Handler, address, port, tls):
+        yield peer

@@ -4,12 +4,12 @@ for a while."""
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count, islice
 from urllib.parse import unquote
 
 from engines.base import SourceSpec
-from tests.engines.peers import free_port, loopback_address, specification
+from tests.engines.peers import answering, specification
 
 FILE = "holiday.iso"
 AWAY = 503
@@ -176,10 +176,5 @@ class Share:
 
 @contextmanager
 def _served(handler: type[Handler]) -> Iterator[SourceSpec]:
-    address = loopback_address()
-    with ThreadingHTTPServer((address, free_port(address)), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield specification("webdav", f"http://{address}:{server.server_port}", path="", secret=None)
-        finally:
-            server.shutdown()
+    with answering(handler) as server:
+        yield specification("webdav", "http://{}:{}".format(*server.server_address), path="", secret=None)
