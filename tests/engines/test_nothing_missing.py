@@ -18,7 +18,6 @@ from engines.base import EngineResult, Verdict
 from engines.rclone.bringing import Problems
 from engines.rclone.listing import gone_of
 from engines.rclone.remotes import way_to
-from engines.rclone.restore_folders import LEFT
 from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
 from storage.places import remotes
@@ -295,15 +294,3 @@ def test_a_point_of_an_sftp_host_says_what_rclone_does_not_tell(tmp_path: Path) 
     assert [(each["Path"], each.get("Metadata")) for each in rows] == [("a", None)], "else modes can be kept"
     assert (result.verdict, held(tmp_path / "copy")) == (Verdict.SUCCEEDED, {"a": "a"})
     assert [each.partition(",")[0] for each in result.not_kept] == ["symbolic and hard links"]
-
-
-def test_folders_that_a_killed_restore_has_left_are_kept_like_others_and_named(tmp_path: Path) -> None:
-    left = {"docs/backupsched-restore-0123abcd", ".restore-20261121T065755Z.0123456789abcdef.unfinished"}
-    others = {"backupsched-restore-0123abcd.old", "backupsched-restore-mine", "docs/.restore-mine.unfinished"}
-    texts = {f"{each}/a": each for each in left | others}
-    with Share(**{path: text.encode() for path, text in texts.items()}).served() as share:
-        for source in (share, local_folder(write_files(tmp_path / "files", **texts))):
-            result = back_up(source, tmp_path / source.kind)
-            assert held(tmp_path / source.kind) == texts
-            assert len(result.warnings) == 1, result
-            assert {*result.warnings[0].removeprefix(f"{LEFT}: ").split(", ")} == left

@@ -2,7 +2,11 @@
 
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,13 +15,16 @@ import pytest
 import requests
 
 from engines import missing_program
-from engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
+from engines.at_repositories import questions
+from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from storage.places.location import of_directory
 from storage.places.locks import locked
 from tests.engines import peers
 from tests.engines.peers import (
     PASSWORD,
+    STARTED_AT,
     USER,
+    back_up,
     free_port,
     held,
     local_folder,
@@ -200,3 +207,42 @@ def test_a_missing_rclone_is_named_with_the_way_to_get_it(tmp_path: Path, monkey
     assert missing_program("sftp") == result.error
     monkeypatch.setattr("external.processes.programs.find_spec", lambda name: None)
     assert "the program pg_dump is not installed here" in str(missing_program("postgresql"))
+
+
+@pytest.mark.slow
+def test_storage_of_another_host_without_its_marker_is_unavailable(tmp_path: Path) -> None:
+    """A server that serves an empty mount point."""
+    name = "the disk [1]*.mounted"
+    folder = write_files(tmp_path / "files", **{"photos/a": "a", f"photos/in/{name}": ""})
+
+    def marked(peer: SourceSpec) -> SourceSpec:
+        return dataclasses.replace(peer, options=peer.options | {"marker": f"in/{name}"})
+
+    def copied(peer: SourceSpec) -> EngineResult:
+        return back_up(marked(peer), tmp_path / f"repository/{peer.kind}", started_at=next(moments))
+
+    moments = (STARTED_AT + timedelta(days=each) for each in count())
+    (tmp_path / "repository").mkdir()
+    with ExitStack() as opened:
+        sftp, s3, dav = (opened.enter_context(each(folder)) for each in (sftp_host, s3_bucket, webdav_share))
+        host, port = opened.enter_context(serving("ftp", folder, f"--user={USER}", f"--pass={PASSWORD}"))
+        ftp = {"type": "ftp", "host": host, "port": str(port), "user": USER}
+        other = specification("rclone", path="photos", options=ftp, secret=None, secrets={"pass": PASSWORD})
+        peers = [
+            s3,  # whose bucket is the folder
+            dataclasses.replace(dav, path=f"{dav.path}/photos".lstrip("/")),
+            dataclasses.replace(sftp, path=f"{sftp.path}/photos"),
+            other,
+        ]
+        for peer in peers:
+            result = copied(peer)
+            assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 2), (peer.kind, result)
+        (folder / f"photos/in/{name}").unlink()
+        for peer in peers:
+            with pytest.raises(RunEnded, match="lacks its marker"):
+                questions.look(marked(peer), PATIENCE, threading.Event())
+            result = copied(peer)
+            assert (result.verdict, "lacks its marker" in result.error) == (Verdict.UNAVAILABLE, True), (
+                peer.kind,
+                result,
+            )
