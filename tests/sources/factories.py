@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -9,7 +10,7 @@ from django.utils import timezone
 
 from jobs import settling
 from jobs.models import BacklogRecord, Origin
-from jobs.outcomes import ClaimedRecord, Handoff, Outcome
+from jobs.outcomes import ClaimedRecord, Failed, Handoff, Outcome
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
 from sources import planning
@@ -35,6 +36,12 @@ def make_policy(**fields: Any) -> Policy:
     if "repository" not in fields:
         fields["repository"] = Repository.objects.create(name=f"repository {number}", location="/srv/backups")
     return Policy.objects.create(schedule=schedule, **fields)
+
+
+def policy_into(place: Path, name: str = "", **fields: Any) -> Policy:
+    """A policy whose repository is this folder, which is there; it has the folder's name, or another."""
+    place.mkdir(parents=True, exist_ok=True)
+    return make_policy(repository=Repository.objects.create(name=name or place.name, location=str(place)), **fields)
 
 
 def policy_named(name: str) -> Policy:
@@ -108,6 +115,12 @@ def handed_on(assignment: Assignment, now: datetime) -> ClaimedRecord:
     """Its record, claimed by an execution unit at `now`."""
     settle(claim("availability", now), Handoff("backups", assignment.source.exclusive_key), now)
     return claim("backups", now)
+
+
+def error_of(outcome: object) -> str:
+    """The text of a failure."""
+    assert isinstance(outcome, Failed), outcome
+    return outcome.error
 
 
 def unfinished() -> int:

@@ -10,13 +10,12 @@ from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
 from proving.bench.fleets.statements import counted
-from sources import planning
 from sources.agents import checkins
 from sources.agents.checkins import Facts, check_in, clock_skew, reachable_at
-from sources.models import Assignment, Repository, Source
+from sources.models import Assignment, Source
 from sources.planning import AVAILABILITY, BACKUPS, emit_due
 from tests.factories import NOON
-from tests.sources.factories import make_assignment, make_policy, make_source, record_of
+from tests.sources.factories import make_assignment, make_source, policy_into, record_of
 from tests.sources.hosts import another_address
 from tests.sources.strangers import black_hole
 from tests.sources.worker_process import worker_process
@@ -73,15 +72,6 @@ class TestCheckIn:
         assert (stored.checked_in_at, stored.addresses) == (NOON, [SENDER, "10.0.0.5"])
         assert (checked_in.source, checked_in.moved, checked_in.now) == (source, 0, NOON)
         assert (stored.name, stored.address) == ("renamed meanwhile", "10.0.0.1")
-
-    def test_it_moves_what_waits_for_its_answer(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NOON)
-        BacklogRecord.objects.update(
-            status=Status.WAITING, waiting_for=WaitingFor.RECHECK, run_after=NOON + timedelta(minutes=15)
-        )
-        assert check_in(assignment.source, Facts(), SENDER, NOON).moved == 1
-        assert record_of(assignment).status == Status.READY
 
     def test_a_paused_source_is_written_down_and_logged(self) -> None:
         assignment = make_assignment(None, make_source(paused_at=NOON))
@@ -142,8 +132,7 @@ AT_ONCE = 30.0
 def test_it_waits_behind_no_question(tmp_path: Path) -> None:
     for name in ("repository", "files"):
         (tmp_path / name).mkdir()
-    repository = Repository.objects.create(name="vault", location=str(tmp_path / "repository"))
-    policy = make_policy(repository=repository, connect_timeout=CONNECT_TIMEOUT)
+    policy = policy_into(tmp_path / "repository", "vault", connect_timeout=CONNECT_TIMEOUT)
     with black_hole() as port:
         frozen = Source.objects.bulk_create(
             Source(name=f"frozen {number}", kind="sftp", address=another_address(), port=port, path="/")

@@ -1,11 +1,14 @@
-"""A long first backup gives way to much shorter ones that may be waking up."""
+"""What is asked for longer in another queue, and a long first backup that gives way to much shorter ones that may be
+waking up."""
 
+import socket
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 
+from jobs import settling
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import ClaimedRecord, Handoff, Postponed, Unavailable
@@ -15,7 +18,7 @@ from sources.availability import check, giving_way, wake
 from sources.models import Assignment, Policy, Source
 from sources.models.source import FIRST_BYTES_PER_SECOND
 from tests.factories import claim_ready, make_claimed
-from tests.sources.factories import make_assignment, make_policy, make_source, settle
+from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, settle
 from tests.sources.planning.planned import DAY, HOUR, NINE
 
 SECOND = timedelta(seconds=1)
@@ -111,3 +114,42 @@ def test_a_first_backup_that_no_unit_was_foreseen_for_keeps_its_place_until_its_
     assert not wake.not_foreseen(first, assignment, "silent").keeps_place
     settings.ORDER_WITHOUT, assignment.source.last_woken_at = [], NINE
     assert not wake.not_foreseen(first, assignment, "silent").keeps_place
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("queue", "connect_timeout", "outcome"),
+    [
+        (planning.ARRIVALS, 60.0, Handoff),
+        (planning.ARRIVALS, 0.02, Unavailable),
+        (planning.AVAILABILITY, 0.02, Unavailable),
+    ],
+)
+def test_what_is_silent_for_the_seconds_of_an_arrival_is_asked_again_for_longer(
+    queue: str, connect_timeout: float, outcome: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "ARRIVAL_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # nothing accepts
+        source = make_source(kind="sftp", address="127.0.0.1", port=silent.getsockname()[1])
+        assignment = make_assignment(make_policy(connect_timeout=connect_timeout), source)
+        found = async_to_sync(check.ask_source)(Run(claimed_for(assignment, queue=queue)))
+    assert isinstance(found, outcome)
+    assert not isinstance(found, Handoff) or (found.queue, "with the 60 s" in found.found) == (
+        planning.AVAILABILITY,
+        True,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("payload", [{}, {"assignment": "all"}, {"assignment": None}], ids=str)
+def test_a_record_without_an_assignment_that_another_program_has_put_there_costs_no_other_its_question(
+    payload: dict[str, object],
+) -> None:
+    bad, good = make_assignment(), make_assignment()
+    planning.emit_due()
+    BacklogRecord.objects.filter(subject=planning.subject_of(bad.pk)).update(payload=payload)
+    claimed = {each.subject: each for each in claim_ready(2, planning.AVAILABILITY, now=None)}
+    found = check._look_up(list(claimed.values()))
+    assert found[claimed[planning.subject_of(good.pk)].id] == good
+    cancelled = claimed[planning.subject_of(bad.pk)]
+    assert settling.settle([(cancelled, found[cancelled.id])]).written == {cancelled.id}  # type: ignore[list-item]

@@ -15,10 +15,10 @@ from jobs.outcomes import Unavailable
 from sources.availability import liveness
 from sources.availability.liveness import LivenessMonitor, Silence
 from sources.availability.probes import Answer
-from sources.models import Policy, Repository, Source
+from sources.models import Policy, Source
 from sources.planning import BACKUPS
 from tests.engines.peers import PASSWORD
-from tests.sources.factories import claimed_for, make_assignment, make_policy
+from tests.sources.factories import claimed_for, make_assignment, policy_into
 from tests.sources.hosts import Hosts
 from tests.waiting import PATIENCE, eventually
 
@@ -167,13 +167,11 @@ def test_a_backup_whose_host_freezes_is_no_failure(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BACKUP_SECRET_LAPTOP", PASSWORD)
-    (tmp_path / "vault").mkdir()
-    repository = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
     host = hosts()
     (host.directory / "film").write_bytes(bytes(6_000_000))
     source = host.come().source(secret="env:BACKUP_SECRET_LAPTOP")
     source.save()
-    policy = make_policy(repository=repository, vanish_grace=0.5, connect_timeout=0.5, engine_options={"bwlimit": "1M"})
+    policy = policy_into(tmp_path / "vault", vanish_grace=0.5, connect_timeout=0.5, engine_options={"bwlimit": "1M"})
     run = Run(claimed_for(make_assignment(policy, source), queue=BACKUPS))
 
     over = threading.Event()

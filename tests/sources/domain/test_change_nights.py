@@ -75,3 +75,16 @@ class TestApia:
     def test_excluding_it_excludes_nothing_else(self):
         without = Window.parse([], self.ZONE, ["2011-12-30"])
         assert opening_of(without, "2011-12-29T12:00").closes_at > utc("2012-12-01T00:00")
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "before", "opens_at"),
+    [
+        (BERLIN, "02:30", "2026-03-28T23:00", "2026-03-29T01:00"),
+        ("Australia/Lord_Howe", "02:15", "2026-10-03T14:00", "2026-10-03T15:30"),  # a gap of half an hour
+        ("America/Havana", "00:00", "2026-03-08T04:00", "2026-03-08T05:00"),
+        ("Asia/Beirut", "00:30", "2026-03-28T20:00", "2026-03-28T22:00"),
+    ],
+)
+def test_a_start_that_does_not_exist_is_the_first_instant_after_the_gap(zone, start, before, opens_at):
+    assert opening_of(window(zone, start, "04:00"), before).opens_at == utc(opens_at)

@@ -1,7 +1,9 @@
-"""The openings of a window: compared with a scan of the wall clock, on days on which it jumps."""
+"""The openings of a window: compared with a scan of the wall clock, on days on which it jumps; and how its
+rows are read."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -9,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sources.domain.excluded_dates import ExcludedDates
-from sources.domain.windows import Opening, Range, Window
-from tests.sources.domain.zones import CHANGES, utc
+from sources.domain.windows import DAYS, Opening, Range, Window
+from tests.sources.domain.zones import CHANGES, utc, window
 
 STEP = timedelta(minutes=15)
 """Every end of a range below, and every jump of a clock except St John's (00:01), is at a quarter of an hour."""
@@ -161,3 +163,30 @@ def test_the_jumps_of_the_clocks_are_where_these_tests_take_them_to_be():
         noon = datetime.combine(day, time(12), ZoneInfo(zone))
         assert noon.utcoffset() != datetime.combine(day - 2 * DAY, time(12), ZoneInfo(zone)).utcoffset(), (zone, day)
         assert isinstance(day, date)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("mon-fri", "list of ranges"),
+        (["mon-fri"], "range 1 is not an object"),
+        ([{"start": "09:00", "end": "17:00"}, {"start": "9"}], "range 2: 'end' is missing"),
+        ([{"start": "09:00", "end": "17:00", "zone": "UTC"}], "range 1: unknown field 'zone'"),
+        ([{"start": "25:00", "end": "17:00"}], "range 1, start: '25:00' is not a time of day"),
+        ([{"start": "09:00", "end": "5pm"}], "range 1, end: '5pm'"),
+        ([{"start": "09:00", "end": None}], "range 1, end: None"),
+        ([{"days": "weekdays", "start": "09:00", "end": "17:00"}], "range 1, days: 'weekdays'"),
+        ([{"days": "", "start": "09:00", "end": "17:00"}], "range 1, days: ''"),
+        ([{"days": "mon-", "start": "09:00", "end": "17:00"}], "range 1, days: 'mon-'"),
+    ],
+)
+def test_what_is_wrong_with_a_window_is_said_with_row_and_field(rows: Any, message: str) -> None:
+    with pytest.raises(ValueError, match="range") as caught:
+        Window.parse(rows, "UTC")
+    assert message in str(caught.value)
+
+
+def test_days_are_named_as_people_write_them_and_wrap() -> None:
+    mixed, wrapped = window("UTC", "00:00", "12:00", "Mon, wed-fri"), window("UTC", "08:00", "20:00", "sat-mon")
+    assert {DAYS[day] for day in mixed.ranges[0].days} == {"mon", "wed", "thu", "fri"}
+    assert wrapped.ranges[0].days == {5, 6, 0}

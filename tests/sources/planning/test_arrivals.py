@@ -6,6 +6,7 @@ from datetime import timedelta
 from threading import Event
 
 import pytest
+from django.core.management import call_command
 from django.db import transaction
 
 from jobs import settling, tick
@@ -13,6 +14,7 @@ from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.outcomes import Failed, Handoff, Unavailable
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status, WaitingFor
+from operations import silences
 from sources import planning
 from sources.models import Assignment, Source
 from tests.factories import claim_ready, make_retry_policy
@@ -168,7 +170,7 @@ class TestEachSecond:
     def test_it_is_asked_twice_a_minute_and_logged_as_often(self) -> None:
         assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
         silent_since_nine(assignment)
-        for second in range(1, 65):
+        for second in range(1, 65, 3):
             now = NINE + timedelta(seconds=second)
             announce(assignment.source, now)
             tick.promote(now)
@@ -256,3 +258,18 @@ def test_what_failed_and_was_silent_since_stands_where_its_failure_had_put_it() 
     settle(claim("arrivals", NINE + 5 * DAY), Handoff("backups", assignment.source.exclusive_key), NINE + 5 * DAY)
     record = record_of(assignment)
     assert (record.rank_day, record.tried_at) == (failed.rank_day, failed.tried_at)
+
+
+def test_a_source_that_stays_silent_leaves_one_row_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assignment = make_assignment()
+    planning.emit_due(MONDAY)
+    for number in range(9):
+        now = MONDAY + number * 15 * MINUTE
+        tick.promote(now)
+        settle(claim("availability", now), Unavailable("no answer", 900), now)
+    assert silences.compact(MONDAY + DAY) == 8
+    assert Attempt.objects.get().facts == {silences.SILENCES: 9}
+    call_command("backlog", "log", assignment.source.name, "--since", "2026-03-01T00:00")
+    silent = [line for line in capsys.readouterr().out.splitlines() if "no answer" in line]
+    assert len(silent) == 1
+    assert silent[0].rstrip().endswith("(silent 9 times since 2026-03-02 00:00 UTC)")

@@ -1,7 +1,7 @@
 """Requests of users and agents while a record is being asked or copied, and two requests at once."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,17 +10,16 @@ from django.db import transaction
 from django.db.utils import OperationalError
 
 from engines.base import EngineResult, Verdict
-from jobs import tick, window_ends
+from jobs import window_ends
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status, WaitingFor
-from schedules.models import Schedule
 from sources import planning
 from sources.availability import check, wake
-from sources.models import Assignment, Policy, Source
+from sources.models import Assignment, Source
 from sources.planning import replanning
 from tests.factories import make_worker
 from tests.sources.factories import (
@@ -35,26 +34,19 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
-from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NIGHTS, NINE, edited, tick
 from tests.threads import a_lock_is_waited_for, beside, meeting
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 
 DAYS = [{"start": "08:00", "end": "20:00"}]
-NIGHTS = [{"start": "22:00", "end": "06:00"}]
 SILENT = Unavailable("silent", 900)
 
 
 def without_asking(assignment: Assignment, record: object) -> Outcome | None:
     related = Assignment.objects.select_related("source", "policy__schedule")
     return check._without_asking(related.get(pk=assignment.pk), record)  # type: ignore[arg-type]
-
-
-def edited(policy: Policy, **fields: object) -> None:
-    """An edit of its schedule that is planned anew."""
-    Schedule.objects.filter(pk=policy.schedule_id).update(**fields)
-    planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), NINE)
 
 
 class TestBackUpNow:
@@ -84,21 +76,20 @@ class TestBackUpNow:
         assert record_of(released).priority == planning.BACK_UP_NOW_PRIORITY
         assert (record_of(failed).priority, record_of(failed).waiting_for) == (0, WaitingFor.BACKOFF)
 
-    def test_an_edit_of_the_policy_does_not_bring_it_back_into_the_window(self) -> None:
-        policy = make_policy(window=NIGHTS)
-        assignment = make_assignment(policy)
-        planning.emit_due(NINE)
-        planning.back_up_now([assignment], NINE)
-        planning.replan(policy, NINE)
-        tick.tick(NINE, rescue=False)
-        assert (record_of(assignment).status, record_of(assignment).closes_at) == (Status.READY, None)
-
-    def test_a_retry_of_it_keeps_to_excluded_dates_of_a_policy_without_ranges(self) -> None:
-        assignment = make_assignment(make_policy(excluded_dates=["2026-03-02"]))
+    @pytest.mark.parametrize(
+        ("closed", "opens_at"),
+        [({"window": NIGHTS}, MONDAY + 22 * HOUR), ({"excluded_dates": ["2026-03-02"]}, MONDAY + DAY)],
+    )
+    def test_its_retry_is_kept_to_the_window_and_to_excluded_dates_again(
+        self, closed: dict[str, Any], opens_at: datetime
+    ) -> None:
+        assignment = make_assignment(make_policy(priority=3, **closed))
         planning.back_up_now([assignment], NINE)
         settle(claim("availability", NINE), Failed("no"), NINE)
-        tick.tick(NINE + HOUR, rescue=False)
-        assert record_of(assignment).run_after == MONDAY + DAY
+        assert (record_of(assignment).priority, record_of(assignment).waiting_for) == (3, WaitingFor.BACKOFF)
+        tick(NINE + 5 * HOUR)
+        record = record_of(assignment)
+        assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, opens_at)
 
 
 class TestUnwilling:
@@ -125,7 +116,7 @@ class TestAnEdit:
         assert ended == Cancelled("its policy is disabled")
         settle(asked, ended, NINE)
         edited(policy, enabled=True)
-        tick.tick(NINE, rescue=False)
+        tick(NINE)
         assert record_of(assignment).status == Status.READY
 
     def test_a_pause_that_is_over_before_what_saw_it_is_settled_costs_no_period(self) -> None:
@@ -145,11 +136,9 @@ class TestAnEdit:
         assignment = make_assignment(policy)
         planning.emit_due(NINE)
         asked = claim("availability", NINE)
-        policy.window = NIGHTS
-        policy.save()
-        planning.replan(policy, NINE)
+        edited(policy, window=NIGHTS)
         settle(asked, Handoff("backups", assignment.source.exclusive_key), NINE)
-        tick.tick(NINE + MINUTE, rescue=False)
+        tick(NINE + MINUTE)
         record = record_of(assignment)
         assert (record.queue, record.waiting_for) == ("availability", WaitingFor.WINDOW)
 

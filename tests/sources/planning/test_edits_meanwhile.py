@@ -9,14 +9,13 @@ from django.db import transaction
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from jobs import claiming, settling, tick
+from jobs import claiming, settling
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import ClaimedRecord, Failed, Handoff, Held, Outcome, Postponed, Released, Unavailable
 from jobs.priorities import usual
 from jobs.states import Status, WaitingFor
-from schedules.models import Schedule
 from sources import planning
-from sources.models import Policy, Repository
+from sources.models import Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from tests.factories import make_throttle, make_worker
 from tests.sources.factories import (
@@ -29,11 +28,10 @@ from tests.sources.factories import (
     settle,
     unfinished,
 )
-from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NIGHTS, NINE, edited, tick
 
 pytestmark = pytest.mark.django_db
 
-NIGHTS = [{"start": "22:00", "end": "06:00"}]
 LATER = NINE + 2 * HOUR
 """When all that an outcome made wait is over, but closed windows."""
 
@@ -62,15 +60,9 @@ OUTCOMES: dict[str, Outcome] = {
 STEPS = ("before it is emitted", "emitted", "asked", "answered", "looked at again")
 
 
-def edit(policy: Policy, names: list[str], now: datetime) -> None:
-    of_schedule = {each.name for each in Schedule._meta.local_fields} | {"name", "zone", "priority"}
-    for name in names:
-        for field, value in EDITS[name]().items():
-            target = policy.schedule if field in of_schedule else policy
-            setattr(target, field, value)
-    policy.schedule.save()
-    policy.save()
-    planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), now)
+def of(*names: str) -> dict[str, Any]:
+    """The fields of these edits."""
+    return {field: value for name in names for field, value in EDITS[name]().items()}
 
 
 def ask(now: datetime) -> list[ClaimedRecord]:
@@ -85,23 +77,23 @@ def what_is_to_be_copied(step: str, names: list[str], outcomes: list[str]) -> li
 
     def edited_at(this: str) -> None:
         if this == step:
-            edit(policy, names, NINE)
+            edited(policy, **of(*names))
 
     edited_at("before it is emitted")
     planning.emit_due(NINE)
     edited_at("emitted")
-    tick.tick(NINE, rescue=False)
+    tick(NINE)
     asked = ask(NINE)
     edited_at("asked")
     settling.settle([(record, OUTCOMES[outcomes[number[record.subject]]]) for record in asked], now=NINE + MINUTE)
     edited_at("answered")
-    tick.tick(NINE + MINUTE, rescue=False)
+    tick(NINE + MINUTE)
     edited_at("looked at again")
     for now in (NINE + 2 * MINUTE, LATER, LATER + MINUTE):
         for _ in range(2):
-            tick.tick(now, rescue=False)
+            tick(now)
             settling.settle([(record, Handoff(BACKUPS)) for record in ask(now)], now=now)
-    tick.tick(LATER + 2 * MINUTE, rescue=False)
+    tick(LATER + 2 * MINUTE)
     rows = BacklogRecord.objects.unfinished().filter(origin=policy.schedule)
     # what was asked before the edit closed its window remembers that until it answers
     return sorted(
@@ -135,12 +127,9 @@ def test_a_throttle_and_a_priority_that_are_set_while_sources_are_asked_hold_for
         make_assignment(policy)
     planning.emit_due(NINE)
     asked = ask(NINE)
-    edit(policy, ["priority"], NINE)
-    policy.schedule.throttle = make_throttle(1)
-    policy.schedule.save()
-    planning.replan(policy, NINE)
+    edited(policy, priority=9, throttle=make_throttle(1))
     settling.settle([(record, Handoff(BACKUPS)) for record in asked], now=NINE)
-    tick.tick(NINE + MINUTE, rescue=False)
+    tick(NINE + MINUTE)
     settling.settle([(record, Handoff(BACKUPS)) for record in ask(NINE + MINUTE)], now=NINE + MINUTE)
     worker = make_worker().pk
     [copied] = claiming.claim(BACKUPS, worker_id=worker, limit=5, now=NINE + MINUTE)
@@ -152,9 +141,9 @@ def test_what_is_not_due_any_more_when_its_source_answers_is_not_copied() -> Non
     backed_up(policy, NINE - DAY)
     planning.emit_due(NINE)
     [asked] = ask(NINE)
-    edit(policy, ["yearly"], NINE)
+    edited(policy, **of("yearly"))
     settle(asked, Handoff(BACKUPS), NINE)
-    tick.tick(NINE + MINUTE, rescue=False)
+    tick(NINE + MINUTE)
     assert unfinished() == 0
     assert BacklogRecord.objects.get().last_error == "not due any more: its policy was edited"
 
@@ -165,9 +154,9 @@ def test_what_the_breaker_of_the_earlier_repository_refused_is_asked_for_the_new
     planning.emit_due(NINE)
     breaker = Breaker.objects.create(key="repository:1", title="r", opened_at=NINE, probe_at=NINE + DAY, failures=3)
     [asked] = ask(NINE)
-    edit(policy, ["repository"], NINE)
+    edited(policy, **of("repository"))
     settle(asked, Held(breaker.pk, "its breaker is open"), NINE)
-    tick.tick(NINE + MINUTE, rescue=False)
+    tick(NINE + MINUTE)
     assert (record_of(assignment).status, record_of(assignment).breaker_id) == (Status.READY, None)
 
 
@@ -176,10 +165,10 @@ def test_a_copy_under_way_ends_by_the_old_rules_and_what_follows_goes_by_the_new
     assignment = backed_up(policy, NINE - DAY)
     planning.emit_due(NINE)
     copied = handed_on(assignment, NINE)
-    edit(policy, ["throttle", "priority", "weekly"], NINE)
+    edited(policy, **of("throttle", "priority", "weekly"))
     row = record_of(assignment)
     assert (row.status, row.lane, row.priority) == (Status.RUNNING, 0, 0)
     settle(copied, Failed("failed"), NINE + MINUTE)
-    tick.tick(LATER, rescue=False)
+    tick(LATER)
     following = claim(AVAILABILITY, LATER)
     assert (following.lane != 0, following.priority) == (True, 9)

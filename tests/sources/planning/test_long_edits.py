@@ -210,6 +210,7 @@ def test_dates_computed_together_are_those_computed_one_by_one(cron: str) -> Non
     period = make_policy(cron=cron, zone="Europe/Berlin").schedule.period
     changes = (MONDAY + 26 * DAY, MONDAY + 236 * DAY)
     started = {change + timedelta(minutes=7 * step) for change in changes for step in range(300)}
-    now = MONDAY + 237 * DAY
-    expected = {instant: next_backup_at(period, instant, now) for instant in started}
-    assert replanning._next_dates(period, started, now) == expected
+    for days in (130, 237):  # for the first one, those of autumn are of a clock that was wrong
+        now = MONDAY + days * DAY
+        expected = {instant: next_backup_at(period, instant, now) for instant in started}
+        assert replanning._next_dates(period, started, now) == expected

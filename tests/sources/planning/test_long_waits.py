@@ -21,7 +21,7 @@ from sources.planning import long_waits as of_windows
 from tests.factories import make_worker
 from tests.jobs.clocks import step_the_databases_clock
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy
-from tests.sources.planning.planned import DAY, HOUR, NIGHTS
+from tests.sources.planning.planned import DAY, HOUR, NIGHTS, tick
 
 pytestmark = pytest.mark.django_db
 
@@ -58,10 +58,6 @@ def take(number: int, now: datetime) -> list[ClaimedRecord]:
 def settle(claimed: list[ClaimedRecord], names: list[str], breaker: Breaker, now: datetime) -> None:
     results = [(record, outcome_of(name, breaker, now)) for record, name in zip(claimed, names, strict=False)]
     settling.settle(results, now=now)
-
-
-def tick(now: datetime) -> None:
-    jobs.tick.tick(now, rescue=False)
 
 
 def longest_wait(record: BacklogRecord, now: datetime) -> datetime:

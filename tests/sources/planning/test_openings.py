@@ -4,7 +4,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-import jobs.tick
 from jobs.models import Decision
 from jobs.outcomes import Released
 from jobs.states import Status, WaitingFor
@@ -12,7 +11,7 @@ from sources import planning
 from sources.models import Assignment, AtClose, Policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, stops_at
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, record_of, settle
-from tests.sources.planning.planned import DAY, HOUR, NIGHTS, NINE
+from tests.sources.planning.planned import DAY, HOUR, NIGHTS, NINE, tick
 
 pytestmark = pytest.mark.django_db
 
@@ -22,10 +21,6 @@ TEN, SIX = MONDAY + 22 * HOUR, MONDAY + 30 * HOUR
 
 def fitting(**fields: object) -> Policy:
     return make_policy(window=NIGHTS, only_if_it_fits=True, **fields)
-
-
-def tick(now: datetime) -> None:
-    jobs.tick.tick(now, rescue=False)
 
 
 def place(assignment: Assignment) -> tuple[int, datetime, datetime | None]:

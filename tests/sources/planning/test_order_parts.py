@@ -1,4 +1,5 @@
-"""Sizes of first backups, and the hours in which a source was ever there: what two parts of the order know."""
+"""Sizes of first backups, the hours in which a source was ever there, and how many first backups may run: parts of the
+order."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.base import EngineResult, Verdict
+from jobs import claiming, settling
+from jobs.models import Lane, Throttle
 from jobs.outcomes import Handoff, Succeeded, Unavailable
 from sources import planning
 from sources.availability import wake
 from sources.domain import wake_hours
 from sources.models import Assignment, Policy, Source
 from sources.models.source import FIRST_BYTES_PER_SECOND
-from tests.factories import make_claimed
+from tests.factories import claim_ready, make_claimed, make_throttle, make_worker
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -25,7 +28,7 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
-from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE
+from tests.sources.planning.planned import DAY, HOUR, MINUTE, NINE, edited
 
 AT_NINE = 1 << 9
 
@@ -134,3 +137,86 @@ class TestHours:
         settle(claim("backups", NINE + HOUR), outcome, NINE + 3 * HOUR)
         assignment.refresh_from_db()
         assert assignment.seen_hours == 0b111 << 10
+
+
+def seeding(limit: int | None, **fields: object) -> Policy:
+    policy = make_policy(seeding_limit=limit, **fields)
+    planning.limit_seeding(policy)
+    return policy
+
+
+def throttles_of(assignment: Assignment) -> set[int]:
+    lane = record_of(assignment).lane
+    return set(Lane.objects.get(pk=lane).throttle_ids) if lane else set()
+
+
+@pytest.mark.django_db
+def test_first_backups_take_no_more_units_than_that_and_the_others_run_on() -> None:
+    policy = seeding(2)
+    new = [make_assignment(policy) for _ in range(6)]
+    known = [backed_up(policy, MONDAY - DAY) for _ in range(3)]
+    planning.emit_due(NINE)
+    worker = make_worker()
+    while asked := claiming.claim("availability", worker_id=worker.pk, limit=1, now=NINE):
+        [record] = asked
+        settling.settle([(record, Handoff("backups"))], now=NINE)
+    running = {record.subject for record in claiming.claim("backups", worker_id=worker.pk, limit=16, now=NINE)}
+    assert len(running & {planning.subject_of(assignment.pk) for assignment in new}) == 2
+    assert running >= {planning.subject_of(assignment.pk) for assignment in known}
+
+
+@pytest.mark.django_db
+def test_a_first_backup_is_held_by_both_and_a_later_one_by_the_policys_own() -> None:
+    own = make_throttle(5)
+    policy = seeding(2, throttle=own)
+    new, known = make_assignment(policy), backed_up(policy, MONDAY - DAY)
+    planning.emit_due(NINE)
+    assert throttles_of(new) == {own.pk, policy.seeding_throttle_id}
+    assert throttles_of(known) == {own.pk}
+
+
+@pytest.mark.django_db
+def test_back_up_now_of_what_was_never_backed_up_is_held_too() -> None:
+    policy = seeding(2)
+    assignment = make_assignment(policy)
+    planning.back_up_now([assignment], NINE)
+    assert throttles_of(assignment) == {policy.seeding_throttle_id}
+
+
+@pytest.mark.django_db
+def test_a_changed_limit_holds_what_is_on_the_backlog_already() -> None:
+    policy = seeding(None)
+    new, known = make_assignment(policy), backed_up(policy, MONDAY - DAY)
+    planning.emit_due(NINE)
+    edited(policy, seeding_limit=3)
+    assert throttles_of(new) == {policy.seeding_throttle_id}
+    assert throttles_of(known) == set()
+    edited(policy, seeding_limit=1)
+    assert Throttle.objects.get(pk=policy.seeding_throttle_id).max_in_flight == 1
+    edited(policy, seeding_limit=None)
+    assert throttles_of(new) == set()
+
+
+@pytest.mark.django_db
+def test_no_more_first_backups_are_asked_at_once_than_that_and_half_as_many_again() -> None:
+    policy = seeding(2)
+    for _ in range(30):
+        make_assignment(policy)
+    known = [backed_up(make_policy(), MONDAY - DAY) for _ in range(5)]
+    planning.emit_due(NINE)
+    asked = claim_ready(48, "availability", NINE)
+    first = [record for record in asked if record.lane]
+    assert (len(first), len(asked) - len(first)) == (3, len(known))
+
+
+@pytest.mark.django_db
+def test_another_policy_may_take_the_name_of_a_renamed_one() -> None:
+    first = seeding(2)
+    name = first.schedule.name
+    first.schedule.name = "renamed"
+    first.schedule.save()
+    second = make_policy(seeding_limit=3)
+    second.schedule.name = name
+    second.schedule.save()
+    planning.limit_seeding(second)
+    assert first.seeding_throttle_id != second.seeding_throttle_id

@@ -10,16 +10,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jobs import tick, window_ends
+from jobs import window_ends
 from jobs.models import BacklogRecord
 from jobs.outcomes import Unavailable
 from jobs.states import Status, WaitingFor
+from jobs.tick import promote
 from jobs.zones import utc_offsets
-from schedules import cron, emitter
-from schedules.models import Schedule
+from schedules import cron, emitter, verbs
+from schedules.models import Schedule, Trigger
 from sources import planning
 from sources.models import Assignment, Policy
 from tests.factories import claim_ready, make_retry_policy, make_throttle
+from tests.people import staff
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -30,7 +32,7 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
-from tests.sources.planning.planned import DAY, HOUR, NIGHTS, NINE
+from tests.sources.planning.planned import DAY, HOUR, NIGHTS, NINE, tick
 
 pytestmark = pytest.mark.django_db
 
@@ -140,8 +142,7 @@ class TestEmission:
     def test_neither_paused_sources_nor_disabled_policies_are_emitted(self) -> None:
         make_assignment(source=make_source(paused_at=MONDAY))
         make_assignment(make_policy(enabled=False))
-        assert planning.emit_due(NINE) == 0
-        assert emitter.emit_triggers(NINE) == 0
+        assert planning.emit_due(NINE) == emitter.emit_triggers(NINE) == 0
 
     def test_a_new_source_in_mid_period_does_not_wait_for_the_next(self) -> None:
         policy = make_policy()
@@ -169,7 +170,7 @@ class TestWindows:
         record = record_of(assignment)
         assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
         assert (record.run_after, record.closes_at) == (MONDAY + 22 * HOUR, MONDAY + 30 * HOUR)
-        assert tick.promote(MONDAY + 22 * HOUR) == 1
+        assert promote(MONDAY + 22 * HOUR) == 1
         assert claim("availability", MONDAY + 22 * HOUR).id == record.pk
 
     def test_inside_its_window_a_record_is_ready_until_it_closes(self) -> None:
@@ -188,7 +189,7 @@ class TestWindows:
         assignment = make_assignment(make_policy(window=NIGHTS))
         planning.emit_due(MONDAY + 29 * HOUR)
         settle(claim("availability", MONDAY + 29 * HOUR), Unavailable("silent", 7200), MONDAY + 29 * HOUR)
-        tick.tick(MONDAY + 31 * HOUR, rescue=False)
+        tick(MONDAY + 31 * HOUR)
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 46 * HOUR)
 
@@ -201,5 +202,16 @@ def test_a_policy_whose_window_cannot_be_read_runs_nothing_and_the_others_go_on(
     assert record_of(good).status == Status.READY
     assert (record_of(broken).status, record_of(broken).waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
     assert "'25:00' is not a time of day" in caplog.text
-    tick.tick(NINE + HOUR, rescue=False)
+    tick(NINE + HOUR)
     assert (record_of(broken).status, record_of(broken).run_after) == (Status.WAITING, NINE + 2 * HOUR)
+
+
+def test_a_trigger_of_its_schedule_by_itself_is_refused_with_the_name_of_the_policy() -> None:
+    policy = make_assignment().policy
+    with pytest.raises(ValueError, match=f"the schedule of the policy {policy}"):
+        verbs.trigger_now(policy.schedule, "bob")
+    operator = staff("change_backlogrecord", "view_schedule")
+    answer = operator.post(f"/api/schedules/{policy.schedule_id}/trigger", content_type="application/json")
+    assert answer.status_code == 409
+    assert not Trigger.objects.exists()
+    assert not BacklogRecord.objects.exists()

@@ -1,18 +1,16 @@
 """The effects of an edit, a wrong clock and the round of a minute on records that are planned."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from django.db import transaction
 
-from jobs import tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Unavailable
 from jobs.states import Status, WaitingFor
 from schedules import emitter
 from schedules.models import Schedule
 from sources import planning
-from sources.models import Policy
 from sources.planning import emission
 from tests.factories import claim_ready, make_retry_policy
 from tests.sources.factories import (
@@ -25,19 +23,10 @@ from tests.sources.factories import (
     settle,
     unfinished,
 )
-from tests.sources.planning.planned import DAY, HOUR, NIGHTS, NINE
+from tests.sources.planning.planned import DAY, HOUR, NIGHTS, NINE, edited, tick
 from tests.threads import another_connection, at_once
 
 pytestmark = pytest.mark.django_db
-
-
-def edited(policy: Policy, now: datetime, **fields: object) -> None:
-    """An edit that is planned anew; fields of its schedule, too."""
-    for name, value in fields.items():
-        row = policy.schedule if name in ("cron", "zone", "enabled") else policy
-        setattr(row, name, value)
-        row.save()
-    planning.replan(policy, now)
 
 
 class TestReplan:
@@ -55,11 +44,11 @@ class TestReplan:
         planning.emit_due(NINE)
         edited(policy, NINE + HOUR, window=NIGHTS)
         assert claim_ready(1, "availability", NINE + HOUR) == []
-        tick.tick(NINE + HOUR, rescue=False)
+        tick(NINE + HOUR)
         record = record_of(assignment)
         assert (record.status, record.run_after) == (Status.WAITING, MONDAY + 22 * HOUR)
         edited(policy, NINE + 2 * HOUR, window=[])
-        tick.tick(NINE + 2 * HOUR, rescue=False)
+        tick(NINE + 2 * HOUR)
         record = record_of(assignment)
         assert (record.status, record.closes_at) == (Status.READY, None)
 
@@ -70,7 +59,7 @@ class TestReplan:
         settle(claim("availability", NINE), Unavailable("silent", 900), NINE)
         edited(policy, NINE + timedelta(minutes=1), window=NIGHTS)
         assert record_of(assignment).waiting_for == WaitingFor.RECHECK
-        tick.tick(NINE + HOUR, rescue=False)
+        tick(NINE + HOUR)
         assert record_of(assignment).run_after == MONDAY + 22 * HOUR
 
     def test_a_disabled_policy_leaves_the_backlog_and_comes_back_in_the_same_period(self) -> None:
@@ -81,7 +70,7 @@ class TestReplan:
         planning.emit_due(NINE)
         for enabled, left in ((False, 0), (True, 2)):
             edited(policy, NINE + HOUR, enabled=enabled)
-            tick.tick(NINE + HOUR, rescue=False)
+            tick(NINE + HOUR)
             assert unfinished() == left
         assert record_of(assignment).trigger_at == NINE
 
@@ -92,7 +81,7 @@ class TestReplan:
         edited(policy, NINE, cron="0 9 1 * *")
         assert not BacklogRecord.objects.unfinished().exists()
         edited(policy, NINE, cron="0 9 * * *")
-        tick.tick(NINE, rescue=False)
+        tick(NINE)
         assert record_of(assignment).status == Status.READY
 
     def test_another_zone_moves_the_day_buckets_of_what_is_on_the_backlog(self) -> None:
@@ -128,13 +117,6 @@ class TestAClockThatWasWrong:
         assert planning.emit_due(NINE) == 1
         record = record_of(assignment)
         assert (record.status, record.due_day) == (Status.READY, MONDAY.date())
-
-    def test_the_next_backup_date_is_that_of_the_present(self) -> None:
-        policy = make_policy()
-        assignment = backed_up(policy, NINE + self.YEAR)
-        planning.replan(policy, NINE)
-        assignment.refresh_from_db()
-        assert assignment.next_backup_at == NINE + DAY
 
     @pytest.mark.django_db(transaction=True)
     def test_looking_for_watermarks_in_the_future_locks_none_that_is_right(self) -> None:
