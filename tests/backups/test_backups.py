@@ -17,11 +17,11 @@ from jobs import tick
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import Cancelled, Failed, Handoff, Postponed, Released, Succeeded, Unavailable
+from jobs.outcomes import Cancelled, Handoff, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.availability.check import ask_source
-from sources.models import Assignment, Backup, Policy, Repository, Source
+from sources.models import Assignment, Backup, Policy, Source
 from sources.planning import ARRIVALS
 from storage.places.location import of_directory
 from storage.places.locks import locked
@@ -32,10 +32,12 @@ from tests.sources.factories import (
     MONDAY,
     claim,
     claimed_for,
+    error_of,
     handed_on,
     make_assignment,
     make_policy,
     make_source,
+    policy_into,
     settle,
 )
 from tests.waiting import PATIENCE
@@ -59,9 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Policy:
-    (tmp_path / "repository").mkdir()
-    repository = Repository.objects.create(name="office", location=str(tmp_path / "repository"))
-    return make_policy(repository=repository)
+    return policy_into(tmp_path / "repository", "office")
 
 
 @pytest.fixture
@@ -180,10 +180,9 @@ class TestCopying:
 
     def test_a_secret_that_is_not_there_is_named_and_not_guessed(self, policy: Policy) -> None:
         source = make_source(name="laptop", kind="sftp", address=loopback_address(), secret="env:BACKUP_SECRET_NO_SUCH")
-        outcome = copy(make_assignment(policy, source))
-        assert isinstance(outcome, Failed)
-        assert outcome.error.startswith("source laptop: ")
-        assert "BACKUP_SECRET_NO_SUCH" in outcome.error
+        error = error_of(copy(make_assignment(policy, source)))
+        assert error.startswith("source laptop: ")
+        assert "BACKUP_SECRET_NO_SUCH" in error
 
     def test_a_source_that_has_gone_meanwhile_is_unavailable_and_no_failure(self, folder: Path, policy: Policy) -> None:
         assignment = make_assignment(policy, make_source(path=str(folder / "gone")))

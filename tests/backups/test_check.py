@@ -1,32 +1,37 @@
-"""The contents of repositories are read, a part each day, and damage is shown."""
+"""The contents of repositories are read, a part each day, and damage is shown. What ends at one moment waits before it
+adds to that."""
 
 import json
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
-from backups.upkeep import check_runs, checks, restic_turns
+from backups.upkeep import check_runs, checks, restic_turns, retention
 from backups.upkeep import damage as known_damage
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import Failed, Outcome, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded
 from jobs.states import Status
-from sources.models import Assignment, Backup, CheckRound, Repository
+from sources.models import Assignment, Backup, CheckRound, Format, Repository
 from sources.planning import subject_of
 from storage import layout
 from storage.places.location import RESTIC
 from storage.points import checking
-from storage.points.checking import GONE, Damage
+from storage.points.checking import GONE, CheckResult, Damage
 from tests.api.asking import Program, make_user
 from tests.backups.points_to_remove import add_backup, at_work, run
 from tests.commands import command
 from tests.operations.conditions.examining import WARNING, finding
-from tests.sources.factories import make_assignment, make_policy
+from tests.sources.factories import claimed_for, make_assignment, policy_into
 from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
+from tests.threads import another_connection, beside, impatience
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
@@ -43,9 +48,8 @@ def played(tmp_path: Path) -> Played:
 
 @pytest.fixture
 def assignment(played: Played) -> Assignment:
-    repository = Repository.objects.create(name="office", location=str(played.root))
     made = make_assignment(
-        make_policy(repository=repository), directory=ASSIGNMENT, inserted_at=BEGAN - timedelta(days=1)
+        policy_into(played.root, "office"), directory=ASSIGNMENT, inserted_at=BEGAN - timedelta(days=1)
     )
     for number, point in enumerate(played.points()):
         add_backup(made, point, number)
@@ -227,3 +231,58 @@ def test_of_those_in_one_restic_repository_one_reads_it_and_each_the_files_that_
     known = {each.assignment_id: (each.part, each.damage) for each in CheckRound.objects.all()}
     assert known.pop(assignment.pk) == ("", [found, pack]), "it goes on where it was, with what it has found"
     assert known == {each.pk: ("3/21", [pack]) for each in others}
+
+
+@pytest.fixture
+def both() -> list[Assignment]:
+    first = make_assignment()
+    Repository.objects.update(format=Format.RESTIC, encrypted=True, key="env:BACKUP_SECRET_KEY")
+    found = [first, make_assignment(Assignment.objects.get(pk=first.pk).policy)]
+    for each in found:
+        CheckRound.objects.create(assignment=each, planned_at=NOW)
+    return found
+
+
+def test_what_is_noted_waits_for_what_another_one_notes_at_that_moment(both: list[Assignment]) -> None:
+    read, other = both
+    repository = Repository.objects.get()
+    with another_connection() as beside, impatience(0.2):
+        beside.execute("SELECT FROM sources_checkround WHERE assignment_id = %s FOR UPDATE", [other.pk])
+        with pytest.raises(OperationalError, match="lock timeout"), transaction.atomic():
+            retention.note_manifests(other.pk, repository.pk, {}, [], NOW)
+        found = check_runs.Read(repository.pk, CheckResult("", "", 0), [], {}, None, ends=False, failed=[], left=[])
+        with (
+            CaptureQueriesContext(connection) as asked,
+            pytest.raises(OperationalError, match="lock timeout"),
+            transaction.atomic(),
+        ):
+            check_runs.write_down(claimed_for(read, queue="backups"), Succeeded(found), NOW)
+        assert [each["sql"].endswith("FOR NO KEY UPDATE") for each in asked if "checkround" in each["sql"]] == [True]
+
+
+def test_two_that_read_one_restic_repository_for_all_may_end_at_the_same_moment(both: list[Assignment]) -> None:
+    """Both wait for a round that they share: neither holds one by then that the other one wants."""
+    first, *others = *both, make_assignment(both[0].policy)
+    CheckRound.objects.create(assignment=others[-1], planned_at=NOW)
+    repository, nothing = Repository.objects.get().pk, CheckResult("", "", 0)
+    read = check_runs.Read(repository, nothing, [], {}, None, ends=False, failed=[], left=[])
+
+    @transaction.atomic
+    def end(record: ClaimedRecord) -> None:
+        check_runs.write_down(record, Succeeded(read), NOW)
+
+    with another_connection() as other:
+        other.execute("SELECT FROM sources_checkround WHERE assignment_id = %s FOR UPDATE", [first.pk])
+        ended = [beside(partial(end, claimed_for(each, queue="backups"))) for each in others]
+        eventually(lambda: sessions_that_wait() == len(ended))
+    for each in ended:
+        each.result(PATIENCE)
+    assert {each.checked_at for each in CheckRound.objects.all()} == {NOW}
+
+
+def sessions_that_wait() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return int(cursor.fetchone()[0])

@@ -28,7 +28,7 @@ from tests.backups.stored_sources import make_repository
 from tests.engines.peers import small_disk, write_files
 from tests.engines.served import serving
 from tests.processes import below
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import error_of, make_assignment, make_policy, make_source
 from tests.sources.worker_process import worker_process
 from tests.storage.played_runs import ASSIGNMENT
 from tests.storage.with_digests import WithDigests
@@ -110,9 +110,7 @@ def test_a_second_repository_that_is_anothers_away_busy_or_full_is_named_and_tri
     assert second
     place = Path(second.location)
     belongs_to(place, Identity("another", "theirs"))
-    outcome = copied_again()
-    assert isinstance(outcome, Failed)
-    assert "the repository theirs of another installation" in outcome.error
+    assert "the repository theirs of another installation" in error_of(copied_again())
     assert "another installation" in Copy.objects.get().error
     assert not (place / ASSIGNMENT / layout.FILES).exists()
     belongs_to(place, locations.identity_of(second))

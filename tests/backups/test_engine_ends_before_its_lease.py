@@ -15,9 +15,8 @@ from jobs.outcomes import ClaimedRecord, Outcome, Released
 from jobs.worker.heartbeat import Guard
 from jobs.worker.units import Units
 from sources import planning
-from sources.models import Repository
 from tests.processes import below
-from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+from tests.sources.factories import claimed_for, make_assignment, make_source, policy_into
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise, pytest.mark.django_db(transaction=True), pytest.mark.own_process]
@@ -62,11 +61,9 @@ def renew(units: Units) -> float:
 def test_an_engine_that_ignores_every_polite_signal_is_gone_before_its_lease(
     units: Units, ended: SimpleQueue[Outcome], tmp_path: Path
 ) -> None:
-    (tmp_path / "vault").mkdir()
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "film").write_bytes(bytes(5_000_000))
-    repository = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
-    policy = make_policy(repository=repository, engine_options={"bwlimit": "100K"})
+    policy = policy_into(tmp_path / "vault", engine_options={"bwlimit": "100K"})
     record = claimed_for(make_assignment(policy, make_source(path=str(tmp_path / "files"))), queue=planning.BACKUPS)
 
     units.start([record], boot_seconds())

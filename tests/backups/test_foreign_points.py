@@ -19,7 +19,6 @@ from external.formatting import moment
 from jobs import settling
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.outcomes import Failed
 from sources.models import Assignment, Backup, CheckRound, Copy, ManifestDigest, Policy, Repository, Restore
 from storage import layout
 from storage.points.known import FOREIGN, digest_of
@@ -31,7 +30,7 @@ from tests.backups.points_to_remove import add_backup
 from tests.commands import command
 from tests.engines.peers import tree
 from tests.product import modules
-from tests.sources.factories import claim, make_assignment, make_source
+from tests.sources.factories import claim, error_of, make_assignment, make_source
 from tests.sources.made_by_hand import take_over
 from tests.storage.played_runs import ASSIGNMENT, Played
 
@@ -131,13 +130,9 @@ def test_a_manifest_that_was_changed_is_used_for_nothing_until_a_person_says_so(
     with pytest.raises(Exception, match=FOREIGN), process.tree_of(first, assignment.directory, point):
         pass
     assert drills.drill_now([assignment.pk]) == 1
-    drilled = done(at_work(drills.KIND))
-    assert isinstance(drilled, Failed)
-    assert FOREIGN in drilled.error
+    assert FOREIGN in error_of(done(at_work(drills.KIND)))
     assert copies.plan() == 1
-    brought = done(at_work())
-    assert isinstance(brought, Failed)
-    assert FOREIGN in brought.error
+    assert FOREIGN in error_of(done(at_work()))
     assert not list((tmp_path / "offsite").glob("*/*/manifests/*.gz"))
     checked(assignment)
     assert FOREIGN in CheckRound.objects.get().damage[0]["why"]

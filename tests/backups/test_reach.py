@@ -178,13 +178,6 @@ class TestInTheAdmin:
         laptop.refresh_from_db()
         assert (laptop.address, laptop.secret) == ("203.0.113.9", "")
 
-    def test_a_server_at_a_socket_needs_the_permission(self) -> None:
-        values = {"kind": "postgresql", "address": "/run/postgresql", "path": "shop", "secret": "", "host_key": ""}
-        page = staff(*MAY_EDIT).post("/admin/sources/source/add/", self.form(**values))
-        assert b"their own accounts" in page.content
-        may = staff(*MAY_EDIT, "set_secret_of_source")
-        assert may.post("/admin/sources/source/add/", self.form(**values)).status_code == 302
-
     def test_repositories_outside_the_roots_need_a_permission(self, tmp_path: Any) -> None:
         form = {"name": "vault", "format": "rclone", "location": str(tmp_path)}
         page = staff(*MAY_EDIT).post("/admin/sources/repository/add/", form)

@@ -32,13 +32,13 @@ from engines.restores import playing
 from external.processes.programs import find_postgresql_program
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.outcomes import Failed, Succeeded
+from jobs.outcomes import Succeeded
 from sources.models import Repository
 from storage.places.location import of_directory
 from tests.api.asking import Program, make_user
 from tests.commands import command
 from tests.engines.postgresql_peer import ADMIN, DEBIAN, PASSWORD, postgresql_server
-from tests.sources.factories import claim, make_policy, make_source
+from tests.sources.factories import claim, error_of, make_policy, make_source
 from tests.waiting import eventually
 
 PLAN = (
@@ -102,13 +102,9 @@ def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_p
     key.write_text("opens the archives of the scheduler before")
     assert plan_for_today() == 1, "so that it is missed"
     run = Run(claim("default", database_clock()))
-    outcome = self_backup(run)
-    assert isinstance(outcome, Failed)
-    assert "no repository vualt, which BACKUPSCHED_SELF_BACKUP_TO names" in outcome.error
+    assert "no repository vualt, which BACKUPSCHED_SELF_BACKUP_TO names" in error_of(self_backup(run))
     settings.SELF_BACKUP_TO = "vault"
-    outcome = self_backup(run)
-    assert isinstance(outcome, Failed)
-    assert "holds the backups of another installation" in outcome.error
+    assert "holds the backups of another installation" in error_of(self_backup(run))
     assert key.read_text() == "opens the archives of the scheduler before"
     assert list(key.parent.iterdir()) == [key]
     key.unlink()
@@ -117,9 +113,7 @@ def test_it_writes_over_no_key_of_another_installation_and_into_no_empty_mount_p
     assert repository.made_at is not None
     shutil.rmtree(vault)
     vault.mkdir()
-    outcome = self_backup(run)
-    assert isinstance(outcome, Failed)
-    assert "is it mounted?" in outcome.error
+    assert "is it mounted?" in error_of(self_backup(run))
     assert list(vault.iterdir()) == []
     _, refused = command("database restore")
     assert "no backup of the scheduler" in refused(vault, "--list")
@@ -138,9 +132,7 @@ def test_it_goes_only_where_a_superuser_has_pointed_a_repository(tmp_path: Path,
     run = Run(claim("default", database_clock()))
     for named in ("", "vault"):
         settings.SELF_BACKUP_TO = named
-        outcome = self_backup(run)
-        assert isinstance(outcome, Failed)
-        assert "not a superuser" in outcome.error
+        assert "not a superuser" in error_of(self_backup(run))
     assert not (tmp_path / "of an editor" / archive.FOLDER).exists()
 
     settings.SELF_BACKUP_TO = ""

@@ -31,7 +31,7 @@ from tests.engines.peers import PASSWORD
 from tests.engines.restic_keys import make_quick
 from tests.engines.served import serving
 from tests.programs import needs_restic
-from tests.sources.factories import claimed_for, handed_on, make_assignment, make_policy, make_source
+from tests.sources.factories import claimed_for, error_of, handed_on, make_assignment, make_policy, make_source
 from tests.storage.repositories import KEY
 
 POINT, LATER = "20261121T065755Z", "20261122T065755Z"
@@ -133,9 +133,7 @@ def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_pat
     (folder / "new").touch()
     copies_at_work.backed_up(assignment)
     copies.plan()
-    outcome = copies_at_work.done(copies_at_work.at_work())
-    assert isinstance(outcome, Failed)
-    assert "is it mounted?" in outcome.error
+    assert "is it mounted?" in error_of(copies_at_work.done(copies_at_work.at_work()))
     assert os.listdir(tmp_path / "offsite") == []
 
 

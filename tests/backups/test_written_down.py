@@ -1,7 +1,7 @@
 """The effects of a settled backup attempt on its assignment, its progress and the next record."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import psycopg
@@ -9,30 +9,30 @@ import pytest
 from django.db.utils import OperationalError
 
 from backups import repository_orders
+from backups.copying.not_for_now import put_off
 from backups.progress import ProgressWriter
 from engines.base import EngineProgress, EngineResult, Verdict
-from jobs import settling, tick
+from jobs import settling
 from jobs.backlog import cancelling
+from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
+from jobs.outcomes import Failed, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.settling import LeaseLost
 from jobs.states import Status, WaitingFor
 from schedules import emitter
 from schedules.models import Schedule
 from sources import planning
 from sources.availability import check
-from sources.models import Assignment, Backup, Policy, Progress, Repository, Source
+from sources.models import Assignment, Backup, Policy, Progress, Repository
 from tests import statements
 from tests.factories import claim_ready
-from tests.sources.factories import MONDAY, backed_up, claim, handed_on, make_assignment, make_policy, record_of, settle
+from tests.sources.factories import backed_up, claim, handed_on, make_assignment, make_policy, record_of, settle
+from tests.sources.planning.planned import DAY, HOUR, NINE, tick
 
 sent = statements.sent
 
 pytestmark = pytest.mark.django_db
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-NINE = MONDAY + 9 * HOUR
-NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
 COUNTS = {"new": 1, "changed": 2, "unchanged": 4, "removed": 3, "read": 300, "added": 200}
 COPIED = Succeeded(EngineResult(Verdict.WARNINGS, 500, 7, **COUNTS, snapshot="/srv/backups/x", warnings=("odd \0",)))
 
@@ -118,16 +118,6 @@ class TestWritingDown:
         assert planning.emit_due(NINE + HOUR) == 0
         assert emitter.emit_triggers(NINE + DAY) == 1
 
-    def test_a_record_that_a_pause_cancelled_in_its_period_can_be_emitted_again(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        record = claim("availability", NINE)
-        planning.pause([assignment.source], NINE)
-        settle(record, Cancelled("its source is paused"), NINE)
-        Source.objects.update(paused_at=None)
-        assert planning.emit_due(NINE + HOUR) == 1
-        assert record_of(assignment).trigger_at == NINE
-
     def test_a_lost_attempt_writes_nothing(self) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
@@ -140,16 +130,6 @@ class TestWritingDown:
 
 
 class TestBackUpNow:
-    def test_its_retry_is_kept_to_the_window_again(self) -> None:
-        assignment = make_assignment(make_policy(window=NIGHTS, priority=3))
-        planning.emit_due(NINE)
-        planning.back_up_now([assignment], NINE + HOUR)
-        settle(handed_on(assignment, NINE + HOUR), Failed("no"), NINE + HOUR)
-        assert (record_of(assignment).priority, record_of(assignment).waiting_for) == (3, WaitingFor.BACKOFF)
-        tick.tick(NINE + 5 * HOUR, rescue=False)
-        record = record_of(assignment)
-        assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 22 * HOUR)
-
     def test_a_success_out_of_its_period_moves_the_next_date_by_its_start(self) -> None:
         assignment = backed_up(make_policy(), NINE - DAY)
         Schedule.objects.update(next_trigger_at=NINE)
@@ -190,3 +170,22 @@ def test_a_batch_of_questions_is_written_down_in_a_few_statements(answers: bool,
     found = Decision.objects.filter(what="answered" if answers else "silent")
     assert set(found.values_list("record_id", flat=True)) == {record.id for record, _ in results}
     assert Assignment.objects.filter(last_contacted_at=NINE).count() == 24 * answers
+
+
+def test_what_cannot_be_read_for_now_is_put_off_twice_without_a_failure_and_fails_the_third_time_in_a_row() -> None:
+    assignment, now = make_assignment(), database_clock()
+    planning.emit_due(now)
+    for attempt in range(1, 9):
+        claimed = handed_on(assignment, now)
+        outcome = put_off(claimed, "a table stayed locked", 60) if attempt != 3 else Unavailable("it vanished", 60)
+        assert isinstance(outcome, Failed if attempt == 6 else (Postponed, Unavailable)), attempt
+        settle(claimed, outcome, now)
+        record = BacklogRecord.objects.get()
+        if attempt == 6:
+            assert record.failures == 1
+            assert all(each in record.last_error for each in ("a table stayed locked", "3 times in a row"))
+        else:
+            waits_for = (record.status, record.waiting_for, record.failures)
+            assert waits_for == (Status.WAITING, WaitingFor.RECHECK, int(attempt > 6)), attempt
+        now += 2 * HOUR
+        tick(now)

@@ -10,8 +10,8 @@ import pytest
 from backups.copying.handler import copy_source
 from jobs.handlers import Run
 from sources import planning
-from sources.models import Assignment, Repository
-from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+from sources.models import Assignment
+from tests.sources.factories import claimed_for, make_assignment, make_source, policy_into
 
 WRITE = 'echo "$BACKUPSCHED_HOOK $BACKUPSCHED_OUTCOME" >> {log}; '
 
@@ -43,8 +43,7 @@ def laptop(tmp_path: Path) -> Assignment:
     for name in ("files", "vault"):
         (tmp_path / name).mkdir()
     (tmp_path / "files" / "letter").write_text("Dear bank")
-    repository = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
-    policy = make_policy(repository=repository, hook="it", recheck_after=77)
+    policy = policy_into(tmp_path / "vault", hook="it", recheck_after=77)
     return make_assignment(policy, make_source(name="laptop", path=str(tmp_path / "files")))
 
 

@@ -11,12 +11,12 @@ from django.utils import timezone
 from backups.hooks import debts
 from fleet.conditions.upkeep import hooks, owed_hooks
 from fleet.policy_edits import Policies
-from jobs.outcomes import Failed
 from operations.finding import ExaminedCondition, Look, Severity
 from sources.declarations import hook_file
 from sources.declarations.hook_file import HookUnusable, hook_of
 from sources.models import Assignment
 from tests.backups.hooks.hook_of_this_host import Write, copy
+from tests.sources.factories import error_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -73,9 +73,7 @@ def test_a_wrong_file_is_refused_with_the_place_and_the_reason(write: Write, set
     for text, why in WRONG:
         settings.HOOKS_FILE.write_text(text)
         assert why in refusal()
-    found = copy(laptop)
-    assert isinstance(found, Failed)
-    assert why in found.error
+    assert why in error_of(copy(laptop))
     named = hooks.examined(Look(timezone.now())).what
     assert why in named
     assert str(laptop.policy) in named

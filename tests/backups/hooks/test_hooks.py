@@ -19,7 +19,7 @@ from sources import planning
 from sources.models import Assignment, Backup, Policy
 from tests.backups.hooks.hook_of_this_host import Write, copy
 from tests.engines.peers import held, is_gone
-from tests.sources.factories import claimed_for, record_of
+from tests.sources.factories import claimed_for, error_of, record_of
 from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
 
@@ -160,9 +160,7 @@ def test_what_a_killed_worker_owes_is_paid_before_the_next_before_and_by_one_alo
     assert log.read_text().splitlines() == ["after failed", "77", "before ", "after succeeded", str(run.record.id)]
     assert debts.debts() == []
     settings.VAR_DIR = log  # as a disk that is full, or read-only
-    outcome = copy(laptop)
-    assert isinstance(outcome, Failed)
-    assert f"hook it: {log}/hooks cannot be written" in outcome.error
+    assert f"hook it: {log}/hooks cannot be written" in error_of(copy(laptop))
 
 
 @pytest.mark.slow

@@ -16,12 +16,12 @@ from backups.restores import downloads, process, requests
 from fleet.admin import browsing
 from jobs.handlers import registry
 from jobs.models import Decision
-from sources.models import Assignment, Repository, Restore
+from sources.models import Assignment, Restore
 from storage.points.manifests import Entry
 from tests.backups.restores import browsed
 from tests.backups.restores.browsed import content, look, page
 from tests.fleet import driven_browser
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import make_assignment, make_source, policy_into
 from tests.storage.building import ASSIGNMENT, Built, picture
 
 client_of_staff = browsed.client_of_staff
@@ -36,8 +36,7 @@ browser = driven_browser.browser
 def built(tmp_path: Path, settings: Any) -> Built:
     settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path / "allowed"]
     built = Built(tmp_path / "built")
-    repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
-    policy = make_policy(repository=repository, zone="Europe/Berlin")
+    policy = policy_into(built.folder / "repository", "disk", zone="Europe/Berlin")
     make_assignment(policy, make_source(name="nas", path=str(built.source)), directory=ASSIGNMENT)
     for name in ("docs/annual report.txt", "docs/2026/a & b <i>.txt", "photos/summer.jpg", "top.txt"):
         built.write(name, f"{name}, first")

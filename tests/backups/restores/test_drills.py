@@ -34,7 +34,7 @@ from tests.backups.restores.asking import NOW, drilled
 from tests.backups.restores.databases_here import database_of_the_tests
 from tests.engines.peers import back_up as dump
 from tests.jobs.backlog.changes import held_up
-from tests.sources.factories import claim, make_assignment, make_policy, make_source
+from tests.sources.factories import claim, make_assignment, make_policy, make_source, policy_into
 from tests.sources.made_by_hand import take_over
 from tests.sources.worker_process import worker_process
 from tests.storage.building import ASSIGNMENT, Built
@@ -56,9 +56,8 @@ def built(tmp_path: Path) -> Built:
 
 
 def assigned(built: Built, point: str, **source: Any) -> Assignment:
-    repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
     made = make_assignment(
-        make_policy(repository=repository),
+        policy_into(built.folder / "repository", "disk"),
         make_source(name="nas", **source),
         directory=ASSIGNMENT,
         inserted_at=NOW - timedelta(days=30),

@@ -10,12 +10,12 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from sources.models import Repository, Restore
+from sources.models import Restore
 from tests.api.asking import Program, fields_of, make_user
 from tests.backups.restores.asking import ask, work
 from tests.backups.restores.databases_here import alone_with_roles, database_of_the_tests
 from tests.engines.peers import back_up as dump
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import make_assignment, make_source, policy_into
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
@@ -30,10 +30,9 @@ def shop(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
     source = database_of_the_tests()
     if source.secret:
         monkeypatch.setenv("BACKUP_SECRET_SHOP", source.secret)
-    repository = Repository.objects.create(name="disk", location=str(tmp_path / "repository"))
     facts = {name: getattr(source, name) for name in ("kind", "address", "port", "path", "options")}
     row = make_source(name="shop", secret="env:BACKUP_SECRET_SHOP" if source.secret else "", **facts)
-    assignment = make_assignment(make_policy(repository=repository), row, directory="shop")
+    assignment = make_assignment(policy_into(tmp_path / "repository", "disk"), row, directory="shop")
     with alone_with_roles(), psycopg.connect(**connection.get_connection_params(), autocommit=True) as server:
         server.execute(f"DROP ROLE IF EXISTS {ROLE}")
         server.execute(f"CREATE ROLE {ROLE} REPLICATION")

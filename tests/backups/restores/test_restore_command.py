@@ -18,7 +18,7 @@ from sources.models import Assignment, Repository, Source
 from tests.backups.points_to_remove import add_backup
 from tests.commands import command
 from tests.jobs.worker_processes import database_url
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import make_assignment, make_policy, make_source, policy_into
 from tests.sources.made_by_hand import take_over
 from tests.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import PATIENCE, eventually
@@ -31,8 +31,7 @@ def built(tmp_path: Path, settings: Any) -> Built:
     """A repository of the source *nas*, at which the policy is in Berlin."""
     settings.VAR_DIR = tmp_path / "var"
     built = Built(tmp_path / "built")
-    repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
-    policy = make_policy(repository=repository, zone="Europe/Berlin")
+    policy = policy_into(built.folder / "repository", "disk", zone="Europe/Berlin")
     make_assignment(policy, make_source(name="nas"), directory=ASSIGNMENT)
     return built
 
@@ -111,7 +110,6 @@ def test_it_goes_back_to_its_source_and_replaces_only_what_was_agreed(built: Bui
         (("--at", "2026-11-19"), "no point at or before 2026-11-19 23:59:59 .0100; the first one is 20261120T060000Z"),
         (("--at", "soon"), "'soon' is not a time; write 24h, yesterday, 2026-03-02"),
         (("--path", "dosc"), "there is no 'dosc' in this point; it has 'docs'"),
-        (("--from", "dsik"), "there is no repository 'dsik'; did you mean 'disk'"),
         (("--policy", "weekly"), "nas has no backups under a policy 'weekly'; it has some under policy"),
     ],
 )

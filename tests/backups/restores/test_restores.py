@@ -19,7 +19,7 @@ from tests.api.asking import fields_of
 from tests.backups.restores.asking import ask, work
 from tests.backups.restores.databases_here import alone_with_roles, database_of_the_tests
 from tests.engines.peers import back_up as dump
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import make_assignment, make_policy, make_source, policy_into
 from tests.sources.worker_process import worker_process
 from tests.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import eventually
@@ -31,8 +31,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("made_by_hand")]
 def built(tmp_path: Path, settings: Any) -> Built:
     settings.VAR_DIR, settings.RESTORE_FOLDERS = tmp_path / "var", [tmp_path / "allowed"]
     built = Built(tmp_path / "built")
-    repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
-    make_assignment(make_policy(repository=repository), make_source(name="nas"), directory=ASSIGNMENT)
+    make_assignment(policy_into(built.folder / "repository", "disk"), make_source(name="nas"), directory=ASSIGNMENT)
     built.write("docs/a", "first")
     built.write("docs/b", "first")
     built.back_up()
