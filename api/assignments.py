@@ -152,7 +152,8 @@ class Assignments(DeclaredResource[Assignment]):
         if "status" not in asked or "source" in asked or is_small(asked.get("policy")):
             return super().filtered(rows, asked)
         others = {name: value for name, value in asked.items() if name != "status"}
-        return super().filtered(rows, others).filter(assignments_in({asked["status"]}, timezone.now()))
+        plain = Assignment.objects.order_by()  # without the tables of a status that is known
+        return super().filtered(plain, others).filter(assignments_in({asked["status"]}, timezone.now()))
 
     def facts(self, rows: Sequence[Assignment]) -> list[dict[str, Any]]:
         records = _unfinished_records(rows)

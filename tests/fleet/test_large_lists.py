@@ -174,6 +174,19 @@ def test_assignments_are_counted_without_what_their_status_is_read_from(admin_cl
         assert admin_client.get("/admin/sources/assignment/").context["cl"].result_count == 2
     [counted] = [each["sql"] for each in sent if "COUNT(" in each["sql"]]
     assert counted.endswith('FROM "sources_assignment"')
+    number = {"never": 2, "failing": 0}
+    for asked in ({"status": "never"}, {"status": "failing"}, {"status": "never", "held_back_since__isempty": "1"}):
+        with CaptureQueriesContext(connection) as sent:
+            page = admin_client.get("/admin/sources/assignment/", asked).context["cl"]
+            assert (
+                len(admin_client.get("/api/assignments", {"status": asked["status"]}).json()["items"])
+                == page.result_count
+            )
+        assert page.result_count == number[asked["status"]]
+        found = [each["sql"] for each in sent if "unnest(" in each["sql"] and "sources_assignment" in each["sql"]]
+        counted, of_the_api = found[0], found[-1]
+        assert "COUNT(" in counted
+        assert "JOIN" not in counted + of_the_api
 
 
 @pytest.mark.parametrize("path", [SOURCES, "/admin/sources/assignment/"])

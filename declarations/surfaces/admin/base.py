@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from operator import attrgetter
@@ -7,6 +7,9 @@ from typing import Any
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import models, transaction
+from django.db.models import Subquery
+from django.db.models.expressions import Col
+from django.db.models.sql import Query
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -67,8 +70,23 @@ class TablePaginator(Paginator):  # type: ignore[type-arg]
 
     @cached_property
     def count(self) -> int:
-        rows: models.QuerySet[Any] = self.object_list  # type: ignore[assignment]
-        return rows.count() if rows.query.where else rows.model._default_manager.count()
+        rows: Any = self.object_list
+        if set(_tables(rows.query.where)) <= {rows.model._meta.db_table}:
+            alone = rows.model._default_manager.all()
+            alone.query.where = rows.query.where
+            return int(alone.count())
+        return int(rows.count())
+
+
+def _tables(condition: Any) -> Iterator[str]:
+    """The tables, by their aliases, that a condition asks; an empty name for one that cannot be known."""
+    if isinstance(condition, Col):
+        yield condition.alias
+    elif isinstance(condition, Query | Subquery):
+        yield ""
+    elif hasattr(condition, "get_source_expressions"):
+        for each in condition.get_source_expressions():
+            yield from _tables(each)
 
 
 class IdPaginator(FirstPages):
