@@ -6,6 +6,7 @@ orders need: each backup starts such a process, and loading everything takes a q
 """
 
 import gc
+import os
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -73,3 +74,4 @@ def main() -> None:
     gc.set_threshold(*SELDOM)
     Stop.listen()
     serve(PROGRAM, prepare=confine)
+    os._exit(0)  # Python would give back its memory piece by piece first, while the worker waits

@@ -81,7 +81,7 @@ def archive(repository: Repository, assignment: str, point: str, tree: Tree, pat
     """
     failed, way_out = list[str](), ""
     kept = (each for each in tree.below(path) if each.is_kept)
-    lacking, above = exceptions_of(tree, [path]), len(path.rpartition("/")[0]) + 1 if "/" in path else 0
+    lacking, above = exceptions_of(tree.exceptions(), [path]), len(path.rpartition("/")[0]) + 1 if "/" in path else 0
     for batch in batches(kept, BATCH_FILES, BATCH_BYTES, lambda each: each.size):
         with _scratch() as scratch:
             files = tuple(each.path for each in batch if each.kind == "file")

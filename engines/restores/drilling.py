@@ -101,7 +101,7 @@ def drill(
         paths = () if sample is None else tuple(each.path for each in sample)
         files.mkdir(mode=0o700)
         report = into_folder.restore(Wish(assignment, points[-1], files, paths), store, folder / "trees", on_step)
-        done = DrillResult(points[-1], tree.total()[0], **asdict(exceptions_of(tree)))
+        done = DrillResult(points[-1], tree.total()[0], **asdict(exceptions_of(tree.exceptions())))
         wrong = _compare(tree.below("") if sample is None else sample, files, store, done)
         if wrong:
             done.lost = len(wrong)

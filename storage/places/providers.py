@@ -1,6 +1,5 @@
 """Types of remotes and the options of each, as rclone reports them (`rclone config providers`)."""
 
-import difflib
 import json
 import re
 import subprocess
@@ -181,5 +180,7 @@ def _choices(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _near(name: str, names: Collection[str]) -> str:
+    import difflib  # costs 1 ms of each start of a process, for a message
+
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(sorted(names))}"

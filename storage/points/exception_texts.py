@@ -1,14 +1,14 @@
 """Exceptions of a point, as text: the files that it has as of an earlier point, and those that it lacks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from external.formatting import several
 from storage import layout
+from storage.points.entries import Entry
 from storage.points.files import is_inside
-from storage.points.trees import Tree
 
 SHOWN, KEPT_TEXTS = 3, 100
 SHOWN_IN_WARNINGS = 20
@@ -24,10 +24,10 @@ class Exceptions:
     missing: list[str] = field(default_factory=list)
 
 
-def exceptions_of(tree: Tree, tops: Sequence[str] = ("",)) -> Exceptions:
-    """The exceptions of a point at these paths, and below them."""
+def exceptions_of(entries: Iterable[Entry], tops: Sequence[str] = ("",)) -> Exceptions:
+    """The exceptions of a point, `entries`, that are at these paths, and below them."""
     found, old, counts = Exceptions(), dict[str, list[str]](), Counter[str]()
-    for entry in tree.exceptions():
+    for entry in entries:
         if not any(entry.path == top or is_inside(entry.path, top) for top in tops):
             continue
         if entry.as_of and entry.is_kept and entry.kind != "folder":

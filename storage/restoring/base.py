@@ -117,7 +117,7 @@ class RunningRestore:
         self.wish, self.store, self.tree, self.on_step = wish, store, tree, on_step
         self.report = Report(wish.point, target, complete=tree.header.complete)
         self.tops = tops_of(wish, tree)
-        exceptions = exceptions_of(tree, self.tops)
+        exceptions = exceptions_of(tree.exceptions(), self.tops)
         self.report.old_files, self.report.old = exceptions.old_files, exceptions.old
         self.report.missing_files, self.report.missing = exceptions.missing_files, exceptions.missing
         self.files = self.size = self.done_files = self.done_size = 0
