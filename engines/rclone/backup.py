@@ -113,8 +113,8 @@ class _Backup:
         listed = with_exceptions(found, listing.exceptions)
         items = likeness.looked_at(self.comparison.items(listed, last.lines()))
         if self.begun.left:
-            left = Leftovers(self.store, self.task.folder, self.begun.left, likeness.is_same_as_planned)
-            items = left.taken_over(items)
+            same, confirmed = likeness.is_same_as_planned, self.run.confirmed
+            items = Leftovers(self.store, self.task.folder, self.begun.left, same, confirmed).taken_over(items)
         self.transfer.plan(items)
 
     def _make_point(self, last: LastPoint) -> EngineResult:
@@ -186,17 +186,20 @@ class _Backup:
 
     def _leave(self) -> None:
         """Remove pieces of files, and flush the whole ones to the disk, so that the next run can take them over, even
-        after a power cut. A run that was stopped does as much of it as half of the remaining grace allows.
+        after a power cut; on a server, note that nothing is in doubt. A run that was stopped does as much of it as half
+        of the remaining grace allows.
         """
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)
+        is_sure = False
         with suppress(StorageStopped, StorageFailed, OSError):
             self.run.leave_out(
                 {each for each in self.run.cut if layout.run_of(each.partition("/")[0]) == self.begun.name}, store
             )
+            is_sure = not self.run.is_in_doubt
         with suppress(StorageStopped, StorageFailed, OSError):
             arrived_files.of_runs(store, self.task.folder, [self.begun.name])
-            if self.task.location.directory:
+            if self.task.location.directory or is_sure:
                 runs.note_flushed(store, self.task.folder, self.begun.name)
 
 

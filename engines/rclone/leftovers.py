@@ -5,10 +5,12 @@ that is where the mark says, with its size, has come whole, since rclone gives a
 counts if the source still has it as it was then, and if it is certainly on the disk: its host has not been started
 since, or the run had it flushed before it ended, or it is on a server. It does not count if a file of the mark that is
 missing has its size and time, and may have replaced it on a disk that keeps two names as one, or if its run noted that
-its content may be another one (`amiss.py`). Only marks that our database knows are read: otherwise anyone who can write
-to a repository could have any content taken for that of a source.
+its content may be another one (`amiss.py`). On a server, files of a run that did not end by itself are compared with
+the source first: its rclone has not reported which arrived altered. Only marks that our database knows are read:
+otherwise anyone who can write to a repository could have any content taken for that of a source.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,22 +21,28 @@ from engines.rclone.misplaced import UnexplainedFiles
 from storage import layout
 from storage.points import amiss, arrived_files, runs
 from storage.points.arrived_files import Arrived
+from storage.points.batches import OF_A_LIST, batches
 from storage.points.entries import Entry
 from storage.points.manifests import Line
 from storage.points.store import Store
 
 BETWEEN_LOOKS = 1_000
 """The number of files before a stop is noticed."""
+Taken = tuple[Item | Line, Entry | None]
+"""An item, with its entry if an earlier run has brought its file."""
 
 
 @dataclass
 class Leftovers:
-    """The files of earlier runs. `left`: names of runs, the last one first."""
+    """The files of earlier runs. `left`: names of runs, the last one first. `confirmed`: gets a folder of a run and the
+    sizes of files in it, by path, and returns the paths of those that equal the source's.
+    """
 
     store: Store
     folder: str
     left: tuple[str, ...]
     is_same: Callable[[Entry, Entry], bool]
+    confirmed: Callable[[str, Mapping[str, int]], Collection[str]]
 
     def taken_over(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
         """The items, with those that earlier runs have brought marked as done. Sorted by path, as the marks are."""
@@ -46,7 +54,9 @@ class Leftovers:
                 altered = amiss.noted(self.store, self.folder, notes.get(run, ()))
                 if found and altered is not None and self._is_on_disk(run, found[0].boot, names):
                     there = arrived_files.of_runs(self.store, self.folder, [run])
-                    items = self._from(found[1], items, there, altered)
+                    pairs = self._from(found[1], items, there, altered)
+                    has_ended = self.store.location.directory is not None or run + runs.FLUSHED in names
+                    items = self._taken(pairs) if has_ended else self._compared(pairs)
             yield from items
 
     def _is_on_disk(self, run: str, boot: str, names: Collection[str]) -> bool:
@@ -54,19 +64,33 @@ class Leftovers:
             return True
         return run + runs.FLUSHED in names
 
+    def _compared(self, pairs: Iterable[Taken]) -> Iterator[Item | Line]:
+        for batch in batches(pairs, OF_A_LIST):
+            sizes, sure = defaultdict[str, dict[str, int]](dict), set[str]()
+            for _, left in batch:
+                if left and not left.stored:  # few have another name, and come again
+                    sizes[left.folder][left.path] = left.size
+            for folder, found in sizes.items():
+                sure.update(f"{folder}/{path}" for path in self.confirmed(folder, found))
+            yield from self._taken((item, left if left and left.place in sure else None) for item, left in batch)
+
+    def _taken(self, pairs: Iterable[Taken]) -> Iterator[Item | Line]:
+        for item, left in pairs:
+            yield item._replace(state=PathDecision.LEFT, entry=left) if left and is_wanted(item) else item
+
     def _from(
         self,
         marked: Callable[[], Iterator[Entry]],
         items: Iterable[Item | Line],
         found: Mapping[str, Arrived],
         altered: Container[str],
-    ) -> Iterator[Item | Line]:
+    ) -> Iterator[Taken]:
         missing = self._missing(marked(), found)
         planned = marked()
         plan = next(planned, None)
         for item in items:
             if not is_wanted(item):
-                yield item
+                yield item, None
                 continue
             while plan is not None and plan.path < item.path:
                 plan = next(planned, None)
@@ -79,10 +103,9 @@ class Leftovers:
                 and self.is_same(item.entry, plan)
                 and (plan.stored or not missing.may_be(found[plan.place]))
             ):
-                entry = item.entry._replace(folder=plan.folder, stored=plan.stored)
-                yield item._replace(state=PathDecision.LEFT, entry=entry)
+                yield item, item.entry._replace(folder=plan.folder, stored=plan.stored)
             else:
-                yield item
+                yield item, None
 
     def _missing(self, planned: Iterator[Entry], found: Mapping[str, Arrived]) -> UnexplainedFiles:
         missing = UnexplainedFiles(is_timed=self.store.location.directory is not None)

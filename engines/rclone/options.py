@@ -60,6 +60,8 @@ OPTIONS: dict[str, Callable[[str, Any], tuple[str, ...]]] = {
 }
 OF_LISTINGS = ("exclude", "ignore_ctime", "checksum")
 """Options that do not concern a copy: it gets a list."""
+OF_READING = ("bwlimit", "checkers", "transfers")
+"""Options that concern a comparison of contents."""
 
 
 def check_options(options: dict[str, Any]) -> None:

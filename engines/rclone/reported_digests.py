@@ -9,7 +9,7 @@ from typing import Any
 from engines.base import RunEnded, SourceSpec, Verdict
 from engines.rclone.listing import Ask, listed_of
 from engines.rclone.local import Listed
-from engines.rclone.options import option_arguments
+from engines.rclone.options import OF_READING, option_arguments
 from engines.rclone.remotes import remote_path
 from external.processes.rows import row_of, texts
 from storage.points.batches import OF_A_LIST, batches
@@ -20,7 +20,6 @@ KINDS = ("sha256", "sha1", "md5")
 """Kinds of digests; the first one that a source offers is asked for."""
 READ = "sha256"
 LINE = re.compile(r"([0-9a-f]{64})  (.*)\n?", re.DOTALL)
-OF_READING = ("bwlimit", "checkers", "transfers")
 
 
 def offered(source: SourceSpec, ask: Ask) -> str:

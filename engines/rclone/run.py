@@ -1,35 +1,40 @@
 """Runs of rclone that talk to a source, one after another: started, watched, and judged."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from engines.base import RunEnded, Verdict
 from engines.engine import EngineRun
 from engines.rclone.bringing import SummedProgress
 from engines.rclone.log import BREAKDOWN, RcloneLog
-from engines.rclone.options import common_arguments, option_environment
+from engines.rclone.options import OF_READING, common_arguments, option_arguments, option_environment
 from engines.rclone.presence import check_marker
 from engines.rclone.remotes import is_bucket, remote_path
-from engines.rclone.verdicts import LIMIT_REACHED, Judgement, describe, judge
+from engines.rclone.verdicts import LIMIT_REACHED, OF_SINGLE_FILES, Judgement, describe, judge
 from external.redaction import redacted
 from storage import layout
 from storage.places.pulse import LOGGED, Pulse, StoodStill
 from storage.places.rclone import ANY, StorageFailed, command_line, expected, line_by_line
-from storage.points import amiss
+from storage.points import amiss, confirming
 from storage.points.store import Store
+
+ENDED_BY_ITSELF = (0, *OF_SINGLE_FILES, LIMIT_REACHED)
+"""Exit codes of an rclone that has compared all files that it copied, or has named those that it has not."""
 
 
 class RcloneRun(EngineRun):
     """The runs of rclone for one source. `way`: the environment of an rclone that reaches it. `is_bounded`: False if
     the source does not know the sizes of its files. `cut`: the places of files that were being copied when an rclone
     reached its limit, or that arrived with another content. A server may keep what came, even with the listed size:
-    what is there never counts.
+    what is there never counts. `is_in_doubt`: True if an rclone did not end by itself: it has not reported all of them.
     """
 
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
         super().__init__(*run)
         self.log, self.entries = self._new_log(), 0
         self.is_bounded, self.cut, self._noted = True, set[str](), set[str]()
+        self.is_in_doubt = False
         self.progress = SummedProgress(self.on_progress)
         self.environment = option_environment(self.task.options, self.task.zone) | way
 
@@ -60,7 +65,9 @@ class RcloneRun(EngineRun):
             judgement = Judgement(Verdict.SOURCE_FAILED, str(error), named, stood_still=True)
         except RunEnded:
             self.cut |= self._amiss(folder)  # they go as the run is left
+            self.is_in_doubt = True
             raise
+        self.is_in_doubt |= not (judgement.stood_still or judgement.exit_code in ENDED_BY_ITSELF)
         self.leave_out(self._amiss(folder, is_over=judgement.exit_code == LIMIT_REACHED))
         return judgement
 
@@ -87,6 +94,19 @@ class RcloneRun(EngineRun):
         except StorageFailed:
             return False
         return True
+
+    def confirmed(self, folder: str, sizes: Mapping[str, int]) -> set[str]:
+        """The paths, of these files (path → bytes) in a folder below `files` of a server, that equal the source's. None
+        if they cannot be compared. Raises: StorageStopped.
+        """
+        how = option_arguments({name: value for name, value in self.task.options.items() if name in OF_READING})
+        with suppress(StorageFailed):
+            at = f"{layout.files_path(self.task.folder)}/{folder}"
+            return confirming.confirmed(
+                self.store, remote_path(self.task.source), self.task.location, at, sizes, *how,
+                environment=self.environment,
+            )  # fmt: skip
+        return set()
 
     def limit(self, size: int) -> int:
         """The most bytes that may come where `size` should, which is negative if it is not known."""
@@ -119,7 +139,11 @@ class RcloneRun(EngineRun):
             look()
             return self._sign_of_life()
 
-        self._run(arguments, self._take, sign_of_life=sign_of_life)
+        try:
+            self._run(arguments, self._take, sign_of_life=sign_of_life)
+        except RunEnded:
+            self.is_in_doubt = True
+            raise
 
     def count_top(self) -> int:
         """The number of entries in the topmost folder. Raises: RunEnded."""

@@ -1,8 +1,10 @@
 """The transfer of a run's files into its folders, in several tries: all together, one by one, under other names."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
+from pathlib import Path
 from typing import IO
 
 from engines.rclone import bringing, misplaced
@@ -13,6 +15,7 @@ from engines.rclone.renaming import bring_renamed
 from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
 from external.formatting import several
+from storage import layout
 from storage.places.rclone import LISTED
 from storage.points import runs, sorted_items
 from storage.points.arrived_files import Arrived
@@ -36,7 +39,8 @@ BETWEEN_LOOKS = 1_000
 class Transfer:
     """The transfer of one run. `opened`: closes its files. `problems`: why files were not copied; `refused`: those that
     no try has stored; `warnings`: other facts about it; `early`: digests of files, as far as they were read while
-    others came. `fetched`: folder, file and bytes of each list that was copied, with those of tries that failed.
+    others came. `fetched`: folder, file and bytes of each list that was copied, with those of tries that failed;
+    `sure`: the places of files that have come whole although rclone failed to copy them.
     """
 
     def __init__(self, run: RcloneRun, begun: BegunRun, opened: ExitStack) -> None:
@@ -48,7 +52,7 @@ class Transfer:
         self.came, self.problems = BroughtFiles(opened.enter_context(SortedItems())), Problems()
         self.refused, self.fetched = set[str](), list[tuple[str, str, int]]()
         self.warnings: list[str] = []
-        self.lacking = 0
+        self.lacking, self.sure = 0, set[str]()
         self.draft: IO[bytes]
 
     def plan(self, items: Iterable[Item | Line]) -> None:
@@ -119,8 +123,16 @@ class Transfer:
 
     def _transfer(self, arguments: tuple[str, ...], size: int, folder: str) -> Judgement:
         judgement = self.run.transfer(arguments, size, folder=folder)
-        self.fetched.append((folder, _list_in(arguments).removeprefix(LISTED), self.run.log.transferred))
+        self.fetched.append((folder, file := _list_in(arguments).removeprefix(LISTED), self.run.log.transferred))
+        if judgement.stood_still and not self.store.location.directory:
+            self._leave_out_unconfirmed(folder, file)
         return judgement
+
+    def _leave_out_unconfirmed(self, folder: str, file: str) -> None:
+        paths = Path(file).read_bytes().decode("utf-8", "surrogatepass").split("\0")
+        sizes = self.store.sizes(f"{layout.files_path(self.task.folder)}/{folder}", [each for each in paths if each])
+        unconfirmed = sizes.keys() - self.run.confirmed(folder, sizes) if sizes else ()
+        self.run.leave_out({f"{folder}/{each}" for each in unconfirmed})
 
     def _transfer_as_it_is(self, arguments: tuple[str, ...], size: int, folder: str) -> Judgement:
         """Transfer a list with the limit of the sizes that its files have by now, if they have grown."""
@@ -246,6 +258,23 @@ class Transfer:
         self.run.check_it_answers(self.problems.is_silent)
         self._delete(self.run.cut)
         bringing.look(self.store, self.task.folder, self.begun.name, self.wanted.folders, self.came, self.run.cut)
+        if self.store.location.directory is None and (self.problems.by_path or self.problems.unnamed):
+            self._leave_out_failed()
+
+    def _leave_out_failed(self) -> None:
+        """Leave out files that are on a server although rclone failed to copy them, unless they equal the source's: it
+        may have failed before it compared them, and a server may take an altered file.
+        """
+        sizes, failed = defaultdict[str, dict[str, int]](dict), set[str]()
+        for item, found in self.brought:
+            is_failed = is_wanted(item) and (self.problems.unnamed or self.problems.message_of(item.path))
+            if found and is_wanted(item) and is_failed and item.entry.place not in self.sure:
+                failed.add(item.entry.place)
+                if not item.entry.stored:
+                    sizes[item.entry.folder][item.path] = found[0]
+        for folder, there in sizes.items():
+            self.sure.update(f"{folder}/{each}" for each in self.run.confirmed(folder, there))
+        self.run.leave_out(failed - self.sure)
 
     def _write(self, items: Iterable[Item | Line]) -> None:
         self.draft = self.opened.enter_context(sorted_items.written(map(packed, self._counted(items))))

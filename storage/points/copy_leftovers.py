@@ -1,6 +1,6 @@
 """The whole files that a killed copy has left in the copy, as far as that is known."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from storage import layout
@@ -17,7 +17,9 @@ Found = tuple[Entry, bool]
 @dataclass
 class CopyLeftovers:
     """The files of an assignment in a copy, in these folders of runs; `marks`: the runs of which a mark is there;
-    `altered`: places of files that arrived with another content; `is_any_altered`: any file that is there may have.
+    `altered`: places of files that arrived with another content, to which those are added that a killed copy has left
+    so; `is_any_altered`: any file that is there may have. `confirmed`: gets the sizes of files on a server, by place,
+    and returns the places of those that equal the first repository's.
     """
 
     target: Store
@@ -26,6 +28,7 @@ class CopyLeftovers:
     marks: Collection[str]
     altered: set[str] = field(default_factory=set)
     is_any_altered: bool = False
+    confirmed: Callable[[Mapping[str, int]], Collection[str]] = lambda sizes: sizes
 
     def __post_init__(self) -> None:
         self.files = layout.files_path(self.folder)
@@ -39,7 +42,10 @@ class CopyLeftovers:
             left = [each for each in left if sizes.get(each.place) == each.size]
             if self.is_any_altered:
                 self.altered.update(each.place for each in left)
-            whole = {each.place for each in self._whole_of_left(left)}.difference(self.altered)
+            whole = {each.place for each in self._whole_of_left(left)}
+            if self.target.location.directory is None:
+                self.altered.update(each.place for each in left if each.place not in whole)
+            whole -= self.altered
             doubtful = {each.place for each in left} - whole
             for each in batch:
                 yield each._replace(doubtful=each.place in doubtful), each.place in whole
@@ -49,8 +55,11 @@ class CopyLeftovers:
         that is known.
         """
         location = self.target.location
-        if location.directory is None or not left:
-            return list(left)
+        if not left:
+            return []
+        if location.directory is None:
+            same = self.confirmed({each.place: each.size for each in left})
+            return [each for each in left if each.place in same]
         read = [each for each in left if each.digest] if location.is_plain else []
         others = {each.place for each in left}.difference(each.place for each in read)
         trusted = self._brought_since_the_start(others) if others else set()

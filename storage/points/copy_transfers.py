@@ -1,15 +1,18 @@
 """Transfers of stored files from one repository into another one."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Event
+from typing import Any
 
 from storage import layout
 from storage.places.rclone import expected
-from storage.points import amiss
+from storage.points import amiss, confirming
 from storage.points.copies import CopyResult, whole_among
 from storage.points.entries import Entry
+from storage.points.moving import files_of, stay_within
 from storage.points.other_names import with_another_name
 from storage.points.refusals import CUT_OFF, PATIENTLY, Refusals, is_altered, is_lost, is_of_a_name, without_path
 from storage.points.store import PARTIAL_SUFFIX, PIECE, StorageFailed, StorageStopped, Store
@@ -135,6 +138,8 @@ class CopyTransfers:
         others = {each.place: other for each in entries if (other := with_another_name(each))}
         there = self.target.sizes(self.files, [each.place for each in others.values()])
         altered = self.refusals.altered
+        left = [each for each in others.values() if there.get(each.place) == each.size]
+        self.refusals.distrust({each.place for each in left}.difference(self._read_back(left)))
         wanted = {
             place: each for place, each in others.items() if there.get(each.place) != each.size or each.place in altered
         }
@@ -163,13 +168,33 @@ class CopyTransfers:
         self.done.size += sum(wanted[place].size for place in wanted.keys() & came.keys())
         return problems
 
+    def confirmed(self, sizes: Mapping[str, int]) -> set[str]:
+        """The places, of these files (place → bytes) in the copy on a server, that equal those of the first repository.
+        Raises: StorageFailed, StorageStopped.
+        """
+        source, target, watched = self.source.location, self.target.location, dict[str, Any]()
+        if source.is_plain:
+            here = Path(source.at(self.files))
+            watched["confined"] = stay_within(Path(source.root), here, target.at(self.files))
+            sizes = {each: sizes[each] for each in files_of(here, sizes)}
+        return confirming.confirmed(self.source, source.at(self.files), target, self.files, sizes, **watched)
+
+    def _read_back(self, entries: Sequence[Entry]) -> set[str]:
+        """The places of those files that have their digest in the copy, or their size if it is not known. None if they
+        cannot be read.
+        """
+        with suppress(StorageFailed):
+            return {each.place for each in whole_among(entries, self.target, self.files, can_be_read=True)}
+        return set()
+
     def _arrived(self, entries: Sequence[Entry]) -> set[str]:
-        """The places of files that are on a server with the right size. None if it does not say: all may be tried."""
+        """The places of files that have come to a server all the same. None if it does not say: all may be tried."""
         if self.target.location.directory:
             return set()
         with suppress(StorageFailed):
             sizes = self.target.sizes(self.files, [each.place for each in entries])
-            return {each.place for each in entries if sizes.get(each.place) == each.size}
+            there = {each.place: each.size for each in entries if sizes.get(each.place) == each.size}
+            return self.confirmed(there) if there else set()
         return set()
 
     def _not_whole(self, entries: Sequence[Entry], top: str) -> list[Entry]:

@@ -10,9 +10,10 @@ then incomplete and stays so. The next point that has the file tries it again, s
 file whose name is too long for the copy's server gets another name there (`other_names.py`).
 
 While files come, the copy holds a mark, `manifests/<point>.unfinished`, which names them. The next copy of them takes
-over whole files: in a plain folder of this host those with the digest in the manifest; elsewhere those with the right
-size. A folder of this host may have lost contents in a power cut, so there a size counts only where a mark shows that
-the file came since this host was started. A file that did not, and is copied again, is *doubtful* in the new mark.
+over whole files: in a plain folder of this host those with the digest in the manifest; on a server those that rclone
+finds equal to those of the first repository (`confirming.py`); elsewhere those with the right size. A folder of this
+host may have lost contents in a power cut, so there a size counts only where a mark shows that the file came since this
+host was started. A file that did not, and is copied again, is *doubtful* in the new mark.
 
 Credentials that may neither delete nor overwrite are enough, except for a file that a check found damaged in the copy:
 it is fetched again over the damaged one, and only then is a stored file written twice.
@@ -179,7 +180,8 @@ class _PointCopying:
         transfers = self.transfers
         transfers.point, transfers.left_out, transfers.renamed = point, {}, {}
         altered = transfers.refusals.altered
-        left = CopyLeftovers(self.target, self.folder, self.there, self.marks, altered, self.noted is None)
+        there = self.there, self.marks, altered, self.noted is None, transfers.confirmed
+        left = CopyLeftovers(self.target, self.folder, *there)
         named = named_by_one_alone(manifest, before, self._is_same)
         packed = ((*entry, is_there) for entry, is_there in left.looked_for(named))
         with sorted_items.written(packed) as found:

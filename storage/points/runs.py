@@ -27,7 +27,9 @@ from storage.points.store import StorageFailed, Store
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 FLUSHED = ".flushed"
-"""The ending of a file next to a mark: the disk has everything that the run brought before it ended."""
+"""The ending of a file next to a mark: the disk has everything that the run brought before it ended. On a server: no
+rclone of the run was killed, so everything that arrived altered is deleted or noted (`amiss.py`).
+"""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,9 @@ def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Callab
 
 
 def note_flushed(store: Store, folder: str, run: str) -> None:
-    """Wait until the disk has the files of a run that makes no point, and note that: they count after a power cut."""
+    """Wait until the disk of this host has the files of a run that makes no point, and note that: they count after a
+    power cut. On a server, note that none of them is in doubt.
+    """
     with tempfile.NamedTemporaryFile() as nothing:
         store.put_last(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{run}{FLUSHED}")
 
