@@ -49,7 +49,11 @@ class CopyTransfers:
     def __post_init__(self) -> None:
         self.files, self._over = layout.files_path(self.folder), ""
         roots = (self.source.location.root, self.target.location.root, self.target.location.outside)
-        self.refusals = Refusals(self._brought, self._arrived, self._look_at_both, roots, on_altered=self._note)
+        directory = self.target.location.directory
+        self.copy = str(directory) if directory and not roots[0].startswith(f"{directory}/") else ""
+        self.refusals = Refusals(
+            self._brought, self._arrived, self._look_at_both, roots, self.copy, on_altered=self._note
+        )
 
     def bring(self, entries: Sequence[Entry], over: str) -> list[Entry]:
         """Copy new files, and note those that one of the servers refuses. `over`: rclone's option for existing files.
@@ -99,7 +103,7 @@ class CopyTransfers:
         if not entries:
             return []
         for path, why in self._copied(entries, top, over).items():
-            if not is_lost(why):
+            if not is_lost(why, self.copy):
                 raise StorageFailed(f"{path}: {why}")
         return self._not_whole(entries, top)
 

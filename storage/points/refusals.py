@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.entries import Entry
 from storage.points.other_names import OF_A_NAME
-from storage.points.store import PIECE, StorageFailed
+from storage.points.store import PARTIAL_SUFFIX, PIECE, StorageFailed
 
 MOST_AGAIN = 1_000
 """The most files that are tried once more, one at a time."""
@@ -27,8 +27,10 @@ OF_CONTENT = re.compile(r"corrupt|\bdiffer\b|mismatch|not what was sent", re.IGN
 ALTERED = "its content there is not what was sent, and could not be replaced: "
 CUT_OFF = re.compile(r"max transfer limit|context canceled", re.IGNORECASE)
 """Messages about a file that was being copied when rclone reached its limit."""
-OF_A_FILE = re.compile(r"not an encrypted file|bad magic|truncated|input/output error", re.IGNORECASE)
+OF_A_FILE = re.compile(r"not an encrypted file|bad magic|truncated", re.IGNORECASE)
 """Messages about a file whose content in the first repository is lost."""
+OF_A_DISK = re.compile(r"input/output error", re.IGNORECASE)
+"""The same, if the disk is that of the first repository."""
 FINAL = re.compile(
     r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
 )
@@ -61,8 +63,12 @@ def without_path(why: str, path: str) -> str:
     return why
 
 
-def is_lost(why: str) -> bool:
-    """True if the content of a file in the first repository is lost."""
+def is_lost(why: str, copy: str = "") -> bool:
+    """True if the content of a file in the first repository is lost. `copy`: the folder of the copy; empty if it is not
+    on this host. Its own disk is named with a path in it.
+    """
+    if OF_A_DISK.search(why) and not (PARTIAL_SUFFIX in why or (copy and f"{copy}/" in why)):
+        return True
     return DAMAGED_OR_FOREIGN in why or OF_A_FILE.search(why) is not None
 
 
@@ -82,14 +88,15 @@ class Refusals:
     some did not come, by path. `arrived`: the places of those that are there nevertheless: only the answer was lost,
     and a server may refuse to have them written twice. `answers` raises StorageFailed if the server does not answer.
 
-    `altered`: places where a file of the right size may have another content, here or by the point before;
-    `on_altered` gets those that are new, before anything else is copied.
+    `copy`: as in `is_lost`. `altered`: places where a file of the right size may have another content, here or by the
+    point before; `on_altered` gets those that are new, before anything else is copied.
     """
 
     copied: Callable[..., Mapping[str, str]]
     arrived: Callable[[Sequence[Entry]], Collection[str]]
     answers: Callable[[], object]
     roots: Sequence[str] = ()
+    copy: str = ""
     altered: set[str] = field(default_factory=set)
     on_altered: Callable[[Collection[str]], object] = lambda places: None
 
@@ -115,7 +122,7 @@ class Refusals:
         """The problems, by place, that are exceptions: without files that are lost in the first repository. Raises:
         StorageFailed for an error that concerns all files.
         """
-        problems = {place: why for place, why in problems.items() if not is_lost(why)}
+        problems = {place: why for place, why in problems.items() if not is_lost(why, self.copy)}
         told = self._noted(problems)
         words = {place: self._words(place, why) for place, why in problems.items()}
         words = {place: text for place, text in words.items() if not is_of_a_name(text)}
@@ -147,7 +154,9 @@ class Refusals:
         return IN_QUOTES.sub("…", why)
 
     def _tried(self, entries: Sequence[Entry], *how: str) -> dict[str, str]:
-        problems = self._noted(_by_place(self.copied(entries, *how), entries))
+        named = self.copied(entries, *how)
+        self.distrust(_altered_among(named, entries))  # before an error that concerns all ends the copy
+        problems = self._noted(_by_place(named, entries, self.copy))
         in_doubt = [each for each in entries if each.place in problems and each.place not in self.altered]
         there = self.arrived(in_doubt) if in_doubt else ()
         return {place: why for place, why in problems.items() if place not in there}
@@ -157,7 +166,13 @@ def _may_pass(why: str) -> bool:
     return not (is_of_a_name(why) or FINAL.search(why))
 
 
-def _by_place(problems: Mapping[str, str], entries: Sequence[Entry]) -> dict[str, str]:
+def _altered_among(problems: Mapping[str, str], entries: Sequence[Entry]) -> set[str]:
+    places = {each.place for each in entries} if problems else set[str]()
+    named = [(PIECE.sub("", path), why) for path, why in problems.items()]
+    return {path for path, why in named if path in places and is_altered(without_path(why, path))}
+
+
+def _by_place(problems: Mapping[str, str], entries: Sequence[Entry], copy: str) -> dict[str, str]:
     """The reasons by place, in words that do not contain it, of files that are not lost. Raises: StorageFailed for an
     error that is about none of them.
     """
@@ -167,7 +182,7 @@ def _by_place(problems: Mapping[str, str], entries: Sequence[Entry]) -> dict[str
         # a problem of a folder is that of all its files, unless they have their own
         if over := [path for path in _and_above(each.place) if path in at]:
             named.update(over)
-            if not is_lost(why := without_path(at[over[0]].replace(over[0], "…"), each.place)):
+            if not is_lost(why := without_path(at[over[0]].replace(over[0], "…"), each.place), copy):
                 found[each.place] = why
     if others := at.keys() - named:
         raise StorageFailed(f"{min(others)}: {at[min(others)]}")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from storage.points import checking, copying, removal, runs
 from storage.points.copies import CopyResult
 from storage.points.entries import Entry
 from storage.points.moving import TransferProgress
-from storage.points.refusals import Refusals
+from storage.points.refusals import Refusals, is_lost
 from storage.points.store import StorageFailed, Store
 from storage.restoring.base import Report, Wish
 from storage.restoring.into_folder import restore
@@ -27,6 +27,7 @@ from tests.append_only import DENIED, append_only
 from tests.engines.peers import STARTED_AT, back_up, local_folder, tree, write_files
 from tests.engines.served import KEY
 from tests.processes import below
+from tests.storage.renaming_disk import AS_GIVEN, BAD, renaming_disk
 
 pytestmark = pytest.mark.slow
 FOLDER = "nas-7/nightly"
@@ -393,3 +394,43 @@ def test_neither_the_size_of_an_altered_file_nor_a_word_in_its_path_makes_it_who
 
     refusals = Refusals(lambda entries, *how: {each.place: why for each in entries}, arrived, tuple)
     assert [*refusals.bring([entry])] == [entry.place]
+
+
+@pytest.mark.parametrize("also", ["elsewhere/a", "run/other", "run/a.0123abcd.rclone-partial"])
+def test_an_altered_file_is_noted_before_an_error_about_all_ends_the_copy(also: str) -> None:
+    noted, why = list[str](), {"run/a": "corrupted on transfer: sizes differ", also: "no space left on device"}
+    refusals = Refusals(lambda entries, *how: why, lambda entries: (), tuple, on_altered=noted.extend)
+    with suppress(StorageFailed):
+        refusals.bring([Entry(each, size=3, folder="run") for each in ("a", "b")])
+    assert noted == ["run/a"]
+
+
+@pytest.mark.parametrize("broken", ["first", "second"])
+def test_an_error_of_a_copys_own_disk_is_no_loss_of_the_first_repository(broken: str, tmp_path: Path) -> None:
+    with renaming_disk(tmp_path / "broken", AS_GIVEN) as disk:
+        source = local_folder(write_files(tmp_path / "source", same="same", other="other", lost=BAD.decode()))
+        first = disk if broken == "first" else tmp_path / "first"
+        point = back_up(source, (tmp_path / "broken/under" if broken == "first" else first) / FOLDER).snapshot
+        second = Store(of_directory(disk if broken == "second" else tmp_path / "second"), Event())
+        done = copying.copy(Store(of_directory(first), Event()), second, FOLDER)
+        header = second.header(FOLDER, point)
+    assert header is not None
+    if broken == "first":
+        assert (header.complete, done.incomplete) == (True, {})
+        assert [each.partition(" differs from its manifest")[0] for each in done.wrong] == ["'lost'"]
+    else:
+        assert (header.complete, done.wrong) == (False, [])
+        assert [each.partition(":")[0] for each in done.incomplete[point]] == ["1 file was not copied", "lost"]
+
+
+@pytest.mark.parametrize(
+    ("why", "lost"),
+    [
+        ("mkdir /srv/copy/nas-7: input/output error", False),
+        ("open /mnt/x/a.0123abcd.rclone-partial: input/output error", False),
+        ("read /srv/copy of old/nas-7/files/run/a: input/output error", True),
+        ("not an encrypted file - bad magic string", True),
+    ],
+)
+def test_a_file_is_lost_if_the_first_repository_cannot_read_it(why: str, lost: bool) -> None:
+    assert is_lost(why, "/srv/copy") is lost

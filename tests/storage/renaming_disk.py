@@ -24,7 +24,8 @@ NAMES: dict[str, Callable[[str], str]] = {
     "lower-case": str.lower,
     "replaces": lambda name: re.sub(r'[:?"]', "_", name),
 }
-AS_GIVEN = "as given"
+AS_GIVEN, BAD = "as given", b"bad sector"
+"""No renaming; and what this disk can neither read nor write."""
 MOST = 1 << 17
 MODE, OWNER, GROUP, SIZE, ATIME, MTIME, BY_HANDLE, ATIME_NOW, MTIME_NOW = 1, 2, 4, 8, 16, 32, 64, 128, 256
 FORGET, INIT, FORGET_MANY = 2, 26, 42
@@ -142,11 +143,11 @@ class Disk:
 
     def _read(self, node: int, body: bytes) -> bytes:
         handle, offset, size = struct.unpack_from("<QQI", body)
-        return os.pread(handle, size, offset)
+        return _sound(os.pread(handle, size, offset))
 
     def _write(self, node: int, body: bytes) -> bytes:
         handle, offset, size = struct.unpack_from("<QQI", body)
-        return struct.pack("<II", os.pwrite(handle, body[40 : 40 + size], offset), 0)
+        return struct.pack("<II", os.pwrite(handle, _sound(body[40 : 40 + size]), offset), 0)
 
     def _release(self, node: int, body: bytes) -> bytes:
         os.close(struct.unpack_from("<Q", body)[0])
@@ -186,6 +187,12 @@ class Disk:
         15: _read, 16: _write, 17: _room, 18: _release, 20: _nothing, 25: _nothing, 27: _list, 28: _read_list,
         29: _release, 30: _nothing, 35: _create, 45: lambda self, node, body: self._rename(node, body, 16),
     }  # fmt: skip
+
+
+def _sound(content: bytes) -> bytes:
+    if BAD in content:
+        raise OSError(errno.EIO, "")
+    return content
 
 
 def _facts(found: os.stat_result) -> bytes:
