@@ -113,10 +113,10 @@ def is_all_but_made(pair: Pair, point: str, step: int) -> bool:
         ("plain", ["", ""], {"known", "unknown", "unknown too"}),
         ("sealed", "ab", {"known", "unknown", "unknown too"}),
         ("sealed", "aa", set()),
-        ("remote", "ab", set()),
+        ("remote", "aa", {"known", "unknown", "unknown too"}),
     ],
 )
-def test_what_a_killed_copy_left_counts_by_digest_or_since_the_host_was_started_or_on_a_server(
+def test_what_a_killed_copy_left_counts_by_digest_or_since_the_host_was_started_or_once_it_was_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, boots: str, copied: set[str]
 ) -> None:
     """A power cut may have left files of the right size without their contents."""
