@@ -73,6 +73,11 @@ def noted_by_others(store: Store, folder: str, names: Iterable[str], points: Col
     return noted(store, folder, [name for run, notes in by_run(names).items() if run not in points for name in notes])
 
 
+def later_than(names: Iterable[str], point: str) -> set[str]:
+    """The notes, among the names of an assignment's `manifests`, of runs that are later than a point."""
+    return {name for run, notes in by_run(names).items() if layout.is_later(run, point) for name in notes}
+
+
 def by_run(names: Iterable[str]) -> dict[str, list[str]]:
     """The notes among the names of an assignment's `manifests`, by run."""
     found = dict[str, list[str]]()

@@ -43,7 +43,7 @@ from storage.points.only_named import named_by_one_alone
 from storage.points.other_names import with_another_name
 from storage.points.refusals import is_altered
 from storage.points.store import StorageFailed, Store
-from storage.points.sweeping import sweep_left
+from storage.points.sweeping import remove_marks, sweep_left
 
 NOT_AGAIN = (
     "{} that a check found damaged in the copy did not come again: {} (its credentials have to allow that a file is "
@@ -103,13 +103,15 @@ class _PointCopying:
         names = self.target.names(f"{self.folder}/{layout.MANIFESTS}")
         points = self.done.points = self.target.ours(runs.points_among(names))
         self.marks = runs.named_among(names, layout.UNFINISHED)
+        # no copy of ours has noted anything of a point that is yet to come
+        forged = amiss.later_than(names, layout.by_time([*found[-1:], *points[-1:]])[-1])
         before = self._newest(points, found)
         for point in points:
             if point not in recorded:
                 self._note_exceptions(point)
         if wanted := later_than(points, found):
             self.there = set(self.target.names(self.files, folders=True))
-            self.noted = amiss.noted_by_others(self.target, self.folder, names, points)
+            self.noted = amiss.noted_by_others(self.target, self.folder, {*names} - forged, points)
             self.transfers.refusals.altered |= self.noted or set()
             remove_pieces(self.target, self.folder, points, self.there)
         for point in wanted:
@@ -125,8 +127,9 @@ class _PointCopying:
             for each in {before or manifest, manifest} - {copied}:
                 each.unlink()
             before = copied
-        if self.marks:
+        if self.marks or forged:
             with suppress(StorageFailed):  # such as by credentials that may not delete
+                remove_marks(self.target, self.folder, forged)
                 ours = {each: [digest] for each, digest in self.done.digests.items()}
                 known_now = None if self.target.known is None else {**self.target.known, **ours}
                 sweep_left(replace(self.target, known=known_now), self.folder)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.points import removal, runs
+from storage import layout
+from storage.points import amiss, removal, runs
 from storage.points.copies import CopyResult
 from storage.points.store import StorageFailed
 from tests.storage.copied_pairs import Pair
@@ -141,6 +142,26 @@ def test_what_was_there_before_the_host_was_started_is_not_trusted_by_the_copy_a
         with contextlib.suppress(Killed):
             pair.copy(step)
     pair.copy()
+    pair.check()
+
+
+@pytest.mark.parametrize("content", [b"", b"torn", None], ids=["empty", "torn", "whole"])
+def test_a_forged_note_of_a_run_that_is_yet_to_come_costs_no_file_and_goes(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    pair = Pair.below(tmp_path, "remote")
+    pair.first.back_up(BEFORE)
+    with contextlib.suppress(Killed):
+        pair.copy(6)
+    first, second = pair.first.files, pair.second.files
+    whole = {each for each in files_below(second) if (second / each).read_text() == (first / each).read_text()}
+    amiss.note(stepped(pair.second.root), ASSIGNMENT, "21000101T000000Z", whole)
+    [note] = (pair.second.folder / "manifests").glob(f"*{layout.AMISS}")
+    note.write_bytes(note.read_bytes() if content is None else content)
+    _, places = pair.copy()
+    assert whole
+    assert whole.isdisjoint(places)
+    assert not note.exists()
     pair.check()
 
 
