@@ -11,10 +11,10 @@ import pytest
 
 from engines.base import EngineResult, SourceSpec, Verdict
 from engines.rclone import cut_copies
-from engines.rclone.cut_copies import BLOCK, CUT
+from engines.rclone.cut_copies import BLOCK, CUT, OF_A_BLOCK, OF_A_FILE, PIECE
 from storage.places import rclone
 from storage.places.location import Location
-from storage.points.store import Store
+from storage.points.store import StorageFailed, Store
 from storage.restoring.base import Wish
 from storage.restoring.into_folder import restore
 from tests.engines.peers import STARTED_AT, run, task_for
@@ -68,14 +68,33 @@ def test_a_copy_that_cannot_be_read_back_stands_for_no_file(
     assert result.warnings == ("1 file was not copied", f"{name}: {CUT}"), result
 
 
-def test_no_copy_is_read_back_if_no_more_came_than_was_announced(
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["large", "large.bin", pytest.param("x" * 100, id="a long name")])
+def test_no_more_of_a_copy_is_read_back_than_it_has(
+    name: str, location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rclone, "SLACK", 2**16)
+    store, at = Store(location, Event()), f"{FOLDER}/files/run"
+    (tmp_path / name).write_bytes(b"x" * 40 * BLOCK)
+    store.put(tmp_path / name, f"{at}/{name}")
+    [stored] = [each for each in (tmp_path / "repository").rglob("*") if each.is_file()]
+    with stored.open("r+b") as opened:
+        opened.truncate(stored.stat().st_size - 1)
+    assert cut_copies._unreadable(store, at, {name: stored.stat().st_size}) == [name]
+    with pytest.raises(StorageFailed, match="more than 65,646 bytes came"):
+        cut_copies._unreadable(store, at, {name: 100})
+
+
+def test_no_copy_is_read_back_if_no_more_came_than_was_announced_unless_it_ends_as_a_piece_of_nextcloud(
     location: Location, looked_at: list[str], tmp_path: Path
 ) -> None:
-    sizes = (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK)
+    ends = [number * (PIECE - 16 * OF_A_BLOCK) - OF_A_FILE for number in (1, 2, 10)]
+    sizes = (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, *ends)
     share = Share(**{f"{size}": b"x" * size for size in sizes})
     with share.served() as source:
         result = backed_up(source, location, 0)
-    assert (result.verdict, result.new, looked_at) == (Verdict.SUCCEEDED, len(sizes), [])
+    assert (result.verdict, result.new) == (Verdict.SUCCEEDED, len(sizes))
+    assert sorted(looked_at, key=int) == [str(each) for each in ends]
     assert {name: len(content) for name, content in come_back(location, result, tmp_path / "back").items()} == {
         f"{size}": size for size in sizes
     }
