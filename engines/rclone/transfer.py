@@ -267,8 +267,10 @@ class Transfer:
         """
         sizes, failed = defaultdict[str, dict[str, int]](dict), set[str]()
         for item, found in self.brought:
-            is_failed = is_wanted(item) and (self.problems.unnamed or self.problems.message_of(item.path))
-            if found and is_wanted(item) and is_failed and item.entry.place not in self.sure:
+            if found is None or not is_wanted(item) or item.entry.place in self.sure:
+                continue
+            is_named = bool(self.problems.message_of(item.path))
+            if is_named or (self.problems.unnamed and not item.entry.stored):
                 failed.add(item.entry.place)
                 if not item.entry.stored:
                     sizes[item.entry.folder][item.path] = found[0]
