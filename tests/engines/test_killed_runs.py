@@ -2,12 +2,14 @@
 leaves on a server counts once it was compared.
 """
 
-import os
+import json
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from threading import Event
@@ -15,59 +17,79 @@ from typing import Any
 
 import pytest
 
-from engines.base import Verdict
+from engines.base import EngineResult, Verdict
 from storage.places import remotes
 from storage.places.location import Location, of_directory
 from storage.points import copying, manifests
 from storage.points.store import Store
 from tests.append_only import append_only
-from tests.engines.peers import STARTED_AT, back_up, local_folder, run, task_for, write_files
+from tests.engines.peers import STARTED_AT, back_up, local_folder, write_files
 from tests.engines.served import KEY
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 LATER = STARTED_AT + timedelta(days=1)
-CONTENT, LAST, ENCRYPTED = "content", "last", 48
-FILES = {"a": "a", "last": LAST, "last.": LAST}
+CONTENT, ENCRYPTED = "content", 48
+FILES = {"a": "a", "b": "b", "z": "z"}
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass
 class Killing:
-    """An append-only server that alters the first file of the size of `CONTENT`, and kills `child` as one of the size
-    of `LAST` comes after it.
+    """An append-only server that takes a file of the size of `CONTENT` (altered if it `alters`), and kills `child` as
+    that looks for it. `whole`: the number of other files that were there then, and of that one if it is whole.
     """
 
     served: Path
     alters: bool
-    altered: list[Path] = field(default_factory=list)
-    child: int = 0
+    child: "subprocess.Popen[bytes] | None" = None
+    taken: Path | None = None
+    whole: int = 0
 
     def __call__(self, command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        there = self.served / path.strip("/")
         size = int(headers.get("Content-Length") or 0) if command == "PUT" and "/manifests/" not in path else 0
-        if size in (len(CONTENT), len(CONTENT) + ENCRYPTED) and not self.altered:
-            self.altered.append(there := self.served / path.strip("/"))
+        if self.taken is None and self.child and size in (len(CONTENT), len(CONTENT) + ENCRYPTED):
+            self.taken = there
             if self.alters:
                 write_files(there.parent, **{there.name: "x" * size})
                 return 200, b""
-        elif size in (len(LAST), len(LAST) + ENCRYPTED) and self.altered and self.child:
-            os.kill(self.child, signal.SIGKILL)
-            self.child = 0
+        elif self.child and there == self.taken:
+            self.child.kill()
+            self.child.wait()
+            self.child = None
+            stored = [each for each in there.parents[1].rglob("*") if each.is_file()]
+            self.whole = len(stored) - self.alters
             return 403, b"no"
         return None
 
-    def kill(self, work: Callable[[], object]) -> None:
+    def kill(self, what: str, tmp_path: Path, *facts: Any) -> None:
         """Begin work in another process, which is killed."""
-        if not (child := os.fork()):
-            work()
-            os._exit(0)
-        self.child = child
-        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+        call = f"import sys, json; from tests.engines import test_killed_runs as t; t.{what}(*json.loads(sys.argv[1]))"
+        arguments = [sys.executable, "-c", call, json.dumps([str(tmp_path), *facts])]
+        self.child = child = subprocess.Popen(arguments, cwd=ROOT)
+        child.wait(2 * PATIENCE)
+        assert child.returncode == -signal.SIGKILL
 
 
 @contextmanager
-def killing(kind: str, key: str | None, tmp_path: Path) -> Iterator[tuple[Killing, Location]]:
+def killing(kind: str, tmp_path: Path) -> Iterator[tuple[Killing, tuple[Any, ...]]]:
+    """Yields also the arguments of `remotes.location_of`, without the key."""
     found = Killing(tmp_path / "served", alters=kind == "s3")
     with append_only(kind, found.served, [], found) as (settings, secrets, path):
-        yield found, remotes.location_of(path, settings, secrets, key)
+        yield found, (path, settings, secrets)
+
+
+def begun_backup(folder: str, started_at: str, *there: Any) -> EngineResult:
+    source, location = local_folder(Path(folder, "source")), remotes.location_of(*there)
+    options, when = {"transfers": 1}, datetime.fromisoformat(started_at)
+    return back_up(source, Path(folder), location=location, folder="copy", options=options, started_at=when)
+
+
+def begun_copy(folder: str, *there: Any) -> copying.CopyResult:
+    location = remotes.beside(remotes.location_of(*there))
+    ours = Store(of_directory(Path(folder, "first")), Event(), beside=location)
+    return copying.copy(ours, Store(location, Event()), "copy", options=("--transfers=1",))
 
 
 def stored(location: Location, point: str, tmp_path: Path) -> dict[str, tuple[str, bool]]:
@@ -78,6 +100,10 @@ def stored(location: Location, point: str, tmp_path: Path) -> dict[str, tuple[st
     digests, problems = store.read("copy/files", list(places.values()))
     assert not problems
     return {path: (digests[place], place.startswith(point)) for path, place in places.items()}
+
+
+def digests_of(files: dict[str, str]) -> dict[str, str]:
+    return {path: sha256(content.encode()).hexdigest() for path, content in files.items()}
 
 
 @pytest.mark.parametrize(
@@ -93,36 +119,28 @@ def stored(location: Location, point: str, tmp_path: Path) -> dict[str, tuple[st
 )
 def test_a_backup_takes_over_whole_files_alone(kind: str, key: str | None, name: str, tmp_path: Path) -> None:
     """A share has no digests, so nobody could notice there that a file was altered, and nothing is."""
-    source = local_folder(write_files(tmp_path / "source", **FILES, **{name: CONTENT}))
-    with killing(kind, key, tmp_path) as (server, location):
-        task = task_for(source, tmp_path, location=location, folder="copy", options={"transfers": 1})
-        server.kill(lambda: run(task))
-        result = run(replace(task, started_at=LATER))
+    files = FILES | {name: CONTENT}
+    write_files(tmp_path / "source", **files)
+    with killing(kind, tmp_path) as (server, there):
+        server.kill("begun_backup", tmp_path, STARTED_AT.isoformat(), *there, key)
+        result = begun_backup(str(tmp_path), LATER.isoformat(), *there, key)
         assert result.verdict is Verdict.SUCCEEDED, result
-        found = stored(location, result.snapshot, tmp_path)
-        expected = stored(of_directory(tmp_path / "first"), back_up(source, tmp_path / "first/copy").snapshot, tmp_path)
-    assert {path: digest for path, (digest, _) in found.items()} == {
-        path: digest for path, (digest, _) in expected.items()
-    }
-    assert (found["a"][1], found[name][1]) == (False, server.alters), "whole files are taken over"
+        found = stored(remotes.location_of(*there, key), result.snapshot, tmp_path)
+    assert {path: digest for path, (digest, _) in found.items()} == digests_of(files)
+    assert sum(not is_new for _, is_new in found.values()) == server.whole, "whole files are taken over"
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["a bucket", "an encrypted bucket"])
 def test_a_copy_takes_over_whole_files_alone(key: str | None, tmp_path: Path) -> None:
-    source, first = local_folder(write_files(tmp_path / "source", **FILES, comes=CONTENT)), tmp_path / "first"
-    point = back_up(source, first / "copy").snapshot
-    with killing("s3", key, tmp_path) as (server, location):
-        there, beside = Store(location, Event()), remotes.beside(location)
-        ours = Store(of_directory(first), Event(), beside=beside)
-
-        def copy() -> copying.CopyResult:
-            return copying.copy(ours, replace(there, location=beside), "copy", options=("--transfers=1",))
-
-        server.kill(copy)
-        done = copy()
-        assert (done.new, done.incomplete, done.wrong, done.files) == ([point], {}, [], 3)
-        found, expected = (stored(each, point, tmp_path) for each in (location, ours.location))
-    assert {path: digest for path, (digest, _) in found.items()} == {path: each for path, (each, _) in expected.items()}
+    files = FILES | {"comes": CONTENT}
+    point = back_up(local_folder(write_files(tmp_path / "source", **files)), tmp_path / "first/copy").snapshot
+    with killing("s3", tmp_path) as (server, there):
+        server.kill("begun_copy", tmp_path, *there, key)
+        done = begun_copy(str(tmp_path), *there, key)
+        assert (done.new, done.incomplete, done.wrong) == ([point], {}, [])
+        assert done.files == len(files) - server.whole
+        found = stored(remotes.location_of(*there, key), point, tmp_path)
+    assert {path: digest for path, (digest, _) in found.items()} == digests_of(files)
 
 
 @pytest.mark.parametrize("name", ["comes", "comes."])
