@@ -10,11 +10,11 @@ from sources.models import Progress
 PROGRESS_EVERY_SECONDS = 0.5
 
 
-def of_records(ids: list[int]) -> dict[int, dict[str, int]]:
+def of_records(ids: list[int]) -> dict[int, dict[str, Any]]:
     """The progress of these records, if it is known."""
-    names = ("bytes_done", "bytes_total", "files_done")
+    names = ("bytes_done", "bytes_total", "files_done", "attempt", "updated_at")
     rows = Progress.objects.filter(pk__in=ids).values_list("pk", *names)
-    return {pk: dict(zip(names, numbers, strict=True)) for pk, *numbers in rows}
+    return {pk: dict(zip(names, values, strict=True)) for pk, *values in rows}
 
 
 class ProgressWriter:

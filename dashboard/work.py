@@ -12,6 +12,7 @@ from engines import engine_for
 from jobs import breakers, order
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
+from operations.backlog.surroundings import expected_end
 from sources.models import Assignment, Policy, Progress
 from sources.planning import ARRIVALS, AVAILABILITY, BACKUPS, KIND, OF_ASSIGNMENTS
 from sources.planning.names import assignment_of
@@ -54,25 +55,15 @@ def _running(
     so_far = now - began
     done, total = (progress.bytes_done, progress.bytes_total) if progress else (0, 0)
     speed = done / so_far.total_seconds() if done and so_far > SURE_AFTER else None
+    end = expected_end(record, now, vars(progress) if progress else None)
     return {
         "record": record.pk, "kind": record.kind, "name": _name(record, assignment),
         "source": assignment.source_id if assignment else None,
         "policy": str(assignment.policy) if assignment else "",
         "engine": engine_for(assignment.source.kind).name if assignment and record.kind == KIND else record.kind,
         "began_at": began, "share": min(100, 100 * done // total) if total else None, "done": done, "total": total,
-        "speed": speed, "ends_at": _end(record, began, speed, total - done, now),
+        "speed": speed, "ends_at": end.at if end and end.at > now else None,
     }  # fmt: skip
-
-
-def _end(record: BacklogRecord, began: datetime, speed: float | None, left: int, now: datetime) -> datetime | None:
-    """The expected end, from the remaining bytes at the present speed if known, else from the last duration; None if
-    neither is known.
-    """
-    if speed and left > 0:
-        return now + timedelta(seconds=left / speed)
-    is_known = record.expected_seconds and record.due_day  # of a first backup it is a guess
-    by_last = began + timedelta(seconds=record.expected_seconds or 0) if is_known else None
-    return by_last if by_last and by_last > now else None
 
 
 # One walk of `backlog_claim_order` in each lane, which has that order: over all lanes, every ready record of the queue

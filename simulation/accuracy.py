@@ -17,6 +17,7 @@ from fleet.foreseeing.intervals import ForecastGroup, Interval, error, group_of,
 from fleet.foreseeing.presence import Stay
 from fleet.foreseeing.runs import Contender, Runs, foresee
 from jobs.states import Status, WaitingFor
+from operations.backlog.ends import SPREAD
 from operations.backlog.starts import QueueState, Runner, Waiter
 from operations.backlog.throttling import Head
 from simulation.fleet_file import SimulatedFleet
@@ -59,10 +60,15 @@ class Guess:
 
 
 class Observer:
-    """Foresees at each of the hours, while a worker runs."""
+    """Foresees at each of the hours, while a worker runs. `spread`: of the progress of what runs, as in
+    `reported_progress.py`; None if nothing reports any.
+    """
 
-    def __init__(self, fleet: SimulatedFleet, days: int = DAYS, first_day: int = FIRST_DAY, seed: int = 1) -> None:
-        self.fleet = fleet
+    def __init__(
+        self, fleet: SimulatedFleet, days: int = DAYS, first_day: int = FIRST_DAY, seed: int = 1,
+        spread: float | None = SPREAD,
+    ) -> None:  # fmt: skip
+        self.fleet, self._spread = fleet, spread
         self.ledger = Ledger(fleet, machines_of(fleet, days), days)
         self._world = MemoryWorld(rows_of(fleet, self.ledger.machines), fleet.units)
         self._worker = VirtualWorker(self.ledger, self._world)
@@ -88,8 +94,9 @@ class Observer:
     def _guess(self, now: float) -> Iterator[Guess]:
         records = self._world.unfinished()
         contenders = [self._contender(record, now) for record in records]
+        progress = {} if self._spread is None else self._worker.progress(self._spread)
         running = [
-            Runner(each.id, 0, each.started_at or self._worker.now, each.expected_seconds)
+            Runner(each.id, 0, each.started_at or self._worker.now, each.expected_seconds, progress.get(each.id))
             for each in records
             if each.status == Status.RUNNING and each.queue == BACKUPS
         ]

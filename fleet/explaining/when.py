@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from external.formatting import moment, several
+from fleet.foreseeing.contenders import running_backups
 from fleet.foreseeing.durations import known_durations
 from fleet.foreseeing.intervals import ForecastGroup, interval
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from operations.backlog.ends import drawn_seconds
 from operations.backlog.obstacles import paused
 from operations.backlog.starts import QueueState, Runner, Waiter, starts
 from operations.backlog.surroundings import Surroundings, title_of
@@ -194,6 +196,13 @@ class QueueSnapshot:
 
     def _draw(self, each: Waiter | Runner, rng: random.Random) -> float:
         """The whole duration of a record; for a running one, longer than it has run."""
+        if isinstance(each, Waiter):
+            return self._learnt(each, rng)
+        so_far = (self.state.now - each.began_at).total_seconds()
+        return drawn_seconds(so_far, lambda: self._learnt(each, rng), each.progress, rng)
+
+    def _learnt(self, each: Waiter | Runner, rng: random.Random) -> float:
+        """The same by the durations of earlier backups alone."""
         expected = each.head.expected_seconds if isinstance(each, Waiter) else each.expected_seconds
         if expected is None or (isinstance(each, Waiter) and each.is_first):
             known = self.firsts if len(self.firsts) >= LEAST_KNOWN else ()
@@ -219,14 +228,10 @@ def snapshot(now: datetime) -> QueueSnapshot:
     ]
     by_time = rows.waiting().filter(waiting_for__in=BY_TIME, run_after__lt=now + HORIZON)
     waiting = list(by_time.order_by("run_after")[:MOST_IN_LINE])
-    running = [
-        Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds if each.due_day else None)
-        for each in BacklogRecord.objects.running().filter(queue=BACKUPS).defer("payload", "last_error")
-    ]
     around = Surroundings([], now)
     caps = Throttle.objects.values_list("pk", "max_in_flight", "rate")
     state = QueueState(
-        now, around.units[BACKUPS], running, [_waiter(each, now) for each in (*ready, *waiting)], lanes,
+        now, around.units[BACKUPS], running_backups(now), [_waiter(each, now) for each in (*ready, *waiting)], lanes,
         {pk: most for pk, most, _ in caps},
     )  # fmt: skip
     to_ask = [each for each in (*ready, *waiting) if each.queue != BACKUPS]

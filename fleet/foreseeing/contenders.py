@@ -14,6 +14,8 @@ from fleet.foreseeing.sightings import sightings_since
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import Status, WaitingFor
 from jobs.zones import in_zone, zone_of
+from operations.backlog.at_work import progress_known
+from operations.backlog.ends import progress_of
 from operations.backlog.starts import QueueState, Runner, Waiter
 from operations.backlog.surroundings import Surroundings
 from operations.backlog.throttling import Head
@@ -47,13 +49,21 @@ def queue_state(now: datetime) -> QueueState | None:
     if around.on_hold or BACKUPS in around.paused or not around.units[BACKUPS]:
         return None
     lanes = dict(Lane.objects.order_by("pk").values_list("pk", "throttle_ids")[:MOST_LANES])
-    running = [
-        Runner(each.pk, each.lane, each.started_at or now, each.expected_seconds if each.due_day else None)
-        for each in BacklogRecord.objects.running().filter(queue=BACKUPS).defer("payload", "last_error")
-    ]
-    return QueueState(
-        now, around.units[BACKUPS], running, (), lanes, dict(Throttle.objects.values_list("pk", "max_in_flight"))
-    )
+    most = dict(Throttle.objects.values_list("pk", "max_in_flight"))
+    return QueueState(now, around.units[BACKUPS], running_backups(now), (), lanes, most)
+
+
+def running_backups(now: datetime) -> list[Runner]:
+    """The backups that run, with their progress."""
+    records = list(BacklogRecord.objects.running().filter(queue=BACKUPS).defer("payload", "last_error"))
+    known = progress_known(records)
+    return [
+        Runner(
+            each.pk, each.lane, each.started_at or now, each.expected_seconds if each.due_day else None,
+            progress_of(known.get(each.pk, {}), each.started_at, each.attempt, now),
+        )
+        for each in records
+    ]  # fmt: skip
 
 
 def due_assignments(now: datetime, check_time: Callable[[], object] = lambda: None) -> list[DueAssignment]:

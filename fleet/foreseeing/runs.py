@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from fleet.foreseeing.habits import Habit, Past, Today
+from operations.backlog.ends import drawn_seconds
 from operations.backlog.starts import QueueState, Runner, Waiter, starts
 
 RUNS = 21
@@ -110,8 +111,12 @@ def _run(
         if isinstance(each, Waiter):
             return takes[each.head.id]
         so_far = (now - each.began_at).total_seconds()
-        drawn = (draw(each.expected_seconds, rng) for _ in range(TRIES))
-        return next((seconds for seconds in drawn if seconds > so_far), so_far * 1.1 + 30.0)
+
+        def learnt() -> float:
+            drawn = (draw(each.expected_seconds, rng) for _ in range(TRIES))
+            return next((seconds for seconds in drawn if seconds > so_far), so_far * 1.1 + 30.0)
+
+        return drawn_seconds(so_far, learnt, each.progress, rng)
 
     for record, at in starts(replace(state, waiting=waiting), took).items():
         contender, away = by_record[record], leaves[record]

@@ -1,5 +1,6 @@
 """The records that run at this moment, and their progress as far as it is known."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,17 +17,13 @@ def at_work(now: datetime) -> list[dict[str, Any]]:
     """The records that run, the longest first, SHOWN at most: `running_for` in seconds; `bytes_done`, `bytes_total` and
     `files_done` are None where nothing is known, and so is `share`, in percent."""
     records = list(BacklogRecord.objects.running().order_by("started_at", "pk")[:SHOWN])
-    known = _known(records)
-    return [_facts(record, known.get(record.pk, {}), now) for record in records]
+    known = progress_known(records)
+    return [facts_of(record, known.get(record.pk, {}), now) for record in records]
 
 
-def facts_of(record: BacklogRecord, now: datetime) -> dict[str, Any]:
-    """The same facts for one running record."""
-    return _facts(record, _known([record]).get(record.pk, {}), now)
-
-
-def _known(records: list[BacklogRecord]) -> dict[int, dict[str, int]]:
-    known: dict[int, dict[str, int]] = {}
+def progress_known(records: Sequence[BacklogRecord]) -> dict[int, dict[str, Any]]:
+    """Record → its progress, as `PROGRESS` names it, if it is known."""
+    known: dict[int, dict[str, Any]] = {}
     for ask in PROGRESS if records else ():
         known |= ask([record.pk for record in records])
     return known
@@ -47,7 +44,8 @@ def _size(number: int) -> str:
     return filesizeformat(number).replace("\xa0", " ")
 
 
-def _facts(record: BacklogRecord, known: dict[str, int], now: datetime) -> dict[str, Any]:
+def facts_of(record: BacklogRecord, known: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """The same facts for one running record; `known`: its progress."""
     done, total = known.get("bytes_done"), known.get("bytes_total")
     since = record.started_at or now
     return {

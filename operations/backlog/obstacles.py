@@ -124,9 +124,9 @@ def _no_unit(record: BacklogRecord, around: Surroundings) -> Reason | None:
     busy = "its only unit is busy" if found.units == 1 else f"all {several(found.units, 'unit')} are busy"
     text, until = f"no unit of queue {record.queue} is free: {busy}", None
     if found.ends_first:
-        title, until = found.ends_first
+        title, (until, by) = found.ends_first
         when = f"at {moment(until)} UTC" if until > around.now else "any moment, being late"
-        text = f"{text}; by its last duration {title} ends first, {when}"
+        text = f"{text}; by its {by} {title} ends first, {when}"
     return Reason(Code.NO_UNIT, text, until, {"queue": record.queue, "units": found.units, "busy": found.busy})
 
 

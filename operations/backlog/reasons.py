@@ -162,14 +162,15 @@ def _worker(record: BacklogRecord) -> str:
 
 def _runs(record: BacklogRecord, now: datetime) -> Reason:
     """The reason that it runs: where, since when, its progress, and when it should end."""
-    facts = at_work.facts_of(record, now)
-    end = expected_end(record, now)
+    known = at_work.progress_known([record]).get(record.pk, {})
+    facts = at_work.facts_of(record, known, now)
+    end, by = expected_end(record, now, known) or (None, "")
     text = f"it has been running in queue {record.queue}{_worker(record)} since {moment(record.started_at)} UTC"
     text = f"{text}, for {span(facts['running_for'])}"
     if so_far := at_work.as_text(facts):
         text = f"{text}: {so_far}"
     if end and end > now:
-        text = f"{text}; by its last duration it ends at {moment(end)} UTC"
+        text = f"{text}; by its {by} it ends at {moment(end)} UTC"
     elif end:
         text = f"{text}; its last one took {span(record.expected_seconds)}"
     if record.cancel_requested_at:

@@ -15,6 +15,7 @@ from math import inf
 from typing import Any
 
 from jobs.order import claim_key
+from operations.backlog.ends import RunProgress
 from operations.backlog.throttling import Head, let_through
 
 
@@ -35,13 +36,14 @@ class Waiter:
 @dataclass(frozen=True)
 class Runner:
     """A record that runs since `began_at`; `expected_seconds` is the duration of its last success, None
-    if it has none.
+    if it has none; `progress`: as it reports it.
     """
 
     id: int
     lane: int
     began_at: datetime
     expected_seconds: float | None
+    progress: RunProgress | None = None
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """The facts that records meet in their queues: each is looked up once, however many records are asked about."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 from django.db.models import Count, F
 
@@ -13,6 +14,8 @@ from jobs.models import Attempt, BacklogRecord, Breaker, Hold, Lane, PausedQueue
 from jobs.states import UNFINISHED, AttemptOutcome, WaitingFor
 from jobs.worker.claimer import shortage
 from operations import hold
+from operations.backlog.at_work import progress_known
+from operations.backlog.ends import progress_of, rest_of
 from operations.backlog.line import rooms_of
 from operations.throttles import Live, live
 
@@ -24,12 +27,19 @@ NAMED = 3
 @dataclass(frozen=True)
 class BusyUnits:
     """The units of a queue: the number on living workers, and the number of busy ones. `ends_first`: the running record
-    that ends first if each takes as long as last time, and its end; None if no duration is known.
+    that ends first, and its expected end; None if none is known.
     """
 
     units: int
     busy: int
-    ends_first: tuple[str, datetime] | None
+    ends_first: tuple[str, "ExpectedEnd"] | None
+
+
+class ExpectedEnd(NamedTuple):
+    """The expected end of a running record, not before now. `by`: what it is foretold by."""
+
+    at: datetime
+    by: str
 
 
 @dataclass(frozen=True)
@@ -123,14 +133,15 @@ class Surroundings:
         def find(queue: str) -> BusyUnits:
             running = BacklogRecord.objects.running().filter(queue=queue).only("payload", "subject", *TIMES)
             found = list(running[:MOST_RUNNING])
-            ends = [(at, title_of(each)) for each in found if (at := expected_end(each, self.now))]
-            first = min(ends, default=None)
+            known = progress_known(found)
+            expected = [(expected_end(each, self.now, known.get(each.pk)), title_of(each)) for each in found]
+            first = min(((end, title) for end, title in expected if end), default=None)
             return BusyUnits(self.units[queue], len(found), (first[1], first[0]) if first else None)
 
         return cache(find)
 
 
-TIMES = ("started_at", "expected_seconds", "due_day")
+TIMES = ("started_at", "expected_seconds", "due_day", "attempt")
 
 
 def title_of(record: BacklogRecord) -> str:
@@ -138,10 +149,18 @@ def title_of(record: BacklogRecord) -> str:
     return str((isinstance(record.payload, dict) and record.payload.get("title")) or record.subject)
 
 
-def expected_end(record: BacklogRecord, now: datetime) -> datetime | None:
-    """The end of a running record if it takes as long as last time, not before `now`; None if that is not known. The
-    guess for a first backup orders it among others, and is not an end.
+def expected_end(record: BacklogRecord, now: datetime, known: Mapping[str, Any] | None) -> ExpectedEnd | None:
+    """The end of a running record, by its progress as it is `known` (`progress_known`) and its last duration, as
+    `ends.py` mixes them; None if neither tells it. The guess for a first backup orders it among others, and is not an
+    end.
     """
-    if record.started_at is None or record.expected_seconds is None or record.due_day is None:
+    if record.started_at is None:
         return None
-    return max(now, record.started_at + timedelta(seconds=record.expected_seconds))
+    progress = progress_of(known or {}, record.started_at, record.attempt, now)
+    is_known = record.expected_seconds is not None and record.due_day is not None
+    if progress is None and not is_known:
+        return None
+    so_far = (now - record.started_at).total_seconds()
+    learnt = (record.expected_seconds or 0.0) - so_far if is_known else None
+    rest = rest_of(so_far, learnt, progress) or 0.0
+    return ExpectedEnd(now + timedelta(seconds=rest), "last duration" if progress is None else "progress")

@@ -17,8 +17,10 @@ from backups.copying.handler import ANSWER_HOLDS_FOR
 from engines.base import EngineResult, Verdict
 from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded, Unavailable
 from jobs.worker.claimer import PATIENCE_SECONDS, Shortage, to_ask
+from operations.backlog.ends import RunProgress
 from simulation.lookahead.world import PLACES, BacklogWorld
 from simulation.machines import SimulatedRun
+from simulation.reported_progress import reported
 from simulation.results import Ledger
 from sources.availability import check, giving_way, wake
 from sources.models import Assignment, order_parts
@@ -77,6 +79,17 @@ class VirtualWorker:
             self._claim()
             progress(self._seconds / whole)
         self._ledger.runs += [run for *_, run in self._ends if isinstance(run, SimulatedRun)]
+
+    def progress(self, spread: float) -> dict[int, RunProgress]:
+        """Record that is being copied → its progress, if it reports any. `spread`: as in `reported_progress.py`."""
+        found = {}
+        for _, _, record, run in self._ends:
+            if isinstance(run, SimulatedRun):
+                machine = self._ledger.machines[run.number - 1]
+                done = self._done.get(run.number, 0.0) if run.first else 0.0
+                seed = self._ledger.fleet.seed
+                found[record.id] = reported(run, machine, self._seconds, done=done, spread=spread, seed=seed)
+        return {record: progress for record, progress in found.items() if progress is not None}
 
     @property
     def _seconds(self) -> float:

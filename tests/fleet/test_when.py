@@ -13,10 +13,10 @@ from django.utils import timezone
 from external.formatting import moment
 from fleet.explaining.when import LEAST_KNOWN, RUNS, ExpectedStart, snapshot
 from fleet.foreseeing.intervals import WIDER, ForecastGroup, error, interval
-from jobs.models import Attempt, BacklogRecord, PausedQueue
+from jobs.models import Attempt, BacklogRecord, PausedQueue, Worker
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from schedules.time_limits import within
-from sources.models import Assignment, Backup
+from sources.models import Assignment, Backup, Progress
 from sources.planning import subject_of
 from tests.commands import command
 from tests.factories import make_lane, make_record, make_worker
@@ -69,6 +69,20 @@ def test_next_in_line_with_a_free_unit_starts_now_whatever_is_known() -> None:
     first, second = of(Status.READY), of(Status.READY)
     assert expected(first) == ExpectedStart(first.pk, NOW, NOW, NOW)
     assert expected(second).because.startswith("history is too short: 0 backups with an earlier one of the same source")
+
+
+def test_behind_a_unit_that_is_nearly_done_starts_soon_however_long_it_took_last_time() -> None:
+    learnt([0.8 + 0.02 * number for number in range(LEAST_KNOWN)])
+    Worker.objects.update(queues={"availability": 9, "backups": 1})
+    runs, waits = of(Status.RUNNING, started_at=NOW - 5 * MINUTE, attempt=1), of(Status.READY)
+    by_last = expected(waits)
+    Progress.objects.create(record_id=runs.pk, attempt=1, bytes_done=950, bytes_total=1_000)
+    Progress.objects.update(updated_at=NOW)
+    found = expected(waits)
+    assert NOW < found.at < NOW + MINUTE < by_last.at  # type: ignore[operator]
+    assert found.latest < by_last.latest  # type: ignore[operator]
+    Progress.objects.update(updated_at=NOW - 2 * MINUTE)
+    assert expected(waits) == by_last
 
 
 def test_behind_units_that_are_busy_starts_when_the_first_ends_with_an_interval() -> None:

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from fleet.foreseeing.intervals import ForecastGroup
-from simulation import fleet_file
-from simulation.accuracy import Guess, Score, Starts, accuracy_of
+from operations.backlog.ends import SPREAD
+from simulation import fleet_file, fleets
+from simulation.accuracy import Guess, Observer, Score, Starts, accuracy_of
+from simulation.lookahead.memory import MemoryWorld
+from simulation.lookahead.worker import VirtualWorker
+from simulation.lookahead.world import rows_of
+from simulation.machines import machines_of
+from simulation.reported_progress import reported
+from simulation.results import Ledger
 from tests.commands import command
 from tests.simulation.small_fleets import DAY, HOUR, facts, source
 
@@ -33,6 +40,51 @@ def test_who_comes_each_day_at_ten_is_foretold_at_nine():
     assert (at_nine["asked"], at_nine["missed"]) == (9, 3)  # the server has been backed up at midnight
     assert found.groups[ForecastGroup.AWAY].number == 6
     assert found.groups[ForecastGroup.AWAY].within[2] == 1.0
+
+
+class TestProgressOfSimulatedRuns:
+    given = fleet_file.parse(fleets.laptops(6, count=20, units=1))
+
+    def test_tells_when_each_ends_also_if_it_continues_a_backup_that_was_cut(self):
+        days, found = 4, list[tuple[float, float]]()
+        ledger = Ledger(self.given, machines_of(self.given, days), days)
+        worker = VirtualWorker(ledger, MemoryWorld(rows_of(self.given, ledger.machines), self.given.units))
+
+        def look(share: float) -> None:
+            so_far = (worker.now - self.given.start).total_seconds()
+            for each in worker.progress(0.0).values():
+                found.append((round(so_far - each.seconds, 3), so_far + each.rest(each.seconds)))
+
+        worker.run(look)
+        ends = {round(run.begins, 3): run.ends for run in ledger.runs if run.succeeded}
+        apart = [abs(end - ends[began]) for began, end in found if began in ends]
+        assert len(apart) > 20
+        assert sorted(apart)[len(apart) * 9 // 10] < 1.0
+
+    def test_changes_what_is_foretold_and_nothing_that_happens(self):
+        def seen(spread: float | None) -> Observer:
+            observer = Observer(self.given, 9, 7, spread=spread)
+            observer.run()
+            return observer
+
+        with_it, without = seen(SPREAD), seen(None)
+        assert with_it.guesses != without.guesses
+        assert with_it.ledger.runs == without.ledger.runs
+
+    @pytest.mark.parametrize("spread", [0.0, SPREAD])
+    def test_has_an_error_that_is_drawn_once_for_each(self, spread: float):
+        [machine] = machines_of(fleet_file.parse(facts(source("server", (0, DAY, "awake")))), 1)
+        run = machine.run(100.0, first=True)
+
+        def at(now: float, done: float = 0.0) -> float:
+            found = reported(run, machine, now, done=done, spread=spread, seed=1)
+            return found.rest(now - 100.0) if found else -1.0
+
+        assert at(104.0) == -1.0
+        wrong_by = at(400.0) / (run.ends - 400.0)
+        assert (wrong_by == pytest.approx(1.0)) is (spread == 0.0)
+        assert at(550.0) / (run.ends - 550.0) == pytest.approx(wrong_by)
+        assert at(200.0, done=0.5) / ((run.ends - 100.0) / 2 - 100.0) == pytest.approx(wrong_by)
 
 
 def test_shares_are_counted_by_hand():
