@@ -1,7 +1,7 @@
 """The end of a running record, by its progress and by the durations of earlier ones. Pure.
 
 By its progress, the rest takes elapsed × ((total - done) / done + TAIL): the average rate so far, and a tail in which
-no byte is counted. Real runs were compared with it (decision 0160). From a tenth of the bytes on, its logarithm is
+no byte is counted. Real runs were compared with it (decision 0161). From a tenth of the bytes on, its logarithm is
 wrong by 0.55 (one standard deviation), whatever the share; by the durations of earlier backups it is wrong by 0.7 at a
 third of the bytes, and by 1.9 at the end. So the two are mixed, as the mean of their logarithms, with weights close to
 those that had the least error. Before a tenth, listing and comparing take most of the time: progress says nothing then.
