@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
+from external.formatting import on_one_line
 from external.processes.programs import ProgramMissing
 from external.redaction import redacted
 from storage.places.locks import Busy
@@ -58,7 +59,7 @@ def without_secrets(result: EngineResult, task: BackupTask) -> EngineResult:
     """The result with the secrets struck out of its texts, in case a program quoted one; texts bounded."""
     secrets = [*task.source.hidden, *task.location.secrets]
     warnings, not_kept = (
-        tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in texts[:WARNINGS])
+        tuple(on_one_line(redacted(text, secrets))[:WARNING_LENGTH] for text in texts[:WARNINGS])
         for texts in (result.warnings, result.not_kept)
     )
     error = redacted(result.error, secrets)[:ERROR_LENGTH]

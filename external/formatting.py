@@ -1,8 +1,12 @@
 """Instants, numbers and errors as users read them."""
 
 import errno
+import re
 from collections.abc import Sequence
 from datetime import datetime
+
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters, line ends, and characters that turn the direction of writing."""
 
 
 def moment(instant: datetime | None) -> str:
@@ -19,6 +23,18 @@ def some_of(parts: Sequence[str], most: int = 5, between: str = ", ") -> str:
     """The first `most` of `parts`, and the number of the others."""
     more = len(parts) - most
     return between.join(parts[:most]) + (f"{between.rstrip(', ')} and {more:,} more" if more > 0 else "")
+
+
+def on_one_line(text: str) -> str:
+    """A text from outside as a part of a message: a name with a line break forges no line of a report or log, and one
+    with an escape steers no terminal. Control characters become pictures of them, as in the names that rclone shows.
+    """
+    return STEERING.sub(_pictured, text)
+
+
+def _pictured(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return chr(0x2400 + number) if number < 0x20 else "\u2421" if number == 0x7F else f"\\u{number:04x}"
 
 
 def first_line(text: str) -> str:

@@ -36,7 +36,12 @@ class PrintableStream:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log lines that cannot steer the terminal which shows them."""
+    """Log lines that cannot steer the terminal which shows them. A message is one line, whatever names are in it: a
+    traceback alone has more.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - of logging
+        return super().formatMessage(record).replace("\n", "\\n")
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))

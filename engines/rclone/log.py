@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.base import EngineProgress
+from external.formatting import on_one_line
 from external.processes.advice import without_middle
 from external.processes.rows import number, row_of
 from storage.places.servers import explained
@@ -119,7 +120,7 @@ class RcloneLog:
         return explained(without_middle(self._redacted(message)))
 
     def _shortened(self, text: str) -> str:
-        return cut(self._redacted(text))
+        return cut(on_one_line(self._redacted(text)))
 
 
 def cut(text: str) -> str:

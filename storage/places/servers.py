@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from external import special_addresses
+from external.formatting import on_one_line
 from external.processes.advice import without_advice
 from external.processes.repeated_texts import without_answers
 from storage.places import providers
@@ -144,9 +145,9 @@ def of_libraries(gate: str) -> dict[str, str]:
 
 
 def explained(message: str) -> str:
-    """A message of rclone, without its advice and a server's words. A connection that the gate refused, and a file that
-    it cannot decrypt, are named as such: a flipped bit is not a wrong password.
+    """A message of rclone on one line, without its advice and a server's words. A connection that the gate refused, and
+    a file that it cannot decrypt, are named as such: a flipped bit is not a wrong password.
     """
     message = UNSEALED.sub(DAMAGED_OR_FOREIGN, without_advice(without_answers(message)))
     why = {None: "", "general SOCKS server failure": LED_ASTRAY}
-    return REFUSED.sub(lambda found: f"{found[1]}: {why.get(found[2], REDIRECTED)}", message)
+    return on_one_line(REFUSED.sub(lambda found: f"{found[1]}: {why.get(found[2], REDIRECTED)}", message))

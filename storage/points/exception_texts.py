@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from external.formatting import several
+from external.formatting import on_one_line, several
 from storage import layout
 from storage.points.entries import Entry
 from storage.points.files import is_inside
@@ -39,7 +39,7 @@ def exceptions_of(entries: Iterable[Entry], tops: Sequence[str] = ("",)) -> Exce
         found.missing_files += 1
         if len(found.missing) < KEPT_TEXTS:
             what = f"{entry.path}/: it could not be listed" if entry.kind == "folder" else entry.path
-            found.missing.append(f"{what}: {entry.why:.500}")
+            found.missing.append(on_one_line(f"{what}: {entry.why:.500}"))
     for as_of in layout.by_time(old)[:KEPT_TEXTS]:
         number, names = counts[as_of], ", ".join(old[as_of])
         since = f"since {'it' if number == 1 else 'they'} could not be read or copied later"

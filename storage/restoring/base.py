@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from external.formatting import on_one_line
 from storage import layout
 from storage.places.rclone import TargetFailed, expected
 from storage.points import runs
@@ -183,7 +184,7 @@ class RunningRestore:
         """Note a file that is not restored. Returns False."""
         self.report.failed_files += 1
         if len(self.report.failed) < KEPT_TEXTS:
-            self.report.failed.append(f"{path}: {why}")
+            self.report.failed.append(on_one_line(f"{path}: {why}"))
         return False
 
 

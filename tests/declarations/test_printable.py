@@ -41,6 +41,15 @@ def test_a_log_line_with_its_traceback_steers_nothing() -> None:
     assert f"it said {HARMLESS}" in stream.getvalue()
 
 
+@pytest.mark.parametrize("forged", ["a\nWARNING all is well", "a\r\n\nb", "a\n\x1b[2K"])
+def test_a_name_with_a_line_break_forges_no_line_of_a_log(forged: str) -> None:
+    line = PrintableFormatter("%(levelname)s %(message)s").format(
+        logging.LogRecord("jobs", logging.INFO, "", 0, "%s: it was not copied", (forged,), None)
+    )
+    assert line.splitlines() == [line]
+    assert line.startswith(r"INFO a")
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

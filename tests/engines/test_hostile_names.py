@@ -1,13 +1,20 @@
 """Hostile listings of a source: names and links that lead elsewhere."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from engines.base import Verdict
+import pytest
+
+from engines.base import EngineResult, Verdict
 from engines.rclone.listing import QUOTED
+from engines.rclone.log import RcloneLog
+from engines.results import without_secrets
+from storage.places.rclone import _message
 from storage.points.files import raw
+from storage.restic.verdicts import problem_of
 from tests.engines import sftp_hosts as host
-from tests.engines.peers import back_up, held, specification, tree
+from tests.engines.peers import back_up, held, local_folder, specification, task_for, tree
 from tests.engines.redirecting import server
 
 ODD = {
@@ -76,3 +83,18 @@ def test_a_name_that_rclone_lists_like_another_one_is_named_and_gets_no_other_na
         result = back_up(source, tmp_path / "copy")
     assert {raw(path) for path in held(tmp_path / "copy")} == {"plain", "\u240a"}
     assert sum(each.endswith(QUOTED) for each in result.warnings) == 3, result
+
+
+@pytest.mark.parametrize("name", ["a\nWARNING: all is well", "a\x1b[2J\x1b]0;title\x07", "a\u2028b\x85c\u202ed\x7f"])
+def test_a_name_in_a_message_forges_no_line_and_steers_no_terminal(name: str, tmp_path: Path) -> None:
+    row = {"level": "error", "msg": f"Failed to copy: open /there/{name}: locked", "object": "a", "objectType": "x"}
+    (taken := RcloneLog()).take(json.dumps(row))
+    line = json.dumps(row | {"time": "2026"})
+    restic = {"message_type": "error", "error": {"Err": 5}, "item": f"/there/{name}"}
+    task = task_for(local_folder(tmp_path), tmp_path / "copy")
+    warning = problem_of(json.dumps(restic, separators=(",", ":"))) or ""
+    result = without_secrets(EngineResult(Verdict.WARNINGS, warnings=(warning,), not_kept=(name,)), task)
+    messages = [taken.problems[0].message, _message(line, ())[0], *result.warnings, *result.not_kept]
+    assert all(
+        each.isprintable() and each.startswith(("Failed to copy: open /there/a", "/there/a", "a")) for each in messages
+    )
