@@ -5,10 +5,8 @@ killed, or stood still, has reported nothing of it.
 The files of an encrypted repository are compared by the digests of what its server holds (`cryptcheck`), if it has any.
 """
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from external.processes.rows import row_of, texts
@@ -35,19 +33,22 @@ def confirmed(
     read = min(sum(sizes.values()), AT_ONCE * max(sizes.values(), default=0))
     patient = replace(store, stall_timeout=store.stall_timeout + read / SLOWEST)
     verb = "cryptcheck" if location.is_encrypted and _has_digests(store, location) else "check"
-    with tempfile.TemporaryDirectory() as scratch:
-        equal, problems = Path(scratch, "equal"), dict[str, str]()
-        done = TransferProgress(clock=lambda: 0.0)  # no byte is counted here, so it has no pace
-        try:
-            patient.with_paths(
-                sizes, verb, "--one-way", f"--match={equal}", "--stats=5s", "--stats-log-level=ERROR", *how,
-                source, location.at(path), on_line=done.take, sign_of_life=done, problems=problems, **watched,
-            )  # fmt: skip
-        except StorageFailed as error:
-            if BY_SIZE_ALONE not in str(error):
-                raise
-        lines = equal.read_text("utf-8", "surrogateescape").split("\n") if equal.exists() else []
-        return {each for each in lines if each in sizes and each not in problems}
+    equal, problems = list[str](), dict[str, str]()
+    done = TransferProgress(clock=lambda: 0.0)  # no byte is counted here, so it has no pace
+
+    def take(line: str) -> None:
+        if not done.take(line):
+            equal.append(line)
+
+    try:
+        patient.with_paths(
+            sizes, verb, "--one-way", "--match=-", "--stats=5s", "--stats-log-level=ERROR", *how,
+            source, location.at(path), on_line=take, sign_of_life=done, problems=problems, **watched,
+        )  # fmt: skip
+    except StorageFailed as error:
+        if BY_SIZE_ALONE not in str(error):
+            raise
+    return {each for each in equal if each in sizes and each not in problems}
 
 
 def _has_digests(store: Store, location: Location) -> bool:

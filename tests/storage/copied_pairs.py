@@ -35,7 +35,8 @@ class CopyingStore(SteppedStore):
         source, target = (each for each in arguments[1:] if not each.startswith("--"))
         listed = Path(named["--files-from0"]).read_text().split("\0")[:-1]
         equal = [each for each in listed if filecmp.cmp(f"{source}/{each}", f"{target}/{each}", shallow=False)]
-        Path(named["--match"]).write_text("\n".join(equal))
+        for each in equal:
+            watched["on_line"](each)
         return True
 
     def sizes(self, path: str, paths: Collection[str] | None = None, *, by_name: bool = False) -> dict[str, int]:
