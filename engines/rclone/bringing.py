@@ -70,13 +70,14 @@ class Lists:
 @dataclass
 class WantedFiles:
     """The files to bring, collected as the items pass by. `is_local`: True if they come from a folder of this host.
-    `asked`: the number of paths about which the source is asked.
+    `asked`: the number of paths about which the source is asked. `renamed`: paths with their places; `sizes`: of these.
     """
 
     run: str
     lists: Lists
     is_local: bool = False
     renamed: list[tuple[str, str]] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
     files: int = 0
     size: int = 0
     asked: int = 0
@@ -106,6 +107,7 @@ class WantedFiles:
         name = name_for(f"{entry.path}/" if entry.stored else entry.path)  # which is no path
         entry = entry._replace(folder=layout.folder_of(self.run, layout.RENAMED), stored=name)
         self.renamed.append((entry.path, entry.place))
+        self.sizes[entry.path] = entry.size
         return entry
 
     @property

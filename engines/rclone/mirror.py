@@ -74,6 +74,9 @@ def _alone(run: RcloneRun, folder: Path, path: str) -> list[LoggedError]:
     """Fetch a file. Returns its problems. Raises: RunEnded."""
     with path_list([path]) as file:
         size = run.size_of(LISTED + file)
-        fetched = run.transfer(copy_arguments(run.task, str(folder), LISTED + file, *ONE_AT_A_TIME), size)
+        for _ in range(MOST_LIMITS):
+            fetched = run.transfer(copy_arguments(run.task, str(folder), LISTED + file, *ONE_AT_A_TIME), size)
+            if not fetched.stood_still:
+                break
     check(fetched)
     return [replace(each, message=ENDLESS if LIMIT in each.message else each.message) for each in fetched.problems]

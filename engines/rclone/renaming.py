@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,11 @@ TRIES = 3
 NO_FILE = "no file any more"
 
 
-def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], *, alone: bool = False) -> Problems:
+def bring_renamed(
+    run: RcloneRun, pairs: Iterable[tuple[str, str]], *, sizes: Mapping[str, int], alone: bool = False
+) -> Problems:
     """Copy each of these paths of the source to a place below `files`. Returns the reasons why some were not copied.
-    `alone`: so that none can keep another one from coming. Raises: RunEnded.
+    `sizes`: path → bytes that were listed; `alone`: so that none can keep another one from coming. Raises: RunEnded.
     """
     if run.task.source.kind == "local" and BY_DESCRIPTOR.exists():
         return _bring_opened(run, batches(pairs, 1 if alone else OPEN_AT_A_TIME))
@@ -51,8 +53,9 @@ def bring_renamed(run: RcloneRun, pairs: Iterable[tuple[str, str]], *, alone: bo
     def orders() -> Iterator[tuple[str, str, dict[str, Any]]]:
         nonlocal size, going_to
         for path, place in waiting:
-            size, going_to = 0, place
+            size, going_to = sizes[path], place
             yield path, SIZE, {"fs": source, "remote": path}
+            problems.by_path.pop(path, None)  # without an answer about its size, the listed one counts
             names = {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place}
             yield path, "operations/copyfile", {**names, "_config": {"MaxTransfer": f"{run.limit(TRIES * size)}B"}}
             if cut:  # it goes, or is noted, before anything else comes
@@ -104,10 +107,13 @@ def _bring_opened(run: RcloneRun, batched: Iterable[Iterable[tuple[str, str]]]) 
                 names[place] = path
             if names:
                 judgement = run.transfer(links_arguments(run.task, scratch), TRIES * size, tuple(inherited), "")
-                if judgement.verdict is Verdict.SOURCE_FAILED:  # all others have come: it concerns these alone
+                if judgement.stood_still:
+                    problems.stood_still = True
+                elif judgement.verdict is Verdict.SOURCE_FAILED:  # all others have come: it concerns these alone
                     problems.by_path |= dict.fromkeys(names.values(), judgement.text)
                     continue
-                check(judgement)
+                else:
+                    check(judgement)
                 problems.by_path |= {names.get(each.path, each.path): each.message for each in judgement.problems}
                 problems.unnamed += judgement.unnamed
     return problems

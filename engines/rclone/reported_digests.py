@@ -11,6 +11,7 @@ from engines.rclone.listing import Ask, listed_of
 from engines.rclone.local import Listed
 from engines.rclone.options import OF_READING, option_arguments
 from engines.rclone.remotes import remote_path
+from engines.rclone.verdicts import Judgement
 from external.processes.rows import row_of, texts
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.entries import Entry
@@ -20,6 +21,8 @@ KINDS = ("sha256", "sha1", "md5")
 """Kinds of digests; the first one that a source offers is asked for."""
 READ = "sha256"
 LINE = re.compile(r"([0-9a-f]{64})  (.*)\n?", re.DOTALL)
+MOST_LIMITS = 20
+"""Limits that are reached in a row; the digests of files that are left then are not known, so that they are copied."""
 
 
 def offered(source: SourceSpec, ask: Ask) -> str:
@@ -38,23 +41,39 @@ def with_digests(listed: Iterable[Listed], source: SourceSpec, options: dict[str
     """
     how = option_arguments({name: value for name, value in options.items() if name in OF_READING})
     for batch in batches(listed, OF_A_LIST):
-        lacking = [each[0] for each in batch if each[2][1] == "file" and not Entry(*each[2]).told]
+        entries = [Entry(*each[2]) for each in batch]
+        lacking = {each.path: each.size for each in entries if each.kind == "file" and not each.told}
         found = _read(source, lacking, how, ask) if lacking else {}
-        for each in batch:
-            told = found.get(each[0])
-            yield listed_of(Entry(*each[2])._replace(told=f"{READ}:{told}")) if told else each
+        for each, entry in zip(batch, entries, strict=True):
+            told = found.get(entry.path)
+            yield listed_of(entry._replace(told=f"{READ}:{told}")) if told else each
 
 
-def _read(source: SourceSpec, paths: list[str], how: tuple[str, ...], ask: Ask) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _read(source: SourceSpec, sizes: dict[str, int], how: tuple[str, ...], ask: Ask) -> dict[str, str]:
+    """Path → digest. A file without an end ends rclone at the limit of all: the files that were being read then are
+    read one by one afterwards, each with a limit of its own. One that stands still is followed by another, too. Raises:
+    RunEnded.
+    """
+    found, cut, left = dict[str, str](), list[str](), [*sizes]
 
     def take(line: str) -> None:
         if digest := LINE.fullmatch(line):
             found[digest[2]] = digest[1]
 
-    with path_list(paths) as file:
-        given = ("hashsum", READ, "--download", remote_path(source), f"--files-from0={file}", *how)
-        judgement = ask(given, take)
-    if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
-        raise RunEnded(judgement.verdict, judgement.text)
+    def read(paths: list[str]) -> Judgement:
+        with path_list(paths) as file:
+            given = ("hashsum", READ, "--download", remote_path(source), f"--files-from0={file}", *how)
+            judgement = ask(given, take, sum(sizes[each] for each in paths))
+        if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS) and not judgement.stood_still:
+            raise RunEnded(judgement.verdict, judgement.text)
+        return judgement
+
+    for _ in range(MOST_LIMITS):
+        if not left or not ((judgement := read(left)).is_cut or judgement.stood_still):
+            break
+        named = {each.name for each in judgement.problems}
+        cut += [each for each in left if each in named]
+        left = [each for each in left if each not in found and each not in named]
+    for path in cut:
+        read([path])
     return found

@@ -38,8 +38,10 @@ class RcloneRun(EngineRun):
         self.progress = SummedProgress(self.on_progress)
         self.environment = option_environment(self.task.options, self.task.zone) | way
 
-    def ask(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Judgement:
-        """Let rclone list something of the source. Raises: RunEnded if it was ended."""
+    def ask(self, arguments: tuple[str, ...], on_line: Callable[[str], None], size: int = -1) -> Judgement:
+        """Let rclone list something of the source, or read files of `size` bytes there (not negative): their limit is
+        that of a copy. Raises: RunEnded if it was ended.
+        """
 
         def take(line: str) -> None:
             if line.startswith(LOGGED) or BREAKDOWN.match(line):
@@ -47,7 +49,7 @@ class RcloneRun(EngineRun):
             else:
                 on_line(line)
 
-        return self._run(arguments, take)
+        return self._run(arguments, take, most=self.limit(size))
 
     def transfer(
         self, arguments: tuple[str, ...], size: int, inherited: tuple[int, ...] = (), folder: str | None = None

@@ -79,7 +79,7 @@ class Transfer:
             self.problems = bringing.bring(self.task, self.wanted.lists, self._transfer)
         self.refused = misplaced.refused(self.problems)
         self._bring_renamed(self.wanted.renamed)
-        self._look()
+        self._look_again()
         self._bring_after_cuts()
         for number in range(AGAIN):
             # files that did not answer may by now: the source was silent for a moment
@@ -147,13 +147,18 @@ class Transfer:
     def _bring_again(self) -> bool:
         """Try again, one by one, the files that did not come and still may. Returns True if there was any."""
         again, tried, cut, self.lacking = Lists(self.opened), set[str](), len(self.run.cut), 0
+        renamed = list[tuple[str, str]]()
         for item, found in self.brought:
             if found is None and is_wanted(item):
                 self.lacking += 1
-                if not item.entry.stored and self._may_pass(item):
-                    again.add(item.entry.folder, item.path, item.entry.size)
+                if self._may_pass(item):
+                    if item.entry.stored:
+                        renamed.append((item.path, item.entry.place))
+                    else:
+                        again.add(item.entry.folder, item.path, item.entry.size)
                     tried.update({item.path} & self.problems.by_path.keys())
-        if number := sum(again.counts.values()):
+        number = sum(again.counts.values())
+        if number or renamed:
             second = bringing.bring(self.task, again, self._transfer, *ONE_AT_A_TIME)
             is_of_a_limit = not (self.problems.is_silent or second.is_silent or len(self.run.cut) > cut)
             if is_of_a_limit and (brought := number - len(second.by_path) - second.unnamed) > 0:
@@ -163,16 +168,28 @@ class Transfer:
             before = {path: why for path, why in self.problems.by_path.items() if path not in over}
             second.by_path = before | second.by_path
             self.problems = second
+            self._bring_renamed(renamed)
             self._look_again()
             self._bring_after_cuts(*ONE_AT_A_TIME, before=cut)
-        return number > 0
+        return bool(number or renamed)
 
     def _may_pass(self, item: Item) -> bool:
         return not self._is_cut(item) and self.problems.may_pass(item.path)
 
     def _bring_renamed(self, pairs: list[tuple[str, str]], *, alone: bool = False) -> None:
-        if pairs:
-            self._add(bring_renamed(self.run, pairs, alone=alone))
+        """Bring files under other names, and those that did not come because an rclone stood still once more."""
+        for _ in range(MOST_CUTS):
+            if not pairs:
+                break
+            problems = bring_renamed(self.run, pairs, sizes=self.wanted.sizes, alone=alone)
+            self._add(problems)
+            if not problems.stood_still:
+                break
+            self._look_again()
+            missing = (pair for pair in pairs if pair[1] not in self.came.others and pair[1] not in self.run.cut)
+            pairs = [pair for pair in missing if not problems.message_of(pair[0])]
+        else:
+            self.problems.unnamed += 1
 
     def _add(self, problems: Problems) -> None:
         self.problems.by_path |= problems.by_path

@@ -9,10 +9,14 @@ from threading import Event
 import pytest
 
 from engines.base import Verdict
+from engines.rclone import mirror
 from engines.rclone.engine import RcloneEngine
+from engines.rclone.remotes import way_to
+from engines.rclone.run import RcloneRun
 from storage.places import pulse
 from storage.places.location import of_directory
 from storage.places.pulse import Pulse, StoodStill
+from storage.points.files import raw
 from storage.points.store import StorageFailed, Store
 from tests.engines.peers import held, local_folder, run, sftp_host, task_for, tree, write_files
 from tests.processes import below
@@ -57,12 +61,33 @@ def test_the_rest_comes_in_the_same_run(kind: str, times: int, tmp_path: Path) -
     assert len(stopped) == times
 
 
+@pytest.mark.parametrize("times", [1, 3])
+def test_files_that_get_another_name_come_in_the_same_run(times: int, tmp_path: Path) -> None:
+    named = {f"{name}\u201b": text for name, text in FILES.items()}
+    files, options = write_files(tmp_path / "files", **named), {"bwlimit": NEVER}
+    stop, stopped = stopping("copy", options, times=times)
+    result = run(task_for(local_folder(files), tmp_path / "copy", options=options), stop)
+    assert (result.verdict, result.new, result.warnings) == (Verdict.SUCCEEDED, len(FILES), ()), result
+    assert {raw(path): text for path, text in held(tmp_path / "copy").items()} == named
+    assert len(stopped) == times
+
+
 def test_a_mirror_goes_on(tmp_path: Path) -> None:
     files, options = write_files(tmp_path / "files", **FILES), {"bwlimit": NEVER}
     stop, stopped = stopping("sync", options)
     task = task_for(local_folder(files), tmp_path / "copy", options=options)
     result, folder = RcloneEngine().stage(task, tmp_path / "stage", Event(), stop)
     assert (result.verdict, tree(folder), len(stopped)) == (Verdict.SUCCEEDED, tree(files), 1), result
+
+
+def test_so_does_a_mirror_that_fetches_one_file_alone(tmp_path: Path) -> None:
+    files, options = write_files(tmp_path / "files", large="x" * 500_000), {"bwlimit": NEVER}
+    stop, stopped = stopping("copy", options)
+    task = task_for(local_folder(files), tmp_path / "copy", options=options)
+    (tmp_path / "stage").mkdir()
+    with way_to(task.source, task.location, 1.0) as way:
+        assert mirror._alone(RcloneRun(task, Event(), stop, way=way), tmp_path / "stage", "large") == []
+    assert (tree(tmp_path / "stage"), len(stopped)) == (tree(files), 1)
 
 
 def test_a_copy_out_of_a_repository_fails_soon(tmp_path: Path) -> None:
