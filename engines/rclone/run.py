@@ -49,7 +49,13 @@ class RcloneRun(EngineRun):
             else:
                 on_line(line)
 
-        return self._run(arguments, take, most=self.limit(size))
+        if size < 0:
+            return self._run(arguments, take)
+        pulse = Pulse(take, self._sign_of_life)
+        try:
+            return self._run(arguments, pulse.on_line, (), pulse.sign_of_life, self.limit(size))
+        except StoodStill as error:
+            return self._stood_still(error)
 
     def transfer(
         self, arguments: tuple[str, ...], size: int, inherited: tuple[int, ...] = (), folder: str | None = None
@@ -63,8 +69,7 @@ class RcloneRun(EngineRun):
         try:
             judgement = self._run(arguments, pulse.on_line, inherited, pulse.sign_of_life, self.limit(size))
         except StoodStill as error:
-            named = tuple(each for each in self.log.problems if each.path)
-            judgement = Judgement(Verdict.SOURCE_FAILED, str(error), named, stood_still=True)
+            judgement = self._stood_still(error)
         except RunEnded:
             self.cut |= self._amiss(folder)  # they go as the run is left
             self.is_in_doubt = True
@@ -72,6 +77,10 @@ class RcloneRun(EngineRun):
         self.is_in_doubt |= not (judgement.stood_still or judgement.exit_code in ENDED_BY_ITSELF)
         self.leave_out(self._amiss(folder, is_over=judgement.exit_code == LIMIT_REACHED))
         return judgement
+
+    def _stood_still(self, error: StoodStill) -> Judgement:
+        named = tuple(each for each in self.log.problems if each.path)
+        return Judgement(Verdict.SOURCE_FAILED, str(error), named, stood_still=True)
 
     def _amiss(self, folder: str | None, *, is_over: bool = False) -> set[str]:
         """The places of files that the last rclone has reported as altered; all that it has named if `is_over`."""

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from engines.base import Verdict
-from engines.rclone import mirror
+from engines.rclone import mirror, reported_digests
 from engines.rclone.engine import RcloneEngine
 from engines.rclone.remotes import way_to
 from engines.rclone.run import RcloneRun
@@ -88,6 +88,20 @@ def test_so_does_a_mirror_that_fetches_one_file_alone(tmp_path: Path) -> None:
     with way_to(task.source, task.location, 1.0) as way:
         assert mirror._alone(RcloneRun(task, Event(), stop, way=way), tmp_path / "stage", "large") == []
     assert (tree(tmp_path / "stage"), len(stopped)) == (tree(files), 1)
+
+
+@pytest.mark.slow
+def test_digests_of_all_files_are_read(tmp_path: Path) -> None:
+    files, options = write_files(tmp_path / "files", **FILES), {"bwlimit": NEVER}
+    stop, stopped = stopping("hashsum", options)
+    with sftp_host(files) as host:
+        task = task_for(host, tmp_path / "copy", options=options)
+        with way_to(task.source, task.location, 5.0) as way:
+            asking = RcloneRun(task, Event(), lambda progress: None, way=way)
+            asking._sign_of_life = lambda: asking.log.activity and stop()  # type: ignore[assignment, method-assign, func-returns-value]
+            sizes = {path: len(text) for path, text in FILES.items()}
+            found = reported_digests._read(host, sizes, ("--bwlimit=100K",), asking.ask)
+    assert (found.keys(), len(stopped)) == (FILES.keys(), 1)
 
 
 def test_a_copy_out_of_a_repository_fails_soon(tmp_path: Path) -> None:
