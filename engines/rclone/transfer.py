@@ -186,6 +186,8 @@ class Transfer:
             if not problems.stood_still:
                 break
             self._look_again()
+            if not self.store.location.directory:  # a server may keep what came in part, or altered: it comes once more
+                self.run.leave_out({place for _, place in pairs if place in self.came.others})
             missing = (pair for pair in pairs if pair[1] not in self.came.others and pair[1] not in self.run.cut)
             pairs = [pair for pair in missing if not problems.message_of(pair[0])]
         else:
