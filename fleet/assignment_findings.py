@@ -52,7 +52,7 @@ CASE WHEN rtrim(subject, '0123456789') = '{SUBJECT}'
 """The id of the assignment that a record is about; null for one of something else."""
 
 APART: Final = "OFFSET bigint '0'"
-"""The end of a subquery that the planner shall not merge with the statement around it. A plain 0 becomes a constant too
+"""The end of a subquery that the planner must not merge with the statement around it. A plain 0 becomes a constant too
 late: the planner takes it for a limit, and what is around it is not shared among parallel workers.
 """
 

@@ -60,8 +60,8 @@ class Guess:
 
 
 class Observer:
-    """Foresees at each of the hours, while a worker runs. `spread`: of the progress of what runs, as in
-    `reported_progress.py`; None if nothing reports any.
+    """Foresees at each of the hours, while a worker runs. `spread`: as in `reported_progress.py`; None if running
+    backups report no progress.
     """
 
     def __init__(

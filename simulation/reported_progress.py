@@ -1,6 +1,6 @@
-"""The progress that a simulated backup reports, as real ones do: the rest of its time by it is wrong by a factor that
-is log-normal. It is drawn from a stream of its source, so that nothing else changes. The decisions of schedulers do not
-depend on progress; forecasts do.
+"""The progress that a simulated backup reports. As with real ones, the rest of its time by progress is wrong by a
+log-normal factor. The factor is drawn from a separate stream of the source, so that nothing else changes. Forecasts
+depend on progress; the decisions of schedulers do not.
 """
 
 import random

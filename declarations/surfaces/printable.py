@@ -36,7 +36,7 @@ class PrintableStream:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log lines that cannot steer the terminal which shows them. A message is one line, whatever names are in it: a
+    """Log lines that cannot steer the terminal which shows them. A message is one line, whatever names are in it; a
     traceback alone has more.
     """
 

@@ -4,7 +4,7 @@ By its progress, the rest takes elapsed × ((total - done) / done + TAIL): the a
 no byte is counted. Real runs were compared with it (decision 0161). From a tenth of the bytes on, its logarithm is
 wrong by 0.55 (one standard deviation), whatever the share; by the durations of earlier backups it is wrong by 0.7 at a
 third of the bytes, and by 1.9 at the end. So the two are mixed, as the mean of their logarithms, with weights close to
-those that had the least error. Before a tenth, listing and comparing take most of the time: progress says nothing then.
+those that had the least error. Before a tenth, listing and comparing take most of the time: progress predicts nothing.
 """
 
 import random
@@ -43,8 +43,8 @@ class RunProgress(NamedTuple):
 
 def progress_of(known: Mapping[str, Any], began_at: datetime | None, attempt: int, now: datetime) -> RunProgress | None:
     """The progress of attempt `attempt`, as reported in `known`: `bytes_done`, `bytes_total`, `attempt`, `updated_at`.
-    None if nothing can be foretold by it: it is of another attempt, old, of another clock, without a total or above it,
-    or too early.
+    None if it predicts nothing: it is of another attempt, old, of another clock, without a total or above it, or too
+    early.
     """
     done, total, at = known.get("bytes_done") or 0, known.get("bytes_total") or 0, known.get("updated_at")
     if began_at is None or at is None or known.get("attempt") != attempt or abs(now - at) > STALE_AFTER:
@@ -57,7 +57,7 @@ def progress_of(known: Mapping[str, Any], began_at: datetime | None, attempt: in
 
 def rest_of(so_far: float, learnt: float | None, progress: RunProgress | None) -> float | None:
     """Seconds that a record which has run for `so_far` seconds will still run. `learnt`: the same by earlier durations;
-    None, or not above 0, if they tell nothing. None if progress tells nothing either.
+    None, or not above 0, if they predict nothing. Returns None if progress is None, too.
     """
     if progress is None:
         return learnt if learnt and learnt > 0.0 else None

@@ -36,7 +36,7 @@ class BusyUnits:
 
 
 class ExpectedEnd(NamedTuple):
-    """The expected end of a running record, not before now. `by`: what it is foretold by."""
+    """The expected end of a running record, not before now. `by`: the fact that decides it, as text."""
 
     at: datetime
     by: str
@@ -150,9 +150,9 @@ def title_of(record: BacklogRecord) -> str:
 
 
 def expected_end(record: BacklogRecord, now: datetime, known: Mapping[str, Any] | None) -> ExpectedEnd | None:
-    """The end of a running record, by its progress as it is `known` (`progress_known`) and its last duration, as
-    `ends.py` mixes them; None if neither tells it. The guess for a first backup orders it among others, and is not an
-    end.
+    """The expected end of a running record, by its progress (`known`: as `progress_known` returns it) and its last
+    duration, as `ends.py` mixes them; None if neither is known. The estimate for a first backup orders it among others,
+    and predicts no end.
     """
     if record.started_at is None:
         return None

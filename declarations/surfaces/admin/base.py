@@ -66,7 +66,7 @@ class FirstPages(Paginator):  # type: ignore[type-arg]
 
 
 class TablePaginator(Paginator):  # type: ignore[type-arg]
-    """Pages of rows that are counted without the tables that their columns are read from, unless a filter asks them."""
+    """Pages of rows counted without the tables that their columns are read from, unless a filter reads them."""
 
     @cached_property
     def count(self) -> int:
@@ -79,7 +79,7 @@ class TablePaginator(Paginator):  # type: ignore[type-arg]
 
 
 def _tables(condition: Any) -> Iterator[str]:
-    """The tables, by their aliases, that a condition asks; an empty name for one that cannot be known."""
+    """The tables, by their aliases, that a condition asks; an empty name for one that is not known."""
     if isinstance(condition, Col):
         yield condition.alias
     elif isinstance(condition, Query | Subquery):
