@@ -91,7 +91,7 @@ class LoopWatch:
         """Ask the loop, and log or end the worker if it has not answered for too long. May end the process."""
         before, self._stuck_for = self._stuck_for, self._loop.unanswered() * conf.guard_seconds()
         if before < self._notice_after <= self._stuck_for:
-            log.error("%s", self._description())
+            self._describe()
         elif before >= self._notice_after > self._stuck_for:
             log.warning("the event loop turns again, after %.1f s", before)
         deadline = conf.deadline_seconds()
@@ -103,9 +103,13 @@ class LoopWatch:
             logging.shutdown()
             os._exit(EXIT_CODE)
 
-    def _description(self) -> str:
+    def _describe(self) -> None:
         held = [f"{run.record.kind} {run.record.subject}" for run in self._busy()]
-        return (
+        text = (
             f"the event loop has not turned for {self._stuck_for:.1f} s: nothing is asked and nothing delivered in the "
-            f"meantime; it runs {some_of(held, NAMED) or 'no handler'}, at\n{self._loop.stack()}"
+            f"meantime; it runs {some_of(held, NAMED) or 'no handler'}, at"
+        )
+        # the stack of another thread, which no argument of `log.error` takes; a message has one line only
+        log.handle(
+            log.makeRecord(log.name, logging.ERROR, __file__, 0, text, (), None, sinfo=self._loop.stack().rstrip())
         )
