@@ -12,13 +12,11 @@ from typing import Any
 from external.processes.rows import row_of, texts
 from storage.places.location import Location
 from storage.places.rclone import StorageFailed
-from storage.points.moving import TransferProgress
+from storage.points.moving import LEAST_RATE, TransferProgress
 from storage.points.store import Store
 
 AT_ONCE = 8
 """Files that rclone reads at once, if it is not told otherwise."""
-SLOWEST = 10 * 2**20
-"""Bytes a second that a disk reads at least: rclone reports nothing before it has read a file whole."""
 BY_SIZE_ALONE = "No common hash found"
 """rclone's message where the two sides have no kind of digest in common, and a copy is not compared either."""
 
@@ -31,7 +29,8 @@ def confirmed(
     Raises: StorageFailed, StorageStopped.
     """
     read = min(sum(sizes.values()), AT_ONCE * max(sizes.values(), default=0))
-    patient = replace(store, stall_timeout=store.stall_timeout + read / SLOWEST)
+    # rclone reports nothing before it has read a file whole, however slowly; it ends silent connections itself
+    patient = replace(store, stall_timeout=store.stall_timeout + read / LEAST_RATE)
     verb = "cryptcheck" if location.is_encrypted and _has_digests(store, location) else "check"
     equal, problems = list[str](), dict[str, str]()
     done = TransferProgress(clock=lambda: 0.0)  # no byte is counted here, so it has no pace

@@ -20,11 +20,11 @@ import pytest
 from engines.base import EngineResult, Verdict
 from storage.places import remotes
 from storage.places.location import Location, of_directory
-from storage.points import copying, manifests
+from storage.points import confirming, copying, manifests
 from storage.points.store import Store
 from tests.append_only import append_only
 from tests.engines.peers import STARTED_AT, back_up, local_folder, write_files
-from tests.engines.served import KEY
+from tests.engines.served import KEY, serving
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -141,6 +141,27 @@ def test_a_copy_takes_over_whole_files_alone(key: str | None, tmp_path: Path) ->
         assert done.files == len(files) - server.whole
         found = stored(remotes.location_of(*there, key), point, tmp_path)
     assert {path: digest for path, (digest, _) in found.items()} == digests_of(files)
+
+
+@pytest.mark.parametrize(("kind", "of_the_copy"), [("webdav", "s3"), ("webdav-owncloud", "s3"), ("s3", "s3")])
+def test_a_file_may_take_longer_to_compare_than_a_program_may_stand_still(
+    kind: str, of_the_copy: str, tmp_path: Path
+) -> None:
+    """rclone reports no progress before it has read the whole file."""
+
+    def refusal(command: str, path: str, headers: Any) -> None:
+        if command == "GET" and path.endswith("/x"):
+            Event().wait(3.0)
+
+    write_files(tmp_path, x="x" * 2**20)
+    with append_only(kind, tmp_path / "first", [], refusal) as first, serving(of_the_copy, tmp_path / "copy") as copy:
+        (settings, secrets, path), (of_copy, hidden, there) = first, copy
+        source = remotes.location_of(path, settings, secrets, None)
+        target = remotes.beside(remotes.location_of(there, of_copy, hidden, KEY))
+        Store(source, Event()).put(tmp_path / "x", "files/x")
+        Store(target, Event()).put(tmp_path / "x", "files/x")
+        impatient = Store(source, Event(), 1.0, beside=target)
+        assert confirming.confirmed(impatient, source.at("files"), target, "files", {"x": 2**20}) == {"x"}
 
 
 @pytest.mark.parametrize("name", ["comes", "comes."])
