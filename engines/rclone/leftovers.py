@@ -6,13 +6,13 @@ counts if the source still has it as it was then, and if it is certainly on the 
 since, or the run had it flushed before it ended, or it is on a server. It does not count if a file of the mark that is
 missing has its size and time, and may have replaced it on a disk that keeps two names as one, or if its run noted that
 its content may be another one (`amiss.py`). On a server, files of a run that did not end by itself are compared with
-the source first: its rclone has not reported which arrived altered. Only marks that our database knows are read:
+the source first, once: its rclone has not reported which arrived altered. Only marks that our database knows are read:
 otherwise anyone who can write to a repository could have any content taken for that of a source.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from engines.rclone.bringing import is_as_wanted
@@ -24,10 +24,12 @@ from storage.points.arrived_files import Arrived
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.entries import Entry
 from storage.points.manifests import Line
-from storage.points.store import Store
+from storage.points.store import StorageFailed, Store
 
 BETWEEN_LOOKS = 1_000
 """The number of files before a stop is noticed."""
+MOST_DOUBTFUL = 50_000
+"""The number of files that are noted after a comparison. A run that left more of them is compared again."""
 Taken = tuple[Item | Line, Entry | None]
 """An item, with its entry if an earlier run has brought its file."""
 
@@ -56,7 +58,7 @@ class Leftovers:
                     there = arrived_files.of_runs(self.store, self.folder, [run])
                     pairs = self._from(found[1], items, there, altered)
                     has_ended = self.store.location.directory is not None or run + runs.FLUSHED in names
-                    items = self._taken(pairs) if has_ended else self._compared(pairs)
+                    items = self._taken(pairs) if has_ended else self._compared(pairs, run, there, altered)
             yield from items
 
     def _is_on_disk(self, run: str, boot: str, names: Collection[str]) -> bool:
@@ -64,7 +66,9 @@ class Leftovers:
             return True
         return run + runs.FLUSHED in names
 
-    def _compared(self, pairs: Iterable[Taken]) -> Iterator[Item | Line]:
+    def _compared(
+        self, pairs: Iterable[Taken], run: str, there: dict[str, Arrived], altered: Collection[str]
+    ) -> Iterator[Item | Line]:
         for batch in batches(pairs, OF_A_LIST):
             sizes, sure = defaultdict[str, dict[str, int]](dict), set[str]()
             for _, left in batch:
@@ -72,7 +76,19 @@ class Leftovers:
                     sizes[left.folder][left.path] = left.size
             for folder, found in sizes.items():
                 sure.update(f"{folder}/{path}" for path in self.confirmed(folder, found))
+            for place in sure:
+                del there[place]
             yield from self._taken((item, left if left and left.place in sure else None) for item, left in batch)
+        self._note_compared(run, there.keys() - altered)
+
+    def _note_compared(self, run: str, doubtful: Collection[str]) -> None:
+        """Note what was not found equal, and that no other file of a run is in doubt, so that it is compared only once:
+        a first backup of weeks is stopped each day, and cannot read all of the days before again.
+        """
+        if len(doubtful) <= MOST_DOUBTFUL and sum(map(len, doubtful)) <= amiss.MOST // 8:
+            with suppress(StorageFailed):
+                amiss.note(self.store, self.folder, run, doubtful)
+                runs.note_flushed(self.store, self.folder, run)
 
     def _taken(self, pairs: Iterable[Taken]) -> Iterator[Item | Line]:
         for item, left in pairs:

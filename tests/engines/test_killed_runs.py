@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from engines.base import EngineResult, Verdict
+from storage import layout
 from storage.places import remotes
 from storage.places.location import Location, of_directory
 from storage.points import confirming, copying, manifests
@@ -45,6 +46,7 @@ class Killing:
     child: "subprocess.Popen[bytes] | None" = None
     taken: Path | None = None
     whole: int = 0
+    then: Callable[[str, str, Any], tuple[int, bytes] | None] = lambda command, path, headers: None
 
     def __call__(self, command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
         there = self.served / path.strip("/")
@@ -61,7 +63,7 @@ class Killing:
             stored = [each for each in there.parents[1].rglob("*") if each.is_file()]
             self.whole = len(stored) - self.alters
             return 403, b"no"
-        return None
+        return self.then(command, path, headers)
 
     def kill(self, what: str, tmp_path: Path, *facts: Any) -> None:
         """Begin work in another process, which is killed."""
@@ -128,6 +130,37 @@ def test_a_backup_takes_over_whole_files_alone(kind: str, key: str | None, name:
         found = stored(remotes.location_of(*there, key), result.snapshot, tmp_path)
     assert {path: digest for path, (digest, _) in found.items()} == digests_of(files)
     assert sum(not is_new for _, is_new in found.values()) == server.whole, "whole files are taken over"
+
+
+@pytest.mark.parametrize(("kind", "name"), [("s3", "comes"), ("s3", "comes."), ("webdav-other", "comes")])
+def test_what_a_killed_backup_has_brought_is_compared_once(
+    kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first backup of weeks ends each day, and a day is too short to read all of the days before."""
+    files, compared, is_full = FILES | {name: CONTENT}, list[str](), True
+    write_files(tmp_path / "source", **files)
+    compare = confirming.confirmed
+
+    def noted(store: Store, source: str, location: Location, path: str, *how: Any, **watched: Any) -> set[str]:
+        compared.append(path)
+        return compare(store, source, location, path, *how, **watched)
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        is_file = "/files/" in path or path.endswith(layout.MANIFEST_ENDING)
+        return (403, b"no") if is_full and command == "PUT" and is_file else None
+
+    monkeypatch.setattr(confirming, "confirmed", noted)
+    with killing(kind, tmp_path) as (server, there):
+        server.kill("begun_backup", tmp_path, STARTED_AT.isoformat(), *there, None)
+        server.then = refusal
+        assert begun_backup(str(tmp_path), LATER.isoformat(), *there, None).verdict is not Verdict.SUCCEEDED
+        is_full = False
+        result = begun_backup(str(tmp_path), (LATER + timedelta(days=1)).isoformat(), *there, None)
+        assert result.verdict is Verdict.SUCCEEDED, result
+        found = stored(remotes.location_of(*there, None), result.snapshot, tmp_path)
+    assert len(compared) == 1
+    assert {path: digest for path, (digest, _) in found.items()} == digests_of(files)
+    assert sum(not is_new for _, is_new in found.values()) == server.whole
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["a bucket", "an encrypted bucket"])
