@@ -6,7 +6,7 @@ the folders are listed afterwards, and a file that is not there as it was asked 
 """
 
 import tempfile
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import IO
@@ -276,3 +276,15 @@ class SummedProgress:
         total = max(self.total, self._size + progress.bytes_total)
         done = replace(progress, bytes_done=self.size, bytes_total=total, files_done=self._files + progress.files_done)
         self._on_progress(done)
+
+
+def with_places(items: Iterable[Item | Line], came: Mapping[str, str], kept: Collection[str]) -> Iterator[Item | Line]:
+    """The items, with the new places of those that have some (path → place), and those of `kept` as doubtful."""
+    for item in items:
+        if is_wanted(item) and item.path in came:
+            folder, _, name = came[item.path].partition("/")
+            yield item._replace(entry=item.entry._replace(folder=folder, stored=name))
+        elif is_wanted(item) and item.path in kept:
+            yield item._replace(entry=item.entry._replace(doubtful=True))
+        else:
+            yield item

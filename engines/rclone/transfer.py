@@ -1,7 +1,7 @@
 """The transfer of a run's files into its folders, in several tries: all together, one by one, under other names."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -213,7 +213,7 @@ class Transfer:
                 and not misplaced.is_refused(item.path, self.refused)
             ):
                 missing.add(item.path, item.entry.size, item.entry.modified)
-        self._delete(there)
+        self.run.delete(there)
         is_any_renamed = self._rename(
             lambda item, found: (
                 found is None
@@ -249,25 +249,11 @@ class Transfer:
         places = [each.entry.place for each in self.items if is_wanted(each) and each.path in had and each.path in came]
         if kept := sorted(had - came.keys()):
             self.warnings.append(NOT_AGAIN.format(several(len(kept), "file"), kept[0], self.problems.why(kept[0])))
-        self._write(self._with_places(came, set(kept)))
+        self._write(bringing.with_places(self.items, came, set(kept)))
         if places:
-            self._delete(places)
+            self.run.delete(places)
             self._look_again()
         return True
-
-    def _with_places(self, came: Mapping[str, str], kept: Collection[str]) -> Iterator[Item | Line]:
-        """The items, with the new places of those that have some."""
-        for item in self.items:
-            if is_wanted(item) and item.path in came:
-                folder, _, name = came[item.path].partition("/")
-                yield item._replace(entry=item.entry._replace(folder=folder, stored=name))
-            elif is_wanted(item) and item.path in kept:
-                yield item._replace(entry=item.entry._replace(doubtful=True))
-            else:
-                yield item
-
-    def _delete(self, places: Collection[str]) -> None:
-        self.run.delete(places)
 
     def _look_again(self) -> None:
         self.came = BroughtFiles(self.opened.enter_context(SortedItems()))
@@ -275,7 +261,7 @@ class Transfer:
 
     def _look(self) -> None:
         self.run.check_it_answers(self.problems.is_silent)
-        self._delete(self.run.cut)
+        self.run.delete(self.run.cut)
         bringing.look(self.store, self.task.folder, self.begun.name, self.wanted.folders, self.came, self.run.cut)
         if self.store.location.directory is None and (self.problems.by_path or self.problems.unnamed):
             self._leave_out_failed()
