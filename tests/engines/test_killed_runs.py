@@ -184,7 +184,7 @@ def test_a_file_may_take_longer_to_compare_than_a_program_may_stand_still(
 
     def refusal(command: str, path: str, headers: Any) -> None:
         if command == "GET" and path.endswith("/x"):
-            Event().wait(3.0)
+            Event().wait(8.0)
 
     write_files(tmp_path, x="x" * 2**20)
     with append_only(kind, tmp_path / "first", [], refusal) as first, serving(of_the_copy, tmp_path / "copy") as copy:
@@ -193,7 +193,7 @@ def test_a_file_may_take_longer_to_compare_than_a_program_may_stand_still(
         target = remotes.beside(remotes.location_of(there, of_copy, hidden, KEY))
         Store(source, Event()).put(tmp_path / "x", "files/x")
         Store(target, Event()).put(tmp_path / "x", "files/x")
-        impatient = Store(source, Event(), 1.0, beside=target)
+        impatient = Store(source, Event(), 6.0, beside=target)
         assert confirming.confirmed(impatient, source.at("files"), target, "files", {"x": 2**20}) == {"x"}
 
 
