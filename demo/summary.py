@@ -50,7 +50,8 @@ def refused_attempts(name: str) -> int:
 def summarise(
     reachable: dict[str, bool], compare: Callable[[str, Backup], bool], restored: list[DemoRestore], seconds: float
 ) -> Summary:
-    """Describe every source of the demo (name → whether it is reachable). `compare` tells if a copy is identical."""
+    """Describe every source of the demo (name → whether it is reachable). `compare` reports whether a copy is
+    identical."""
     assignments = Assignment.objects.select_related("source").order_by("source__name")
     rows = [_summary_of(assignment, reachable[assignment.source.name], compare) for assignment in assignments]
     return Summary(

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from datetime import datetime
 
 STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Control characters, line ends, and characters that turn the direction of writing."""
+"""Control characters, line breaks, and characters that change the writing direction."""
 
 
 def moment(instant: datetime | None) -> str:
-    """An instant to the second, in UTC, as users read it. Empty if it is None."""
+    """An instant in UTC, to the second, for users. Empty if it is None."""
     return f"{instant:%Y-%m-%d %H:%M:%S}" if instant else ""
 
 
 def several(count: int, word: str) -> str:
-    """A number with its word, such as “1 worker” or “1,200 workers”."""
+    """A number with its noun, such as “1 worker” or “1,200 workers”."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
@@ -26,8 +26,9 @@ def some_of(parts: Sequence[str], most: int = 5, between: str = ", ") -> str:
 
 
 def on_one_line(text: str) -> str:
-    """A text from outside as a part of a message: a name with a line break forges no line of a report or log, and one
-    with an escape steers no terminal. Control characters become pictures of them, as in the names that rclone shows.
+    """A text from outside, safe to quote in a message: a line break in a name cannot forge a line of a report or log,
+    and an escape sequence cannot control a terminal. Control characters become their Unicode pictures, as in the names
+    that rclone shows.
     """
     return STEERING.sub(_pictured, text)
 
@@ -38,7 +39,7 @@ def _pictured(found: re.Match[str]) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of an error, as a sentence quotes it."""
+    """The first line of an error, to be quoted in a sentence."""
     return next(iter(text.strip().splitlines()), "no reason was given")
 
 
@@ -52,7 +53,7 @@ WHY = {
     errno.EDQUOT: "this account has no room left there",
     errno.EROFS: "its disk is read-only",
 }
-"""The system's number of an error → its text for users."""
+"""The errno of an error → its text for users."""
 
 
 def reason_of(error: OSError) -> str:

@@ -1,8 +1,8 @@
 """Brings the files that a run wants from a source into its folders of the repository, list by list, and checks which
 have come.
 
-Nothing that rclone reports is believed: when a file vanishes while it is copied, it ends with code 0 and no message. So
-the folders are listed afterwards, and a file that is not there as it was asked for is an exception of its point.
+rclone's report is not trusted: if a file vanishes while it is copied, rclone ends with code 0 and without a message. So
+the folders are listed afterwards, and a file that is not there as requested is an exception of its point.
 """
 
 import tempfile
@@ -104,7 +104,7 @@ class WantedFiles:
         """The entry with another name in the repository, one that any repository keeps; if it has such a name, with a
         second one.
         """
-        name = name_for(f"{entry.path}/" if entry.stored else entry.path)  # which is no path
+        name = name_for(f"{entry.path}/" if entry.stored else entry.path)  # which is not a path
         entry = entry._replace(folder=layout.folder_of(self.run, layout.RENAMED), stored=name)
         self.renamed.append((entry.path, entry.place))
         self.sizes[entry.path] = entry.size

@@ -1,13 +1,13 @@
-"""The whole files that were brought by runs which made no point: taken over instead of fetched again.
+"""Whole files of runs that made no point: they are taken over instead of fetched again.
 
-The mark of a run lists the files that it wanted to bring, with the sizes and times that the source had then. A file
-that is where the mark says, with its size, has come whole, since rclone gives a file its name once it is whole. It
-counts if the source still has it as it was then, and if it is certainly on the disk: its host has not been started
-since, or the run had it flushed before it ended, or it is on a server. It does not count if a file of the mark that is
-missing has its size and time, and may have replaced it on a disk that keeps two names as one, or if its run noted that
-its content may be another one (`amiss.py`). On a server, files of a run that did not end by itself are compared with
-the source first, once: its rclone has not reported which arrived altered. Only marks that our database knows are read:
-otherwise anyone who can write to a repository could have any content taken for that of a source.
+The mark of a run lists the files that it wanted to bring, with their sizes and times at the source. A file in the place
+that the mark names, with that size, is whole, since rclone gives a file its name only then. It counts if the source
+still has it with the same facts, and if it is certainly on the disk: its host has not been restarted since, or the run
+flushed it before it ended, or it is on a server. It does not count if a missing file of the mark has the same size and
+time, and may have replaced it on a disk that treats two names as one, or if its run noted that its content may be wrong
+(`amiss.py`). On a server, the files of an interrupted run are compared with the source first, once: rclone has not
+reported which of them arrived altered. Only marks that our database knows are read: otherwise anyone who can write to a
+repository could pass off any content as a source's.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ from storage.points.manifests import Line
 from storage.points.store import StorageFailed, Store
 
 BETWEEN_LOOKS = 1_000
-"""The number of files before a stop is noticed."""
+"""The number of files between two checks for a stop."""
 MOST_DOUBTFUL = 50_000
 """The number of files that are noted after a comparison. A run that left more of them is compared again."""
 Taken = tuple[Item | Line, Entry | None]
@@ -72,7 +72,7 @@ class Leftovers:
         for batch in batches(pairs, OF_A_LIST):
             sizes, sure = defaultdict[str, dict[str, int]](dict), set[str]()
             for _, left in batch:
-                if left and not left.stored:  # few have another name, and come again
+                if left and not left.stored:  # few have another name, and are brought again
                     sizes[left.folder][left.path] = left.size
             for folder, found in sizes.items():
                 sure.update(f"{folder}/{path}" for path in self.confirmed(folder, found))
@@ -82,8 +82,9 @@ class Leftovers:
         self._note_compared(run, there.keys() - altered)
 
     def _note_compared(self, run: str, doubtful: Collection[str]) -> None:
-        """Note what was not found equal, and that no other file of a run is in doubt, so that it is compared only once:
-        a first backup of weeks is stopped each day, and cannot read all of the days before again.
+        """Note the files that were not found equal, and that no other file of the run is in doubt, so that it is
+        compared only once: a first backup that takes weeks is stopped each day, and cannot read the files of all
+        earlier days again.
         """
         if len(doubtful) <= MOST_DOUBTFUL and sum(map(len, doubtful)) <= amiss.MOST // 8:
             with suppress(StorageFailed):

@@ -3,9 +3,9 @@ for all names, and some servers trim names or replace characters.
 
 The names of a run's files are compared both ways. A file that was asked for and is not there, or is refused because of
 its name, is copied once more, under a name that any repository keeps (`WantedFiles.rename`); its manifest maps that to
-its true name. A file that is there and was not asked for is deleted. If there is none that a missing file can be, that
-one may have replaced another file of its size and time, whether or not it can still be copied: such files are copied
-once more as well. A file that was refused before anything was stored has replaced none.
+its true name. A file that is there and was not asked for is deleted. If no such file can be a missing one, the missing
+file may have replaced another of its size and time, whether or not it can still be copied: such files are copied again
+as well. A file that was refused before anything was stored has replaced none.
 """
 
 import re

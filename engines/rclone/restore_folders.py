@@ -1,7 +1,7 @@
-"""Folders in which restores work at a source, and which killed ones leave there.
+"""Folders in which restores work at a source; a killed restore leaves them behind.
 
-A backup keeps them like all others, and names them. Where a server has lost a file while it moved the new one over it,
-the new one is in such a folder only; and what is left is one batch of a restore at the most.
+A backup keeps them like any other folder, and names them in a warning. If a server lost a file while it moved the new
+one over it, only such a folder has the new one. At most one batch of a restore is left behind.
 """
 
 import os

@@ -29,11 +29,11 @@ NOT_AGAIN = (
     "{} may have the content of another file, could not be copied again, and will be by the next run, such as {!r}: {}"
 )
 AGAIN = 3
-"""Tries of single files, as long as they do not answer, and their source does."""
+"""Tries of a single file that does not answer although its source does."""
 MOST_CUTS = 20
-"""Limits that may be reached in a row, each because of other files, or rclones that may stand still."""
+"""The most limits in a row that other files reach, or rclones that stand still."""
 BETWEEN_LOOKS = 1_000
-"""The number of items before a stop is noticed."""
+"""The number of items between two checks for a stop."""
 
 
 class Transfer:
@@ -91,10 +91,10 @@ class Transfer:
             self._bring_misplaced()
 
     def _bring_after_cuts(self, *how: str, before: int = 0) -> None:
-        """Bring the files that a limit, or an rclone that stood still, has kept from coming: first those that no rclone
-        has tried, then those that it was copying at a limit, each alone, to another place, and with the limit of the
-        size that it has now. `how`: more arguments of rclone. Nothing is done if there are only as many of the latter
-        as `before`, and none stood still.
+        """Bring the files that did not come because a limit was reached, or an rclone stood still: first those that no
+        rclone has tried, then those that it was copying at the limit, each alone, to another place, with a limit by its
+        present size. `how`: more arguments of rclone. Nothing is done if there are no more of the latter than `before`,
+        and no rclone stood still.
         """
         if len(self.run.cut) == before and not self.problems.stood_still:
             return
@@ -106,7 +106,7 @@ class Transfer:
         self._rename(lambda item, found: self._is_cut(item) and not self.problems.is_final(item.path), alone=True)
 
     def _bring_rest(self, *how: str) -> bool:
-        """Bring the missing files that no rclone has tried. Returns True if it did not come to the end of them."""
+        """Bring the missing files that no rclone has tried. Returns True if it was cut off before the last one."""
         lists, renamed, cut = Lists(self.opened), list[tuple[str, str]](), len(self.run.cut)
         for item, found in self.brought:
             if found is None and is_wanted(item) and not self._was_tried(item):
@@ -177,7 +177,7 @@ class Transfer:
         return not self._is_cut(item) and self.problems.may_pass(item.path)
 
     def _bring_renamed(self, pairs: list[tuple[str, str]], *, alone: bool = False) -> None:
-        """Bring files under other names, and those that did not come because an rclone stood still once more."""
+        """Bring files under other names. Repeats it for those that did not come because an rclone stood still."""
         for _ in range(MOST_CUTS):
             if not pairs:
                 break
@@ -287,7 +287,7 @@ class Transfer:
         self.draft = self.opened.enter_context(sorted_items.written(map(packed, self._counted(items))))
 
     def _counted(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
-        """The items, with a check for a stop every now and then. Raises: StorageStopped."""
+        """The items, with a regular check for a stop. Raises: StorageStopped."""
         waiting = iter(items)
         while piece := list(islice(waiting, BETWEEN_LOOKS)):
             self.store.check_stop()

@@ -174,7 +174,7 @@ class _Flow:
     """One direction of a connection, which flows until it is closed. `ended`: has None once its source has ended and
     everything was sent on, or the error by which either side broke off.
 
-    Its callback stays with the event loop: a task that waits for each piece anew takes twice the processor time.
+    Its callback stays with the event loop: a task that waits again for each piece takes twice the processor time.
     """
 
     def __init__(self, source: socket.socket, target: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Durations of backups to come: the last duration, times a ratio of two recent consecutive backups of one source; for
+"""Durations of future backups: the last duration, times a ratio of two recent consecutive backups of one source; for
 first ones, the durations of first ones.
 """
 

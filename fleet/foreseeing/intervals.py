@@ -1,6 +1,6 @@
 """The interval in which a backup starts with nine tenths probability, by the starts of all runs. Pure.
 
-The runs alone are too sure of themselves: they do not know how early a user comes today, nor which other sources do. So
+The runs alone are too confident: they do not know how early a user comes today, nor which other sources do. So
 the distance of each end from the median is widened by a factor for each group, which was calibrated on past errors: the
 factor with which nine tenths of the starts of simulated fleets were inside (`simulate --accuracy` measures it on other
 fleets than those).

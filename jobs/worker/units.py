@@ -95,7 +95,7 @@ class QueueUnits:
     def room(self) -> int:
         """The number of further records to claim now: as many as keep the places busy, in batches worth a statement.
 
-        After an answer of 0, `made_room` tells when to ask again.
+        After an answer of 0, `made_room` determines when to ask again.
         """
         self._wants_more = True
         if self._asks:

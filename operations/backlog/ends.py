@@ -1,10 +1,10 @@
-"""The end of a running record, by its progress and by the durations of earlier ones. Pure.
+"""The expected end of a running record, from its progress and from earlier durations. Pure.
 
-By its progress, the rest takes elapsed × ((total - done) / done + TAIL): the average rate so far, and a tail in which
-no byte is counted. Real runs were compared with it (decision 0161). From a tenth of the bytes on, its logarithm is
-wrong by 0.55 (one standard deviation), whatever the share; by the durations of earlier backups it is wrong by 0.7 at a
-third of the bytes, and by 1.9 at the end. So the two are mixed, as the mean of their logarithms, with weights close to
-those that had the least error. Before a tenth, listing and comparing take most of the time: progress predicts nothing.
+Progress predicts elapsed × ((total - done) / done + TAIL) for the rest: the average rate so far, and a tail in which no
+bytes are counted. Decision 0161 compares it with real runs. Once a tenth of the bytes are done, the error of its
+logarithm is 0.55 (one standard deviation), whatever the share; the error of earlier durations is 0.7 at a third of the
+bytes, and 1.9 at the end. So the two are combined, as a weighted mean of their logarithms, with weights close to those
+of the least error. Before a tenth, listing and comparing take most of the time, and progress predicts nothing.
 """
 
 import random
@@ -16,35 +16,35 @@ from typing import Any, NamedTuple
 TAIL = 0.05
 """The time after the last byte, as a share of the time before it."""
 LEAST_SHARE, LEAST_SECONDS = 0.1, 5.0
-"""The share of the bytes, and the seconds of a run, from which its progress counts."""
+"""The least share of the bytes, and the least seconds of a run, for its progress to count."""
 SPREAD = 0.55
-"""The standard deviation of the logarithm of the rest by progress."""
+"""The standard deviation of the logarithm of the rest that progress predicts."""
 STALE_AFTER = timedelta(seconds=60)
-"""An engine that is at work reports at least every few seconds."""
+"""A working engine reports at least every few seconds."""
 SHORTEST = 1.0
 
 
 class RunProgress(NamedTuple):
-    """`share`: of its bytes, 0.1 to 1, that a run had done when it had run for `seconds`."""
+    """The share of its bytes, 0.1 to 1, that a run had done after `seconds`."""
 
     share: float
     seconds: float
 
     @property
     def weight(self) -> float:
-        """The weight of the rest by progress beside the one by earlier durations, 0.73 to 1."""
+        """The weight of progress, 0.73 to 1; earlier durations have the remaining weight."""
         return 0.7 + 0.3 * self.share
 
     def rest(self, so_far: float) -> float:
-        """Seconds that it will still run, by progress alone, once it has run for `so_far` seconds."""
+        """Remaining seconds of a run after `so_far` seconds, by progress alone."""
         rest = self.seconds * ((1.0 - self.share) / self.share + TAIL)
         return max(SHORTEST, self.seconds + rest - so_far)
 
 
 def progress_of(known: Mapping[str, Any], began_at: datetime | None, attempt: int, now: datetime) -> RunProgress | None:
     """The progress of attempt `attempt`, as reported in `known`: `bytes_done`, `bytes_total`, `attempt`, `updated_at`.
-    None if it predicts nothing: it is of another attempt, old, of another clock, without a total or above it, or too
-    early.
+    None if it predicts nothing, because it belongs to another attempt, is old, comes from another clock, has no total
+    or exceeds it, or is too early.
     """
     done, total, at = known.get("bytes_done") or 0, known.get("bytes_total") or 0, known.get("updated_at")
     if began_at is None or at is None or known.get("attempt") != attempt or abs(now - at) > STALE_AFTER:
@@ -56,8 +56,8 @@ def progress_of(known: Mapping[str, Any], began_at: datetime | None, attempt: in
 
 
 def rest_of(so_far: float, learnt: float | None, progress: RunProgress | None) -> float | None:
-    """Seconds that a record which has run for `so_far` seconds will still run. `learnt`: the same by earlier durations;
-    None, or not above 0, if they predict nothing. Returns None if progress is None, too.
+    """Remaining seconds of a record that has run for `so_far` seconds. `learnt`: the same from earlier durations; None,
+    or not above 0, if they predict nothing. Returns None if there is no progress, either.
     """
     if progress is None:
         return learnt if learnt and learnt > 0.0 else None
@@ -67,8 +67,8 @@ def rest_of(so_far: float, learnt: float | None, progress: RunProgress | None) -
 def drawn_seconds(
     so_far: float, learnt: Callable[[], float], progress: RunProgress | None, rng: random.Random
 ) -> float:
-    """A draw of the whole duration of a record that has run for `so_far` seconds. `learnt` draws it by earlier
-    durations, longer than `so_far`; infinite if there are none.
+    """Draw the total duration of a record that has run for `so_far` seconds. `learnt` draws it from earlier durations,
+    longer than `so_far`; infinite if there are none.
     """
     by_earlier = learnt()
     if progress is None:

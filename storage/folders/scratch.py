@@ -12,7 +12,7 @@ from pathlib import Path
 from storage.folders.beneath import LIST, empty
 
 PREFIX = "backupsched-scratch-"
-"""The beginning of the name of a scratch folder, which may lie in a folder that others use as well, such as /tmp."""
+"""The beginning of the name of a scratch folder, which may be in a folder that others use as well, such as /tmp."""
 
 
 @contextmanager

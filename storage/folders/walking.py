@@ -1,5 +1,5 @@
-"""A walk through a tree of folders of this host, however deep it is: a thousand levels are too many for functions that
-call themselves, and their path is too long for any call that gets one.
+"""A walk through a tree of folders of this host, however deep. A thousand levels are too many for recursive functions,
+and their path is too long for a system call.
 """
 
 import os
@@ -9,13 +9,14 @@ from contextlib import suppress
 from storage.folders.beneath import LIST, open_to_owner
 
 Found = tuple[list[str], int, list[os.DirEntry[str]]]
-"""The names that lead to a folder, its descriptor, and what is in it; all valid until the next folder."""
+"""The names on the path to a folder, its descriptor, and its entries. All are valid until the next folder is
+yielded."""
 
 
 def folders_below(top: int, *, opening: bool = False) -> Iterator[Found]:
-    """The open folder `top`, and then each one below it, behind no link. One that cannot be read, or vanishes, is
-    passed over; names that are taken out of the list are not entered. `opening`: each is opened to its owner before.
-    Raises: OSError, also if another process moves a folder elsewhere while the walk is in it.
+    """Yield the open folder `top`, then each folder below it; links are not followed. A folder that cannot be read, or
+    vanishes, is skipped, and so is one that the caller removes from the list. `opening`: give the owner access to each
+    folder first. Raises: OSError, also if another process moves a folder while the walk is in it.
     """
     here, way, waiting = os.open(".", LIST, dir_fd=top), list[str](), list[tuple[list[str], tuple[int, int]]]()
     try:
@@ -51,7 +52,8 @@ def _folders_among(entries: list[os.DirEntry[str]]) -> list[str]:
 
 
 def _next(names: list[str], above: int, *, opening: bool) -> tuple[str, int] | None:
-    """The next of these folders that can be read, without the names before it; and its descriptor."""
+    """The name and descriptor of the next of these folders that can be read. Removes it, and those before it, from
+    `names`."""
     while names:
         name = names.pop()
         with suppress(OSError):

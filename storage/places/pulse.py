@@ -1,8 +1,8 @@
-"""Notices an rclone that stands still by itself, and waits for no server and no disk.
+"""Notices an rclone that stands still although no server or disk keeps it waiting.
 
-rclone prints its statistics twice a second (`--stats=500ms`), whatever it waits for. One that has printed some and
-prints nothing any more for a minute has locked itself up, which rclone 1.75 does where many small files come with a
-limit (docs/decisions/0157), or somebody has stopped it.
+rclone prints its statistics twice a second (`--stats=500ms`), whatever it waits for. One that has printed some, and
+then nothing for a minute, is in a deadlock, as happens to rclone 1.75 with many small files and a limit
+(docs/decisions/0157), or was stopped by a signal.
 """
 
 import time
@@ -28,7 +28,7 @@ class Pulse:
 
     def on_line(self, line: str) -> None:
         self._lines, self._looks = self._lines + 1, 0
-        is_first = line.startswith(LOGGED) and STATS in line  # it may need minutes before, and a name is no statistics
+        is_first = line.startswith(LOGGED) and STATS in line  # it may need minutes before, and a name is not statistics
         if is_first or self._heard_at < float("inf"):
             self._heard_at = time.monotonic()
         self._on_line(line)

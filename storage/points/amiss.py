@@ -1,9 +1,9 @@
-"""Notes in a repository about places whose files may have another content than their sizes say.
+"""Notes in a repository about places whose files may have a wrong content despite the right size.
 
-Such a file may have arrived altered or in part on a server that lets it neither be deleted nor replaced. The run that
-knows it may fail or be killed, and the next one would believe its size. So it notes the places before it brings
-anything else, in files of its own, since nothing may be overwritten either: `manifests/<run>.<digest>.amiss`. A note
-without the content that its name says was not written to its end.
+Such a file may have arrived altered or incomplete on a server that allows neither to delete nor to replace it. The run
+that knows this may fail or be killed, and the next one would trust the size. So the run notes the places before it
+brings anything else, each time in a new file, since it cannot overwrite one either: `manifests/<run>.<digest>.amiss`. A
+note whose content does not match the digest in its name was not completely written.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from storage.points.batches import batches
 from storage.points.store import StorageFailed, Store
 
 IN_A_NOTE = 10_000
-"""Places, each of a few thousand bytes at the most."""
+"""The places in one note; each has a few thousand bytes at most."""
 MOST_NOTES = 1_000
 MOST_PLACES = 500_000
 MOST = 2**26
-"""The most bytes of all notes that are read together: anyone who can write to a repository can put some there."""
+"""The limit in bytes of all notes that are read together: anyone who can write to a repository can add notes."""
 DIGITS = 16
 NOT_NOTED = (
     "{} arrived with another content or in part, and the repository takes no note of it, so the next run would take it "
@@ -46,8 +46,8 @@ def note(store: Store, folder: str, run: str, places: Collection[str]) -> None:
 
 
 def noted(store: Store, folder: str, notes: Iterable[str]) -> set[str] | None:
-    """The places in these notes. None if one is not whole, or they are too many or too large: any file of their run may
-    be amiss. Raises: StorageFailed, StorageStopped.
+    """The places in these notes. None if a note is incomplete, or there are too many or too large ones: any file of
+    their run may be wrong then. Raises: StorageFailed, StorageStopped.
     """
     found, notes, at = set[str](), list(notes), f"{folder}/{layout.MANIFESTS}"
     sizes = store.sizes(at, notes) if len(notes) <= MOST_NOTES else {}
@@ -89,7 +89,7 @@ def by_run(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _is_there(store: Store, folder: str, name: str) -> bool:
-    """True if this very note was written before, and may not be overwritten."""
+    """True if the same note was written before, and cannot be overwritten."""
     with suppress(StorageFailed):
         return noted(store, folder, [name]) is not None
     return False

@@ -1,8 +1,9 @@
-"""Compares files that have come to a server with those that they were copied from, as rclone does right after each
-copy: by the sizes, and by digests that both sides have. A server may have taken an altered file, and an rclone that was
-killed, or stood still, has reported nothing of it.
+"""Compares files on a server with the files that they were copied from, as rclone does right after each copy: by size,
+and by a digest that both sides have. The server may have stored an altered file, and an rclone that was killed, or
+stood still, has not reported it.
 
-The files of an encrypted repository are compared by the digests of what its server holds (`cryptcheck`), if it has any.
+Files of an encrypted repository are compared by the digests of their encrypted contents (`cryptcheck`), if the server
+has digests.
 """
 
 from collections.abc import Mapping
@@ -16,24 +17,24 @@ from storage.points.moving import LEAST_RATE, TransferProgress
 from storage.points.store import Store
 
 AT_ONCE = 8
-"""Files that rclone reads at once, if it is not told otherwise."""
+"""The number of files that rclone reads at once by default."""
 BY_SIZE_ALONE = "No common hash found"
-"""rclone's message where the two sides have no kind of digest in common, and a copy is not compared either."""
+"""rclone's message if the two sides have no kind of digest in common. A copy is not compared then, either."""
 
 
 def confirmed(
     store: Store, source: str, location: Location, path: str, sizes: Mapping[str, int], *how: str, **watched: Any
 ) -> set[str]:
-    """The paths, of these files (path → bytes) in a folder of the repository at `location`, that equal those in
-    `source`, an argument of rclone. `store`: runs rclone, with these options (`how`) and parameters of `Rclone.run`.
-    Raises: StorageFailed, StorageStopped.
+    """The paths of the files in a folder of the repository at `location` that equal those in `source`, an argument of
+    rclone. `sizes`: the files to compare (path → bytes); `store` runs rclone, with the options `how` and parameters of
+    `Rclone.run`. Raises: StorageFailed, StorageStopped.
     """
     read = min(sum(sizes.values()), AT_ONCE * max(sizes.values(), default=0))
-    # rclone reports nothing before it has read a file whole, however slowly; it ends silent connections itself
+    # rclone reports nothing until it has read a whole file, however slowly; it closes silent connections itself
     patient = replace(store, stall_timeout=store.stall_timeout + read / LEAST_RATE)
     verb = "cryptcheck" if location.is_encrypted and _has_digests(store, location) else "check"
     equal, problems = list[str](), dict[str, str]()
-    done = TransferProgress(clock=lambda: 0.0)  # no byte is counted here, so it has no pace
+    done = TransferProgress(clock=lambda: 0.0)  # no bytes are counted here, so there is no rate to check
 
     def take(line: str) -> None:
         if not done.take(line):

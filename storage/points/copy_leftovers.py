@@ -1,4 +1,4 @@
-"""The whole files that a killed copy has left in the copy, as far as that is known."""
+"""Whole files that a killed copy has left in its repository, as far as that is known."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ Found = tuple[Entry, bool]
 
 @dataclass
 class CopyLeftovers:
-    """The files of an assignment in a copy, in these folders of runs; `marks`: the runs of which a mark is there;
-    `altered`: places of files that arrived with another content, to which those are added that a killed copy has left
-    so; `is_any_altered`: any file that is there may have. `confirmed`: gets the sizes of files on a server, by place,
+    """The files of an assignment in a copy, in these folders of runs; `marks`: the runs that have a mark there;
+    `altered`: places of files that arrived with a wrong content; those that a killed copy has left are added.
+    `is_any_altered`: any file there may be one of these. `confirmed`: gets the sizes of files on a server, by place,
     and returns the places of those that equal the first repository's.
     """
 
@@ -51,9 +51,7 @@ class CopyLeftovers:
                 yield each._replace(doubtful=each.place in doubtful), each.place in whole
 
     def _whole_of_left(self, left: Sequence[Entry]) -> list[Entry]:
-        """The files among `left`, which are there with the right size, whose content is right as far as
-        that is known.
-        """
+        """Those of `left`, which are there with the right size, whose content is right as far as that is known."""
         location = self.target.location
         if not left:
             return []
@@ -67,8 +65,8 @@ class CopyLeftovers:
 
     def _brought_since_the_start(self, places: Collection[str]) -> set[str]:
         """The places that a mark of this boot names: a file of its size there is the one that the mark was about to
-        bring, since nothing else is ever written to its place. On a disk that keeps two names as one it may be the
-        other file, which the look at the end shows (`overwritten_files.py`).
+        bring, since nothing else is ever written to its place. On a disk that treats two names as one it may be the
+        other file, which the check at the end finds (`overwritten_files.py`).
         """
         found = set[str]()
         for each in self.marks:

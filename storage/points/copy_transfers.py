@@ -173,8 +173,8 @@ class CopyTransfers:
         return problems
 
     def confirmed(self, sizes: Mapping[str, int]) -> set[str]:
-        """The places, of these files (place → bytes) in the copy on a server, that equal those of the first repository.
-        Raises: StorageFailed, StorageStopped.
+        """The places of the files in a copy on a server, among these (place → bytes), that equal those of the first
+        repository. Raises: StorageFailed, StorageStopped.
         """
         source, target, watched = self.source.location, self.target.location, dict[str, Any]()
         if source.is_plain:
@@ -192,7 +192,8 @@ class CopyTransfers:
         return set()
 
     def _arrived(self, entries: Sequence[Entry]) -> set[str]:
-        """The places of files that have come to a server all the same. None if it does not say: all may be tried."""
+        """The places of files that arrived on a server in spite of an error. None if it does not report them: all may
+        be tried."""
         if self.target.location.directory:
             return set()
         with suppress(StorageFailed):
@@ -214,7 +215,7 @@ class CopyTransfers:
 
 
 def _is_for_another_name(why: str) -> bool:
-    """True if the file may come under another name: the first one is refused, or holds a wrong content for good."""
+    """True if the file may come under another name: the first one is refused, or keeps a wrong content."""
     return is_of_a_name(why) or is_altered(why)
 
 

@@ -9,11 +9,11 @@ A file that a server refuses alone is an exception of the copy's point (`refusal
 then incomplete and stays so. The next point that has the file tries it again, since the point before it lacks it. A
 file whose name is too long for the copy's server gets another name there (`other_names.py`).
 
-While files come, the copy holds a mark, `manifests/<point>.unfinished`, which names them. The next copy of them takes
-over whole files: in a plain folder of this host those with the digest in the manifest; on a server those that rclone
-finds equal to those of the first repository (`confirming.py`); elsewhere those with the right size. A folder of this
-host may have lost contents in a power cut, so there a size counts only where a mark shows that the file came since this
-host was started. A file that did not, and is copied again, is *doubtful* in the new mark.
+While files come, the copy holds a mark, `manifests/<point>.unfinished`, which names them. The next copy takes over
+whole files: in a plain folder of this host those with the digest in the manifest; on a server those that rclone finds
+equal to those of the first repository (`confirming.py`); elsewhere those with the right size. A folder of this host may
+have lost contents in a power cut, so there a size counts only where a mark shows that the file came since this host was
+started. A file that did not, and is copied again, is *doubtful* in the new mark.
 
 Credentials that may neither delete nor overwrite are enough, except for a file that a check found damaged in the copy:
 it is fetched again over the damaged one, and only then is a stored file written twice.
@@ -67,8 +67,8 @@ def copy(
 
     `newest`: a point that must be in the first repository: if it is not, something is wrong there, and nothing is done.
     `damaged`: point of the copy → the places of its files that a check found damaged there: they are copied once more.
-    `recorded`: the points of the copy that are noted; of the others it is found out whether they lack files, since the
-    result of the copy that brought them may have been lost. `options`: of rclone, for the transfers. Raises:
+    `recorded`: the points of the copy that have a row; the others are read to find out whether they lack files, since
+    the result of the copy that brought them may have been lost. `options`: of rclone, for the transfers. Raises:
     StorageFailed, StorageStopped, ProgramMissing, OSError.
     """
     check_inside(target.location, folder)

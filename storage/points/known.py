@@ -2,8 +2,8 @@
 
 Anyone who can write to a repository's storage can put points there, and change existing ones. So no name in a listing
 and no manifest is trusted: every reader of points gets the `Known` ones, passes over any other point, and compares a
-manifest before its first line is read. A point that fails this is *foreign*. None stands for a reader without a
-database, such as `recover`, and for one that was asked to read a foreign point.
+manifest before its first line is read. A point that fails this is *foreign*. `None` is for a reader without a database,
+such as `recover`, and for one that was asked to read a foreign point.
 
 A point has two digests while its manifest is replaced: the new one is kept before it is written (`keep`), and the old
 one is forgotten afterwards. So the stored manifest is known, whatever process is killed.

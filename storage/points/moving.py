@@ -36,7 +36,7 @@ NO_LINKS = (
 LOOK_EVERY_SECONDS = 0.1
 PIECE = 2**24
 BETWEEN_LOOKS = 100
-"""The number of files before a stop is noticed."""
+"""The number of files between two checks for a stop."""
 COUNTED = ("bytes", "transfers", "checks", "listed")
 
 

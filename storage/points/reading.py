@@ -30,7 +30,7 @@ OF_A_LOOK = 1_000
 NOT_SHOWN = re.compile(r"\b(unauthorized|forbidden|locked|denied)\b", re.IGNORECASE)
 """Answers of servers about a name that they do not have, or do not show."""
 BETWEEN_LOOKS = 100
-"""The number of files before a stop is noticed."""
+"""The number of files between two checks for a stop."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
 """Messages of rclone about a file on a remote whose content is wrong; any other error may be one of the connection."""
 

@@ -1,8 +1,9 @@
-"""Files that a copy leaves out since one of the two repositories refuses them alone: a server locks or denies one file,
-or has no place for its name. They are exceptions of the copy's point, and keep no other file from it.
+"""Files that a copy leaves out because one of the two repositories refuses just these: a server locks or denies a file,
+or cannot store its name. They are exceptions of the copy's point, and keep no other file out of it.
 
-A server's message about all files is no such refusal: it is full, does not answer, or denies the credentials. Nor are
-credentials that may write nothing: then the manifest cannot be written either, and there is no point.
+A server's message that concerns all files is not such a refusal: it is full, does not answer, or denies the
+credentials. Neither are credentials without the right to write: the manifest cannot be written then, either, and there
+is no point.
 """
 
 import re
@@ -15,7 +16,7 @@ from storage.points.other_names import OF_A_NAME
 from storage.points.store import PARTIAL_SUFFIX, PIECE, StorageFailed
 
 MOST_AGAIN = 1_000
-"""The most files that are tried once more, one at a time."""
+"""The most files that are tried again, one at a time."""
 ONE_AT_A_TIME = ("--transfers=1", "--checkers=1", "--low-level-retries=1")
 """The options of a second try, for servers that allow few open files at a time; everything else was
 tried again before.
@@ -142,7 +143,7 @@ class Refusals:
         }
 
     def distrust(self, places: Iterable[str]) -> None:
-        """Believe no size at these places."""
+        """Stop trusting the sizes of files at these places."""
         if new := set(places) - self.altered:
             self.altered |= new
             self.on_altered(new)

@@ -74,5 +74,5 @@ def _check_listen(listen: str) -> None:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(address)
             trial.listen()
-    except (OSError, UnicodeError) as error:  # a name that is no name of a host
+    except (OSError, UnicodeError) as error:  # not the name of a host
         raise CommandError(cannot_listen(listen, error), returncode=2) from error

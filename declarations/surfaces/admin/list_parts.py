@@ -1,5 +1,5 @@
 """Parts of a list that are the same in each of its rows, made once. For each row the theme makes the heads of the list
-anew, with the addresses by which a column is sorted, and loads three templates for a label and a checkbox: a third of
+again, with the addresses by which a column is sorted, and loads three templates for a label and a checkbox: a third of
 the time that a page takes.
 """
 
