@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
+from itertools import chain
 from operator import or_
 from typing import Any
 
@@ -108,14 +109,23 @@ def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     of each by itself takes four times as long; here: once for the count and the page of a list.
     """
     found = conditions(now, at_once=True)
-    rows = _with_assignment_status(Assignment.objects.order_by(), found)
     met = found | {status: (condition,) for status, condition in SET_ASIDE.items()}
+    if set(statuses) == {ProtectionStatus.PROTECTED}:  # those that meet no condition; most do not
+        return ~_meet_any(met)
+    rows = _with_assignment_status(Assignment.objects.order_by(), found)
     if set(statuses) <= set(met):  # a condition that others may meet, too, and that leaves few to look at
         meets = reduce(or_, (each for status in statuses for each in met[status]))
         few = ids_if_few(Assignment.objects.filter(meets).order_by()) if set(statuses) <= BY_RECORDS else None
         rows = rows.filter(meets if few is None else Q(pk__in=few))
     sql, values = rows.filter(status__in=statuses).values("pk").query.sql_with_params()
     return Q(pk__in=of_all.ids_of(sql, *values))
+
+
+def _meet_any(found: Mapping[ProtectionStatus, tuple[Any, ...]]) -> Q:
+    """The condition of assignments that meet any of these now. Each is asked by itself, of its own index."""
+    each = [Assignment.objects.filter(condition).order_by().values("pk") for met in found.values() for condition in met]
+    asked = [rows.query.sql_with_params() for rows in each]
+    return Q(pk__in=of_all.ids_of(" UNION ALL ".join(sql for sql, _ in asked), *chain(*(values for _, values in asked))))
 
 
 def _with_assignment_status(
