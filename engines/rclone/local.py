@@ -60,7 +60,7 @@ class LocalFolder:
             try:
                 with os.scandir(folder) as found:
                     for each in found:
-                        if listed := self._seen(each, called):
+                        if listed := self._seen(each, folder, called):
                             yield listed
             except OSError as error:
                 if not called:
@@ -68,7 +68,8 @@ class LocalFolder:
                 if not isinstance(error, FileNotFoundError):
                     self._on_exception(called, _why(error))
 
-    def _seen(self, each: os.DirEntry[str], called: str) -> Listed | None:
+    def _seen(self, each: os.DirEntry[str], folder: str, called: str) -> Listed | None:
+        """Raises: PermissionError if the folder may be read, but not entered."""
         name = shown(each.name)
         path = f"{called}/{name}" if called else name
         if self._is_left_out(path):
@@ -79,6 +80,8 @@ class LocalFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
+            if isinstance(error, PermissionError):
+                os.lstat(f"{folder}/.")  # raises if the folder may not be entered: it is the exception then
             self._on_exception(path, _why(error))
             return None
         if fields is None:

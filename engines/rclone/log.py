@@ -19,6 +19,7 @@ MESSAGE_LENGTH = 500
 CONSEQUENCES = (
     "not deleting ",
     "Attempt ",
+    "Can't retry any of the errors",
     "Failed to sync",
     "Failed to lsjson",
     "Failed to lsf",

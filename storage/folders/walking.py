@@ -11,14 +11,17 @@ from storage.folders.beneath import LIST, open_to_owner
 Found = tuple[list[str], int, list[os.DirEntry[str]]]
 """The names on the path to a folder, its descriptor, and its entries. All are valid until the next folder is
 yielded."""
+Identity = tuple[int, int]
+"""The device and inode of a folder."""
 
 
 def folders_below(top: int, *, opening: bool = False) -> Iterator[Found]:
     """Yield the open folder `top`, then each folder below it; links are not followed. A folder that cannot be read, or
-    vanishes, is skipped, and so is one that the caller removes from the list. `opening`: give the owner access to each
-    folder first. Raises: OSError, also if another process moves a folder while the walk is in it.
+    vanishes, is skipped, and so are the rest of one that is closed in the meantime, and one that the caller removes
+    from the list. `opening`: give the owner access to each folder first. Raises: OSError, also if another process moves
+    a folder while the walk is in it.
     """
-    here, way, waiting = os.open(".", LIST, dir_fd=top), list[str](), list[tuple[list[str], tuple[int, int]]]()
+    here, way, waiting = os.open(".", LIST, dir_fd=top), list[str](), list[tuple[list[str], Identity]]()
     try:
         while True:
             with os.scandir(here) as found:
@@ -30,11 +33,11 @@ def folders_below(top: int, *, opening: bool = False) -> Iterator[Found]:
                 waiting.pop()
                 if not waiting:
                     return
-                here = _replaced(here, os.open("..", LIST, dir_fd=here))
                 way.pop()
-                facts = os.fstat(here)
-                if (facts.st_dev, facts.st_ino) != waiting[-1][1]:
-                    raise FileNotFoundError(2, "another process moves folders here", "/".join(way))
+                try:
+                    here = _replaced(here, _above(here, top, way, waiting[-1][1]))
+                except PermissionError:
+                    waiting[-1][0].clear()
             name, descriptor = below
             here = _replaced(here, descriptor)
             way.append(name)
@@ -61,6 +64,30 @@ def _next(names: list[str], above: int, *, opening: bool) -> tuple[str, int] | N
                 open_to_owner(name, above)
             return name, os.open(name, LIST, dir_fd=above)
     return None
+
+
+def _above(here: int, top: int, way: list[str], known: Identity) -> int:
+    """Open the folder above `here`; by its names, from `top`, if `here` may be read and not entered. Raises:
+    PermissionError if it may not be read any more; FileNotFoundError if it is not there any more.
+    """
+    with suppress(PermissionError):
+        if (found := _opened(here, [".."], known)) is not None:
+            return found
+    if (found := _opened(top, [".", *way], known)) is None:
+        raise FileNotFoundError(2, "another process moves folders here", "/".join(way))
+    return found
+
+
+def _opened(start: int, names: list[str], known: Identity) -> int | None:
+    """The folder at the end of these names, open; None if it is not the known one."""
+    here = os.dup(start)
+    try:
+        for name in names:
+            here = _replaced(here, os.open(name, LIST, dir_fd=here))
+        facts = os.fstat(here)
+        return os.dup(here) if (facts.st_dev, facts.st_ino) == known else None
+    finally:
+        os.close(here)
 
 
 def _replaced(old: int, new: int) -> int:

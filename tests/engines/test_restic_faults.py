@@ -1,8 +1,6 @@
 """restic and its repository when something goes wrong: what is reported, what is left, and the next run succeeds."""
 
-import ctypes
 import dataclasses
-import json
 import os
 import socket
 import subprocess
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 from engines.at_repositories import point_upkeep, probing
-from engines.base import BackupTask, EngineProgress, EngineResult, Verdict
+from engines.base import EngineProgress, Verdict
 from engines.restores import restore_process
 from storage import layout
 from storage.places import remotes
@@ -43,6 +41,7 @@ from tests.engines.restic_runs import (
     location_at,
     restic_task,
 )
+from tests.engines.unprivileged import without_capabilities
 from tests.programs import needs_restic
 from tests.storage.recovering import recover
 from tests.waiting import eventually
@@ -251,24 +250,6 @@ def test_what_cannot_be_read_or_opened_is_named(tmp_path: Path) -> None:
     lost = run(restic_task(local_folder(source), location))
     assert lost.verdict is Verdict.REPOSITORY_FAILED
     assert "there is no restic repository" in lost.error
-
-
-def without_capabilities(task: BackupTask) -> EngineResult:
-    """Run the engine in a process whose programs read only what its account may, though it be root."""
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        try:
-            for number in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-                ctypes.CDLL(None).prctl(24, number, 0, 0, 0)
-            result = run(task)
-            os.write(write, json.dumps(dataclasses.asdict(result) | {"verdict": result.verdict.name}).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as answer:
-        facts = json.loads(answer.read())
-    os.waitpid(child, 0)
-    return EngineResult(**facts | {"verdict": Verdict[facts["verdict"]], "warnings": tuple(facts["warnings"])})
 
 
 def test_a_server_that_takes_a_request_and_says_nothing_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
