@@ -1,6 +1,6 @@
 """The points of an assignment in a repository that are ours, as our database has them (`storage.points.known`)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from django.db.models import QuerySet
@@ -43,9 +43,17 @@ def keep(assignment_id: int, repository_id: int, point: str, digest: str, *, acc
     ManifestDigest.objects.bulk_create([row], ignore_conflicts=True)
 
 
-def are_chained(assignment: Assignment, repository: Repository) -> bool:
-    """True if each point there came after those before it: one that a user has accepted may have come between."""
-    return not ManifestDigest.objects.filter(assignment=assignment, repository=repository, accepted=True).exists()
+def are_chained(assignment: Assignment, repository: Repository, stay: Iterable[str] = ()) -> bool:
+    """True if each of the points that `stay` there took over from the one before it. A point that a user has accepted
+    may have come between. So may those of another repository, in a copy whose policy was given that one and then the
+    first one again: the points of each repository take over from its own. A point without a row may be of any.
+    """
+    if ManifestDigest.objects.filter(assignment=assignment, repository=repository, accepted=True).exists():
+        return False
+    rows = assignment.backups.order_by().values_list("snapshot", "repository")
+    made_in = {layout.point_of(place): home for place, home in rows}
+    homes = {made_in.get(each) for each in stay}
+    return None not in homes and len(homes) <= 1
 
 
 def keeping(assignment: Assignment, repository: Repository) -> partial[None]:

@@ -165,7 +165,7 @@ def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -
     else:
         which: dict[str, Any] = {"points": goes, "stay": stays, "lost": lost}
         which["known"] = known_points.of(work.assignment, repository)
-        which["is_chained"] = known_points.are_chained(work.assignment, repository)
+        which["is_chained"] = known_points.are_chained(work.assignment, repository, stays + lost)
         answer = repository_orders.work("remove_points", repository, work, **_at(work), **which)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))
     # a point that came without a row is there, so it is not given up; nor is one that has a row and is lost

@@ -27,12 +27,13 @@ from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Handoff, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.models import Assignment, CheckRound, Copy, Policy, Source
+from sources.models import Assignment, Backup, CheckRound, Copy, Policy, Repository, Source
 from sources.planning import AVAILABILITY, BACKUPS
 from storage import layout
 from storage.recover import program
 from tests.backups import copies_at_work
-from tests.backups.copies_at_work import at_work, backed_up, change, copied, copy_of, done, points_in
+from tests.backups.copies_at_work import at_work, backed_up, change, copied, copy_of, done, make_repository, points_in
+from tests.backups.points_to_remove import add_backup
 from tests.commands import command
 from tests.engines.peers import tree
 from tests.operations.conditions.examining import finding
@@ -125,6 +126,34 @@ def test_what_it_keeps_less_goes_behind_the_newest_point_and_nothing_while_it_is
         assert len(Copy.objects.get().points) == len(there.points()) == left
         Assignment.objects.update(held_back_since=None)
         assert held_back or there.restored(there.points()[0]) == played.expected[there.points()[0]]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_copy_of_two_repositories_in_turn_loses_no_file_that_only_points_of_one_name(
+    is_gone: bool, waiting: Assignment, played: WithDigests, policy: Policy, tmp_path: Path
+) -> None:
+    Policy.objects.update(keep={"last": 9})
+    copied(waiting)
+    second, tree = WithDigests(Path(make_repository("spare", tmp_path / "spare").location), runs=3), {"a": "x", "b": "the same"}
+    for each, number in ((second, 10), (played, 20)):
+        Policy.objects.update(repository=Repository.objects.get(location=str(each.root)))
+        waiting.refresh_from_db()
+        for more in range(2):
+            add_backup(waiting, each.back_up(tree | {"a": f"{number + more}"}), number + more)
+        played.runs = each.runs
+        assert copies.copy_now([waiting.pk]) == 1
+        assert isinstance(done(at_work()), Succeeded)
+    if is_gone:
+        Backup.objects.filter(repository__name="spare").delete()
+    Policy.objects.update(keep={"last": 4})
+    waiting.refresh_from_db()
+    assert copies.copy_now([waiting.pk]) == 1
+    assert isinstance(done(at_work()), Succeeded)
+    there = copy_of(played, policy)
+    there.expected |= second.expected
+    assert len(there.points()) == 4
+    assert [there.restored(each) for each in there.points()] == [there.expected[each] for each in there.points()]
+    assert not there.unnamed()
 
 
 def test_a_point_that_the_copy_has_lost_is_named_until_its_rules_let_it_go(
