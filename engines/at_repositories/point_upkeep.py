@@ -12,7 +12,7 @@ from engines.at_repositories.confinement import explained
 from engines.at_repositories.work import Stop, at_work, check_there, say_files
 from engines.base import RunEnded
 from engines.limits import Space, room_of
-from engines.rclone.options import option_arguments, option_environment
+from engines.rclone.options import option_environment
 from engines.restic.options import rate_arguments
 from storage import layout
 from storage.places import remotes
@@ -209,17 +209,17 @@ def copy_points(
 
     def bring_files(store: Store, inherited: tuple[int, ...], stop: Stop) -> CopyResult:
         options, there = {"bwlimit": bandwidth} if bandwidth else {}, remotes.beside(place)
-        zoned = {**store.location.environment, **option_environment(options, zone)}
-        first = replace(store.location, environment=zoned)
+        # in the environment, so that whatever is read to be compared counts as well
+        limit = option_environment(options, zone) | ({"RCLONE_BWLIMIT": bandwidth} if bandwidth else {})
+        first, there = (replace(each, environment={**each.environment, **limit}) for each in (store.location, there))
         source = replace(store, location=first, beside=there, stop=stop, inherited=inherited)
         copy = replace(store, location=there, stop=stop, inherited=inherited, known=known_there)
         if space.lack():  # the disk may be full because of the pieces that a killed copy left
             folders = copy.names(layout.files_path(folder), folders=True)
             remove_pieces(copy, folder, runs.points(copy, folder), folders)
         space.check_before()
-        rate = option_arguments(options)
         what: dict[str, Any] = {"newest": newest, "damaged": damaged, "recorded": recorded}
-        return copying.copy(source, copy, folder, **what, options=rate, on_progress=on_progress)
+        return copying.copy(source, copy, folder, **what, on_progress=on_progress)
 
     try:
         answer = at_work(location, folder, bring, known)

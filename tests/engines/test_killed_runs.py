@@ -3,9 +3,11 @@ leaves on a server counts once it was compared.
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +19,11 @@ from typing import Any
 
 import pytest
 
+from engines.at_repositories import point_upkeep
 from engines.base import EngineResult, Verdict
 from storage import layout
 from storage.places import remotes
+from storage.places.identity import Identity
 from storage.places.location import Location, of_directory
 from storage.points import confirming, copying, manifests
 from storage.points.store import Store
@@ -195,6 +199,31 @@ def test_a_file_may_take_longer_to_compare_than_a_program_may_stand_still(
         Store(target, Event()).put(tmp_path / "x", "files/x")
         impatient = Store(source, Event(), 6.0, beside=target)
         assert confirming.confirmed(impatient, source.at("files"), target, "files", {"x": 2**20}) == {"x"}
+
+
+@pytest.mark.parametrize(("kind", "is_damaged"), [("webdav", False), ("sftp", True)])
+def test_what_a_copy_reads_to_compare_it_keeps_to_its_bandwidth_as_well(
+    kind: str, is_damaged: bool, tmp_path: Path
+) -> None:
+    """`is_damaged`: a check has found the file damaged, and it is read in the first repository, before it comes."""
+    folder = write_files(tmp_path / "source", x="")
+    (folder / "x").write_bytes(os.urandom(5 * 2**20))  # servers may compress it
+    with serving(kind, tmp_path / "first") as first, serving("s3", tmp_path / "copy") as copy:
+        (settings, secrets, path), (of_copy, hidden, there) = first, copy
+        source = remotes.location_of(path, settings, secrets, None)
+        target = remotes.location_of(there, of_copy, hidden, KEY)
+        done = back_up(local_folder(folder), tmp_path, location=source, folder="copy")
+        facts: dict[str, Any] = {"location": source.as_json(), "folder": "copy", "target": target.as_json()}
+        facts |= {"ours": vars(Identity("1f8a", "office", True)), "made": False, "newest": "", "again": []}
+        facts |= {"damaged": {}, "zone": "Europe/Berlin", "reserve": 0.0}
+        assert point_upkeep.copy_points(**facts, bandwidth="")["files"] == 1
+        if is_damaged:
+            facts["damaged"] = {done.snapshot: [f"{done.snapshot}/x"]}
+        else:
+            Store(target, Event()).remove(layout.manifest_path("copy", done.snapshot))
+        begun = time.monotonic()
+        assert point_upkeep.copy_points(**facts, bandwidth="00:00,1M")["files"] == is_damaged
+        assert time.monotonic() - begun > 4.5 * (1 + is_damaged)
 
 
 @pytest.mark.parametrize("name", ["comes", "comes."])
