@@ -123,9 +123,10 @@ def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
 
 def _meet_any(found: Mapping[ProtectionStatus, tuple[Any, ...]]) -> Q:
     """The condition of assignments that meet any of these now. Each is asked by itself, of its own index."""
-    each = [Assignment.objects.filter(condition).order_by().values("pk") for met in found.values() for condition in met]
-    asked = [rows.query.sql_with_params() for rows in each]
-    return Q(pk__in=of_all.ids_of(" UNION ALL ".join(sql for sql, _ in asked), *chain(*(values for _, values in asked))))
+    rows = [Assignment.objects.filter(each).order_by().values("pk") for each in chain(*found.values())]
+    asked = [each.query.sql_with_params() for each in rows]
+    values = chain(*(values for _, values in asked))
+    return Q(pk__in=of_all.ids_of(" UNION ALL ".join(sql for sql, _ in asked), *values))
 
 
 def _with_assignment_status(
