@@ -134,7 +134,8 @@ def test_a_copy_of_two_repositories_in_turn_loses_no_file_that_only_points_of_on
 ) -> None:
     Policy.objects.update(keep={"last": 9})
     copied(waiting)
-    second, tree = WithDigests(Path(make_repository("spare", tmp_path / "spare").location), runs=3), {"a": "x", "b": "the same"}
+    second = WithDigests(Path(make_repository("spare", tmp_path / "spare").location), runs=3)
+    tree = {"a": "x", "b": "the same"}
     for each, number in ((second, 10), (played, 20)):
         Policy.objects.update(repository=Repository.objects.get(location=str(each.root)))
         waiting.refresh_from_db()
