@@ -47,10 +47,10 @@ def exposition(*, by_source: bool = False) -> bytes:
     began = time.monotonic()
     with at_most(STATEMENT_SECONDS):
         each_source, numbers = source_metrics.of_each(database_clock()) if by_source else ("", None)
-        return generate_latest(_Collected(began, numbers)) + each_source.encode()
+        return generate_latest(_MetricsCollector(began, numbers)) + each_source.encode()
 
 
-class _Collected(Collector):
+class _MetricsCollector(Collector):
     def __init__(self, began: float, by_status: dict[ProtectionStatus, int] | None) -> None:
         self._began, self._by_status = began, by_status
 

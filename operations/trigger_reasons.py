@@ -38,7 +38,7 @@ def explain_schedule(schedule: Schedule, now: datetime, at: datetime | None = No
 
 
 @dataclass(frozen=True)
-class _Then:
+class _PastSchedule:
     """A schedule as it was at an instant. `made_at`: its creation, if that is later; `edits`: the changes since."""
 
     period: Period
@@ -48,7 +48,7 @@ class _Then:
     edits: list[Any]
 
 
-def _then(schedule: Schedule, at: datetime) -> _Then:
+def _then(schedule: Schedule, at: datetime) -> _PastSchedule:
     entries = list(of_rows([(Schedule, schedule.pk)]).order_by("at", "pk"))
     later = [each for each in entries if each.at > at]
     values: dict[str, Any] = {"cron": schedule.cron, "zone": schedule.zone, "enabled": schedule.enabled}
@@ -57,7 +57,7 @@ def _then(schedule: Schedule, at: datetime) -> _Then:
         values |= {name: value for name, value in each.before.items() if name in values}
     made = next((each.at for each in later if each.verb == Verb.CREATED), None)
     disabled = [each for each in entries if each.at <= at and each.after.get("enabled") is False]
-    return _Then(Period(values["cron"], values["zone"]), values["enabled"], made, disabled[-1:], edits)
+    return _PastSchedule(Period(values["cron"], values["zone"]), values["enabled"], made, disabled[-1:], edits)
 
 
 def _obstacles(schedule: Schedule) -> Iterator[Reason]:

@@ -41,14 +41,14 @@ class _Constraints:
         self.limits.append(limit)
 
 
-class _Options(NamedTuple):
+class _ShortestBackups(NamedTuple):
     """The shortest first and the shortest later backup in a chance. None if it does not fit, or would fail."""
 
     first: float | None
     later: float | None
 
 
-class _Program:
+class _LinearProgram:
     """The linear program of a fleet."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -111,7 +111,7 @@ class _Program:
                 self.equal.add(0.0, terms)
 
 
-def _options(machine: SimulatedMachine, chance: Chance) -> _Options:
+def _options(machine: SimulatedMachine, chance: Chance) -> _ShortestBackups:
     days = [day for day in range(int(chance.begins // DAY), int(-(-chance.ends // DAY))) if not machine.fails[day]]
     stay = chance.leaves_at - chance.begins
 
@@ -119,7 +119,7 @@ def _options(machine: SimulatedMachine, chance: Chance) -> _Options:
         found = min((machine.takes(day * DAY, first=first) for day in days), default=None)
         return found if found is not None and found <= stay else None
 
-    return _Options(None if machine.source.backed_up else shortest(True), shortest(False))
+    return _ShortestBackups(None if machine.source.backed_up else shortest(True), shortest(False))
 
 
 def _hours(begins: float, ends: float) -> Iterator[tuple[int, float, float]]:
@@ -143,7 +143,7 @@ def bound(ledger: Ledger) -> float:
     from scipy.optimize import linprog  # an extra brings it
     from scipy.sparse import csr_array
 
-    program = _Program(ledger)
+    program = _LinearProgram(ledger)
     if not program.upper:
         return 0.0
 

@@ -74,10 +74,10 @@ def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS
 
 
 def _compared(now: datetime, days: int, changes: Changes, seconds: float, most: int, always: Q) -> OwnFleetComparison:
-    return _Growing(changes, seconds, most).compared(now, days, always)
+    return _GrowingComparison(changes, seconds, most).compared(now, days, always)
 
 
-class _Growing:
+class _GrowingComparison:
     """A comparison of ever more sources, while there is time: first of some, which take any machine a part of it, and
     then of as many more as it is likely to be enough for by what these took. So there is an answer when it is over.
     """

@@ -49,7 +49,7 @@ class _Durations:
 
 
 @dataclass
-class _Known:
+class _AssignmentFacts:
     """The facts about one assignment. `took`: the median of its later backups, None if there are none."""
 
     assignment: Assignment
@@ -72,7 +72,7 @@ class RecordedSources:
 
     def __init__(self, since: datetime, begins: datetime, days: int) -> None:
         self._since, self._begins, self._days = since, begins, days
-        self._known = list[_Known]()
+        self._known = list[_AssignmentFacts]()
         self._firsts, self._laters = array("d"), array("d")
         self._never, self._unmeasured = list[str](), list[str]()
         self._few, self._guessed = list[str](), list[str]()
@@ -104,13 +104,15 @@ class RecordedSources:
         self._laters.extend(seconds for each in found.values() for seconds in each.later)
         return found
 
-    def _fact(self, assignment: Assignment, seen: Sequence[Sighting], durations: _Durations) -> _Known:
+    def _fact(self, assignment: Assignment, seen: Sequence[Sighting], durations: _Durations) -> _AssignmentFacts:
         wakes = bool(assignment.source.mac_address) and _may_wake(assignment)
         stays = presence_of(seen, self._days, self._midnight(assignment.policy.schedule.zone), wakes=wakes)
         took = median(durations.later) if durations.later else None
         was_seen = any(each.there for each in seen)
         presence = [SimulatedPresence(*each) for each in stays]
-        return _Known(assignment, durations.first, took, _spread(durations.later), len(seen), was_seen, presence)
+        return _AssignmentFacts(
+            assignment, durations.first, took, _spread(durations.later), len(seen), was_seen, presence
+        )
 
     def _midnight(self, zone: str) -> float:
         """The first local midnight, in seconds from the beginning."""

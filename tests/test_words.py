@@ -29,8 +29,8 @@ def sources() -> Iterator[tuple[str, str]]:
 
 
 def classes() -> Iterator[tuple[str, str]]:
-    """Path of a module, and the name of each class at its top."""
-    return ((path, name) for path, source in sources() for name in CLASS.findall(source))
+    """Path of a module, and the name of each class at its top; a private one without its underscore."""
+    return ((path, name.removeprefix("_")) for path, source in sources() for name in CLASS.findall(source))
 
 
 def test_docstrings_open_with_a_noun_or_a_verb() -> None:

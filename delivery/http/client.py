@@ -37,13 +37,13 @@ ALWAYS_SENT = {
 }
 
 
-class _Made:
+class _RequestFacts:
     """A record of what a request opened: a connection, or none if it used one that was kept."""
 
     a_connection = False
 
 
-_asking: ContextVar[_Made | None] = ContextVar("asking", default=None)
+_asking: ContextVar[_RequestFacts | None] = ContextVar("asking", default=None)
 """The record of the request that is under way in this task."""
 
 _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, "asyncio.Task[None]"]] = {}
@@ -69,7 +69,7 @@ async def post(
     The host may have closed a kept connection just when it is used again. That is not a failure of this event, which is
     sent once more; its id would show the host if it had come twice. Raises: the exceptions in RAISED.
     """
-    made = _Made()
+    made = _RequestFacts()
     _asking.set(made)
     try:
         response = await _send(url, body, headers, connect_timeout)

@@ -89,7 +89,7 @@ def bring_up_to_date(session: Session, source: SourceSpec, root: Path, found: Fe
     had = messages_by_directory(root)
     directories, refused = folders.directories(wanted), dict[bytes, str]()
     for folder in wanted:
-        copy = _Copy(session, folder, Maildir(root / directories[folder.raw]), found)
+        copy = _FolderFetch(session, folder, Maildir(root / directories[folder.raw]), found)
         try:
             copy.update()
         except MailboxRefused as error:
@@ -136,7 +136,7 @@ def wanted_of(found: list[Folder], source: SourceSpec) -> list[Folder]:
     return [each for each in found if not any(each.is_below(title) for title in left_out)]
 
 
-class _Copy:
+class _FolderFetch:
     """The copy of one folder."""
 
     def __init__(self, session: Session, folder: Folder, maildir: Maildir, found: FetchProgress) -> None:

@@ -37,7 +37,7 @@ class MailboxRefused(Exception):
     """The server answered NO or BAD to a command about a folder or messages. The message is the server's, bounded."""
 
 
-class _Bounded(imaplib.IMAP4):
+class _BoundedClient(imaplib.IMAP4):
     """A client that reads no more of an answer than it may."""
 
     on_bytes: Callable[[int], None] = staticmethod(lambda size: None)
@@ -73,7 +73,7 @@ class _Bounded(imaplib.IMAP4):
             )
 
 
-class _Tls(_Bounded, imaplib.IMAP4_SSL):
+class _TlsClient(_BoundedClient, imaplib.IMAP4_SSL):
     def _create_socket(self, timeout: float | None) -> socket.socket:
         context: ssl.SSLContext = self.ssl_context
         return context.wrap_socket(super()._create_socket(timeout), server_hostname=self.host)
@@ -85,7 +85,7 @@ class Session:
     `on_bytes` gets the number of bytes that came, as they come.
     """
 
-    def __init__(self, client: _Bounded, on_bytes: Callable[[int], None]) -> None:
+    def __init__(self, client: _BoundedClient, on_bytes: Callable[[int], None]) -> None:
         self._client = client
         self._client.on_bytes = on_bytes
 
@@ -162,18 +162,18 @@ def _context(source: SourceSpec) -> ssl.SSLContext:
         raise RunEnded(Verdict.SOURCE_FAILED, text) from None
 
 
-def _connected(source: SourceSpec, seconds: float) -> _Bounded:
+def _connected(source: SourceSpec, seconds: float) -> _BoundedClient:
     options = source.options
     host, port = source.address, source.port or imap_port(options)
     if imap_is_tls(options):
-        return _Tls(host, port, ssl_context=_context(source), timeout=seconds)
-    client = _Bounded(host, port, timeout=seconds)
+        return _TlsClient(host, port, ssl_context=_context(source), timeout=seconds)
+    client = _BoundedClient(host, port, timeout=seconds)
     if options["tls"] == STARTTLS:
         client.starttls(_context(source))
     return client
 
 
-def _log_in(client: _Bounded, source: SourceSpec) -> None:
+def _log_in(client: _BoundedClient, source: SourceSpec) -> None:
     user, secret = str(source.options["user"]), source.secret or ""
     if re.search(r"[\r\n\0]", secret):
         raise RunEnded(Verdict.SOURCE_FAILED, "its secret holds a line break, which no password may")

@@ -49,7 +49,7 @@ def back_up(run: RcloneRun) -> EngineResult:
                     arrived_files.of_runs(store, folder, begun.left)
             run.space.check_before()
             with ExitStack() as opened:
-                result = _Backup(run, begun, opened).make()
+                result = _PointAttempt(run, begun, opened).make()
             if begun.left and result.snapshot:
                 with suppress(StorageFailed, OSError):
                     sweeping.sweep_left(store, folder)
@@ -57,7 +57,7 @@ def back_up(run: RcloneRun) -> EngineResult:
     raise StorageFailed(f"the points of {folder} are removed while it is backed up; it is tried again")
 
 
-class _Backup:
+class _PointAttempt:
     """One try to make a point. `opened`: closes its files."""
 
     def __init__(self, run: RcloneRun, begun: BegunRun, opened: ExitStack) -> None:

@@ -89,7 +89,7 @@ def create(
 
 
 @dataclass
-class _Asked:
+class _ServerAnswers:
     """A server's answers before a dump is fetched. `paths`: of the point; `lacks`: the things that would
     be left out.
     """
@@ -100,7 +100,9 @@ class _Asked:
     notes: list[str]
 
 
-def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path, folder: Path, terms: Terms) -> _Asked:
+def _ask(
+    server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path, folder: Path, terms: Terms
+) -> _ServerAnswers:
     """Fetch the small files, and ask the server for what they need. Raises: RestoreRefused if there is no room;
     StorageFailed.
     """
@@ -112,7 +114,7 @@ def _ask(server: Any, wish: Wish, store: Store, source: SourceSpec, cache: Path,
     target = PostgresqlTarget(server)
     target.check_login(source, terms)
     lacks = target.lacks(like, loading.lines_of(folder, GLOBALS), terms)
-    return _Asked(paths, like, lacks, target.notes(source, like))
+    return _ServerAnswers(paths, like, lacks, target.notes(source, like))
 
 
 def _check_rights(server: Any, source: SourceSpec) -> None:

@@ -69,10 +69,10 @@ def put_back(
         reaching = dataclasses.replace(store, location=location)
         below = "" if str(wish.target) == "." else str(wish.target)
         target = Location(remote_path(source), "").at(below) if below else remote_path(source)
-        return _Back(wish, reaching, tree, source, target, on_step).run()
+        return _SourceRestore(wish, reaching, tree, source, target, on_step).run()
 
 
-class _Back(RunningRestore):
+class _SourceRestore(RunningRestore):
     def __init__(
         self,
         wish: Wish,

@@ -42,7 +42,7 @@ def gate_to(servers: Collection[Server], connect_timeout: float) -> Iterator[str
 
     Raises: OSError if this process has no socket left.
     """
-    gate = _Gate(frozenset((_spelled(host), port) for host, port in servers), connect_timeout)
+    gate = _GateServer(frozenset((_spelled(host), port) for host, port in servers), connect_timeout)
     loop = asyncio.new_event_loop()
     with closing(loop), socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
@@ -56,7 +56,7 @@ def gate_to(servers: Collection[Server], connect_timeout: float) -> Iterator[str
             thread.join()
 
 
-class _Gate:
+class _GateServer:
     def __init__(self, servers: frozenset[Server], connect_timeout: float) -> None:
         self._servers, self._connect_timeout = servers, connect_timeout
         self._reached = set[str]()

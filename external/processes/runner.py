@@ -114,7 +114,7 @@ def run(
     if stop.is_set():
         return ProgramEnd(EndReason.STOPPED, -command.polite_signal)
     process = _start(command)
-    watch = _Watch(process, command, stop, on_line, sign_of_life)
+    watch = _ProcessWatch(process, command, stop, on_line, sign_of_life)
     try:
         watch.until_end()
     finally:
@@ -183,7 +183,7 @@ def _has_exited(process: subprocess.Popen[bytes]) -> bool:
     return process.poll() is not None
 
 
-class _Watch:
+class _ProcessWatch:
     """A watch that reads one program's output and ends the program when it must end."""
 
     def __init__(

@@ -65,7 +65,7 @@ RENAMED = f"; if it was renamed, give its new row `{RENAMED_FROM}`"
 
 
 @dataclass
-class _Written:
+class _WrittenRows:
     """The rows of a section that were written: their names, and the rows themselves if `finish` needs them. `first`:
     name → the number of the row of the file that has it. `made`: names that are new; `gone`: names that renamed rows
     had before.
@@ -120,9 +120,9 @@ class _Application:
             raise FleetError(self.errors)
         return self.report
 
-    def _apply(self, section: str, service: Service[Any], rows: object) -> "_Written":
+    def _apply(self, section: str, service: Service[Any], rows: object) -> "_WrittenRows":
         """Check and write a section, some rows at a time. Returns the rows that are right."""
-        found = _Written()
+        found = _WrittenRows()
         if not isinstance(rows, list):
             self._add(section, "must be a list")
             return found
@@ -141,7 +141,7 @@ class _Application:
         return found
 
     def _checked(
-        self, section: str, service: Service[Any], rows: list[object], start: int, found: "_Written"
+        self, section: str, service: Service[Any], rows: list[object], start: int, found: "_WrittenRows"
     ) -> list[tuple[Any, set[str] | None]]:
         """Give rows the values of the file, whose rows `rows` are from number `start` on. Returns those that are right,
         each with the fields that differ.

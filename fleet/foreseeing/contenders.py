@@ -89,12 +89,12 @@ def due_assignments(now: datetime, check_time: Callable[[], object] = lambda: No
     return found
 
 
-class _Learnt(NamedTuple):
+class _LearntHabit(NamedTuple):
     habit: Habit
     today: Today
 
 
-def _learnt(assignment: Assignment, seen: Sequence[Sighting], since: datetime, now: datetime) -> _Learnt:
+def _learnt(assignment: Assignment, seen: Sequence[Sighting], since: datetime, now: datetime) -> _LearntHabit:
     zone = zone_of(assignment.policy.schedule.zone)
     first, local = in_zone(since, zone), in_zone(now, zone)
     midnight = (DAY - (first.hour * 3600 + first.minute * 60 + first.second)) % DAY
@@ -109,7 +109,9 @@ def _learnt(assignment: Assignment, seen: Sequence[Sighting], since: datetime, n
     there = max((each.ends for each in seen if each.there and each.ends >= dawn), default=None)
     silent = any(not each.there and each.ends >= dawn and each.ends > (there or 0.0) for each in seen)
     seen_at = None if there is None else max(0.0, there - dawn)
-    return _Learnt(habit, Today(of_day, local.weekday(), seen_at, silent, _reports(assignment.source, seen, since)))
+    return _LearntHabit(
+        habit, Today(of_day, local.weekday(), seen_at, silent, _reports(assignment.source, seen, since))
+    )
 
 
 def _reports(source: Source, seen: Sequence[Sighting], since: datetime) -> bool:

@@ -36,7 +36,7 @@ class Sighting(NamedTuple):
 
 
 @dataclass
-class _Day:
+class _DayOfSightings:
     first: float
     last: float
 
@@ -76,7 +76,7 @@ def _numbers(each: Sighting, midnight: float) -> range:
     return range(int((each.begins - midnight) // DAY) + 1, int((each.ends - midnight) // DAY) + 2)
 
 
-def _edges(day: _Day, dawn: float, silent: Sequence[Sighting]) -> tuple[float, float | None, float | None]:
+def _edges(day: _DayOfSightings, dawn: float, silent: Sequence[Sighting]) -> tuple[float, float | None, float | None]:
     """The beginning of its date, and when it came and left on it; None for an instant that no silence shows."""
     before = max((each.ends for each in silent if each.ends <= day.first), default=dawn)
     after = min((each.begins for each in silent if each.begins >= day.last), default=dawn + 2 * DAY)
@@ -89,13 +89,13 @@ def _usual(found: Sequence[float], otherwise: float) -> float:
     return median(found) if found else otherwise
 
 
-def _days_of(there: Sequence[Sighting], midnight: float) -> dict[int, _Day]:
-    found: dict[int, _Day] = {}
+def _days_of(there: Sequence[Sighting], midnight: float) -> dict[int, _DayOfSightings]:
+    found: dict[int, _DayOfSightings] = {}
     for each in there:
         for number in _numbers(each, midnight):
             dawn = midnight + (number - 1) * DAY
             first, last = max(each.begins, dawn), min(each.ends, dawn + DAY)
-            day = found.setdefault(number, _Day(first, last))
+            day = found.setdefault(number, _DayOfSightings(first, last))
             day.first, day.last = min(day.first, first), max(day.last, last)
     return dict(sorted(found.items()))
 

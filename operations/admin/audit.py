@@ -17,7 +17,7 @@ NAMES_FROM = 5_000
 """The number of latest entries that are read for the names to filter by."""
 
 
-class _Latest(OneOf):
+class _LatestValues(OneOf):
     """A filter by the values that the latest entries have in one column."""
 
     def names(self) -> list[str]:
@@ -28,11 +28,11 @@ class _Latest(OneOf):
         return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
 
 
-class WhoFilter(_Latest):
+class WhoFilter(_LatestValues):
     title, parameter_name = "who", "who"
 
 
-class AboutFilter(_Latest):
+class AboutFilter(_LatestValues):
     title, parameter_name = "table", "about"
 
 

@@ -16,7 +16,7 @@ RECORDS = 20_000
 
 
 @dataclass(frozen=True)
-class _Extreme:
+class _ExtremeRng:
     """Draws the least each time, or the most."""
 
     most: bool
@@ -37,7 +37,7 @@ def bounds(rule: Rule, failures: int) -> tuple[float, float]:
     To a hundredth of a second, from a minute on to a second.
     """
     waits = [
-        retries.delay(rule, Failure(failures, record_id=record_id), _Extreme(most))
+        retries.delay(rule, Failure(failures, record_id=record_id), _ExtremeRng(most))
         for record_id in outermost_records()
         for most in (False, True)
     ]

@@ -123,29 +123,29 @@ def _pinned(host_key: str) -> set[bytes]:
     return keys
 
 
-class _Here(NamedTuple):
+class _KnownAddressAnswer(NamedTuple):
     """The answer of the known address, and whether it proved the pinned key."""
 
     answer: Answer
     is_pinned: bool = False
 
 
-async def _ask_here(source: Source, timeout: float) -> _Here:
+async def _ask_here(source: Source, timeout: float) -> _KnownAddressAnswer:
     place = probes.place_of(source)
     host, port = probes.contact_point(source)
     try:
         async with asyncio.timeout(timeout):
             addresses = await contact.addresses_of(host)
             if await contact.first_of(addresses, lambda address: shows_pinned_key(address, port, source.host_key)):
-                return _Here(Answer(True, f"{place} answered with its host key"), is_pinned=True)
+                return _KnownAddressAnswer(Answer(True, f"{place} answered with its host key"), is_pinned=True)
     except TimeoutError:
-        return _Here(Answer(False, f"{place} did not answer within {timeout:g} s"))
+        return _KnownAddressAnswer(Answer(False, f"{place} did not answer within {timeout:g} s"))
     except OSError as error:
-        return _Here(Answer(False, f"{place} did not answer: {contact.reason(error)}"))
+        return _KnownAddressAnswer(Answer(False, f"{place} did not answer: {contact.reason(error)}"))
     # an address that it does not claim is another host's now; one that it does must be looked at by an operator, and
     # its engine reports that
     is_its_own = not contact.is_address(host) or _plain(host) in _usable(source.addresses)
-    return _Here(Answer(is_its_own, f"{place} showed another host key than the pinned one"))
+    return _KnownAddressAnswer(Answer(is_its_own, f"{place} showed another host key than the pinned one"))
 
 
 def _usable(addresses: Iterable[object]) -> Iterable[str]:

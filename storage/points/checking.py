@@ -83,7 +83,7 @@ def check(
     points = runs.points(store, folder)[::-1]
     budget, done = max(LEAST_BYTES, int(total * share)), CheckResult(part, after, total)
     with tempfile.TemporaryDirectory() as scratch:
-        work = _Check(store, folder, points, budget, done, on_progress, Path(scratch))
+        work = _PointCheck(store, folder, points, budget, done, on_progress, Path(scratch))
         work.again(known)
         if share:
             work.read_on()
@@ -92,7 +92,7 @@ def check(
 
 
 @dataclass
-class _Check:
+class _PointCheck:
     """A check at work. `points`: the newest one first."""
 
     store: Store

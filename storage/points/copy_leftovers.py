@@ -51,7 +51,7 @@ class CopyLeftovers:
                 yield each._replace(doubtful=each.place in doubtful), each.place in whole
 
     def _whole_of_left(self, left: Sequence[Entry]) -> list[Entry]:
-        """Those of `left`, which are there with the right size, whose content is right as far as that is known."""
+        """The files among `left`, all there with the right size, whose content is right as far as that is known."""
         location = self.target.location
         if not left:
             return []

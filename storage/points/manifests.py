@@ -97,7 +97,7 @@ class Totals:
 def write(file: Path, header: Header, entries: Iterable[Entry | Line]) -> Totals:
     """Write a manifest of entries that are sorted by path. Raises: OSError; ValueError for entries out of order."""
     digest = hashlib.sha256()
-    count = _Count()
+    count = _EntryCounts()
     before = ""
     with gzip.open(file, "wb", compresslevel=3) as packed:
 
@@ -146,7 +146,7 @@ def read_header(file: Path) -> Header:
 def read(file: Path) -> Iterator[Entry]:
     """The entries, sorted by path. Raises: ManifestDamaged at the latest after the last one; OSError."""
     digest = hashlib.sha256()
-    count = _Count()
+    count = _EntryCounts()
     with _opened(file) as lines:
         line = next(lines, b"")
         _header(line, file)
@@ -246,7 +246,7 @@ def _entry(row: dict[str, Any], file: Path) -> Entry:
     return entry
 
 
-class _Count:
+class _EntryCounts:
     """Counts entries as they come: five numbers, by hand, since a manifest may have a million."""
 
     def __init__(self) -> None:

@@ -86,7 +86,7 @@ def remove(
     with tempfile.TemporaryDirectory() as scratch:
         named = NamedFiles(store, assignment, Path(scratch), missing)
         foreign = [each for each in there if each not in set(found)]
-        work = _Removal(deletion, named, found, foreign, points, is_chained)
+        work = _PointRemoval(deletion, named, found, foreign, points, is_chained)
         work.remove()
     # lost, or removed by a killed removal: files that only they named may be there
     put_marks(store, assignment, layout.by_time(set(points).difference(found)))
@@ -116,7 +116,7 @@ def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambd
 
 
 @dataclass
-class _Removal:
+class _PointRemoval:
     """A removal at work. `found`: the known points that are there; `foreign`: the others; `points`: those to remove, as
     far as possible.
     """

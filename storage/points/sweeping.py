@@ -61,7 +61,7 @@ def sweep_left(
         # the names in `known` include those of marks
         absent = {*lost, *layout.by_time(set(store.known or ()) - marked[layout.REMOVING])}.difference(ours)
         with tempfile.TemporaryDirectory() as scratch:
-            sweep = _Sweep(
+            sweep = _FileSweep(
                 deletion or Deletion(store, assignment), NamedFiles(store, assignment, Path(scratch)), ours[-1]
             )
             sweep.look(ours, set(there).difference(ours), absent, None if removed else left)
@@ -96,7 +96,7 @@ def remove_marks(store: Store, assignment: str, names: Collection[str]) -> None:
 
 
 @dataclass
-class _Sweep:
+class _FileSweep:
     """A sweep at work. `newest`: the newest known point. `blocked`: the last one that cannot be read: the files that it
     names are not known.
     """

@@ -55,7 +55,7 @@ def restore(
     the same restore continues.
     """
     with opened(store, wish.assignment, wish.point, cache) as tree:
-        return _Restore(wish, store, tree, on_step).run()
+        return _FolderRestore(wish, store, tree, on_step).run()
 
 
 def restore_to_stay(
@@ -76,7 +76,7 @@ def restore_to_stay(
     return report
 
 
-class _Restore(RunningRestore):
+class _FolderRestore(RunningRestore):
     target: Beneath
     staging: StagingFolder
     placing: FilePlacement

@@ -280,7 +280,7 @@ def test_a_file_that_arrived_with_another_content_is_not_taken_over_from_a_kille
         write_files(there.parent, **{there.name: "altered"})
         return 200, b""
 
-    monkeypatch.setattr(backup._Backup, "_leave", lambda self: None)
+    monkeypatch.setattr(backup._PointAttempt, "_leave", lambda self: None)
     with append_only("s3", tmp_path / "served", [], refusal) as (settings, secrets, path):
         location = remotes.location_of(path, settings, secrets, None)
         source = local_folder(write_files(tmp_path / "source", same="same", **{name: "content"}))

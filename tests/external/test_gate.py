@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from external.network.gate import RESET, _Gate, _relay
+from external.network.gate import RESET, _GateServer, _relay
 from tests.waiting import PATIENCE
 
 MANY = 1_000_000
@@ -21,7 +21,7 @@ def test_a_connection_that_comes_as_the_gate_closes_is_closed_too() -> None:
     loop = asyncio.new_event_loop()
     with closing(loop), socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
-        serving = loop.create_task(_Gate(frozenset(), 1.0).serve(listening))
+        serving = loop.create_task(_GateServer(frozenset(), 1.0).serve(listening))
         for _ in range(3):
             loop.run_until_complete(asyncio.sleep(0))
         with socket.create_connection(listening.getsockname()) as program:

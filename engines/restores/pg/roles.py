@@ -31,7 +31,7 @@ BY_A_PERSON = frozenset({"SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS"})
 
 
 @dataclass
-class Made:
+class MadeRoles:
     """The roles that were made. `names` of roles that were missing; `left`: the things that were not done, as text."""
 
     names: list[str] = field(default_factory=list)
@@ -45,17 +45,17 @@ class _Statement:
     sql: Any
 
 
-def foreseen(lines: Iterable[str], there: set[str], *, with_rights: bool = False) -> Made:
+def foreseen(lines: Iterable[str], there: set[str], *, with_rights: bool = False) -> MadeRoles:
     """The roles that `make_missing` would make, and the things that it would leave, at a server that has
     these roles.
     """
-    made = Made()
+    made = MadeRoles()
     statements = [each for line in own_lines(lines) for each in _read(line.strip(), there, made, with_rights)]
     made.names = [each.role for each in statements if each.says == "CREATE ROLE"]
     return made
 
 
-def make_missing(server: Any, lines: Iterable[str], *, with_rights: bool = False) -> Made:
+def make_missing(server: Any, lines: Iterable[str], *, with_rights: bool = False) -> MadeRoles:
     """Make the roles that the server of the connection lacks, with passwords, settings and memberships of each other.
     `with_rights`: True if they also get their rights over others' data. Raises: psycopg.Error when the server goes
     away.
@@ -63,7 +63,7 @@ def make_missing(server: Any, lines: Iterable[str], *, with_rights: bool = False
     import psycopg
 
     there = {name for (name,) in server.execute("SELECT rolname FROM pg_roles")}
-    made = Made()
+    made = MadeRoles()
     for each in [each for line in own_lines(lines) for each in _read(line.strip(), there, made, with_rights)]:
         try:
             with server.transaction():
@@ -86,7 +86,7 @@ def own_lines(lines: Iterable[str]) -> Iterable[str]:
     return (line for line in lines if outside.begins(line))
 
 
-def _read(line: str, there: set[str], made: Made, with_rights: bool) -> Iterable[_Statement]:
+def _read(line: str, there: set[str], made: MadeRoles, with_rights: bool) -> Iterable[_Statement]:
     """The statement that a line stands for, about a role that is missing."""
     from psycopg import sql
 
@@ -119,7 +119,7 @@ def _read(line: str, there: set[str], made: Made, with_rights: bool) -> Iterable
         made.left.append("a line of globals.sql was left out: pg_dumpall writes no such line")
 
 
-def _options(role: str, options: str, made: Made, with_rights: bool) -> Iterable[_Statement]:
+def _options(role: str, options: str, made: MadeRoles, with_rights: bool) -> Iterable[_Statement]:
     from psycopg import sql
 
     parts: list[sql.Composable] = [sql.SQL("ALTER ROLE {} WITH").format(sql.Identifier(role))]
