@@ -61,7 +61,7 @@ OPTIONS: dict[str, Callable[[str, Any], tuple[str, ...]]] = {
 OF_LISTINGS = ("exclude", "ignore_ctime", "checksum")
 """Options that do not concern a copy: it gets a list."""
 OF_READING = ("bwlimit", "checkers", "transfers")
-"""Options that concern a comparison of contents."""
+"""Options that concern all that is read."""
 
 
 def check_options(options: dict[str, Any]) -> None:
@@ -80,6 +80,11 @@ def option_arguments(options: dict[str, Any]) -> tuple[str, ...]:
     return tuple(
         argument for name, value in options.items() if name in OPTIONS for argument in OPTIONS[name](name, value)
     )
+
+
+def reading_arguments(options: dict[str, Any]) -> tuple[str, ...]:
+    """The arguments for an rclone that reads files without a list of them. Raises: ValueError on a bad value."""
+    return option_arguments({name: value for name, value in options.items() if name in OF_READING})
 
 
 def option_environment(options: dict[str, Any], zone: str) -> dict[str, str]:

@@ -18,9 +18,10 @@ from typing import Any
 from engines.base import Verdict
 from engines.rclone.bringing import Problems, check
 from engines.rclone.log import LIMIT
-from engines.rclone.options import links_arguments
+from engines.rclone.options import links_arguments, reading_arguments
 from engines.rclone.remotes import remote_path
 from engines.rclone.run import RcloneRun
+from engines.rclone.verdicts import Judgement
 from external.processes.rows import number
 from storage import layout
 from storage.folders.beneath import BY_DESCRIPTOR, Beneath
@@ -34,6 +35,9 @@ SIZE = "operations/stat"
 TRIES = 3
 """rclone counts the bytes of each of its tries of a file (`common_arguments`)."""
 NO_FILE = "no file any more"
+ENDED = "rclone ended in the middle of it"
+MOST_ENDS = 3
+"""The most rclones that may end in the middle of a file, such as for want of memory."""
 
 
 def bring_renamed(
@@ -44,20 +48,34 @@ def bring_renamed(
     """
     if run.task.source.kind == "local" and BY_DESCRIPTOR.exists():
         return _bring_opened(run, batches(pairs, 1 if alone else OPEN_AT_A_TIME))
+    problems, waiting = Problems(), iter(pairs)
+    for _ in range(MOST_ENDS):
+        if not (ended := _bring_in_order(run, waiting, sizes, problems)):
+            return problems
+    problems.by_path |= {path: ended for path, _ in waiting}
+    return problems
+
+
+def _bring_in_order(
+    run: RcloneRun, pairs: Iterator[tuple[str, str]], sizes: Mapping[str, int], problems: Problems
+) -> str:
+    """Bring these, and note `problems`. Returns the reason why rclone ended in the middle of one, if it did: nothing
+    counts that came of it, and the others are still to be brought. Raises: RunEnded.
+    """
     from storage.places.remote_control import obeyed  # with http.client, a tenth of a child's start
 
-    problems = Problems()
     source, target = remote_path(run.task.source), run.task.location.at(layout.files_path(run.task.folder))
-    size, going_to, cut, waiting = 0, "", set[str](), iter(pairs)
+    size, under_way, cut, judgement = 0, ("", ""), set[str](), Judgement(Verdict.SUCCEEDED)
 
     def orders() -> Iterator[tuple[str, str, dict[str, Any]]]:
-        nonlocal size, going_to
-        for path, place in waiting:
-            size, going_to = sizes[path], place
+        nonlocal size, under_way
+        for path, place in pairs:
+            size, under_way = sizes[path], (path, place)
             yield path, SIZE, {"fs": source, "remote": path}
             problems.by_path.pop(path, None)  # without an answer about its size, the listed one counts
             names = {"srcFs": source, "srcRemote": path, "dstFs": target, "dstRemote": place}
             yield path, "operations/copyfile", {**names, "_config": {"MaxTransfer": f"{run.limit(TRIES * size)}B"}}
+            under_way = "", ""
             if cut:  # it goes, or is noted, before anything else comes
                 return
 
@@ -69,21 +87,25 @@ def bring_renamed(
         elif error := answer.get("error"):
             problems.by_path[path] = error
             if LIMIT in error or is_altered(without_path(error, path)):
-                cut.add(going_to)
+                cut.add(under_way[1])
 
-    hidden = [*run.task.source.hidden, *run.task.location.secrets]
-    while True:
-        cut = set()
+    def serve(how: tuple[str, ...]) -> None:
+        nonlocal judgement
+        judgement = run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}", *reading_arguments(run.task.options)))
+
+    hidden, is_done = [*run.task.source.hidden, *run.task.location.secrets], True
+    while is_done:
+        cut.clear()
         try:
-            is_done = obeyed(
-                lambda how: run.serve((*how, f"--partial-suffix={PARTIAL_SUFFIX}")), orders(), take, hidden
-            )
+            is_done = obeyed(serve, orders(), take, hidden)
         finally:
+            cut.update({under_way[1]} - {""})
             run.cut |= cut
         run.leave_out(cut)
-        if not (is_done and cut):
-            problems.unnamed += not is_done
-            return problems
+        if is_done and not cut:
+            return ""
+    problems.by_path[under_way[0]] = ended = judgement.text or ENDED
+    return ended
 
 
 def _bring_opened(run: RcloneRun, batched: Iterable[Iterable[tuple[str, str]]]) -> Problems:

@@ -8,7 +8,7 @@ from engines.base import RunEnded, Verdict
 from engines.engine import EngineRun
 from engines.rclone.bringing import SummedProgress
 from engines.rclone.log import BREAKDOWN, RcloneLog
-from engines.rclone.options import OF_READING, common_arguments, option_arguments, option_environment
+from engines.rclone.options import common_arguments, option_environment, reading_arguments
 from engines.rclone.presence import check_marker
 from engines.rclone.remotes import is_bucket, remote_path
 from engines.rclone.verdicts import LIMIT_REACHED, OF_SINGLE_FILES, Judgement, describe, judge
@@ -110,7 +110,7 @@ class RcloneRun(EngineRun):
         """The paths, of these files (path → bytes) in a folder below `files` of a server, that equal the source's. None
         if they cannot be compared. Raises: StorageStopped.
         """
-        how = option_arguments({name: value for name, value in self.task.options.items() if name in OF_READING})
+        how = reading_arguments(self.task.options)
         with suppress(StorageFailed):
             at = f"{layout.files_path(self.task.folder)}/{folder}"
             return confirming.confirmed(
@@ -137,7 +137,7 @@ class RcloneRun(EngineRun):
         self.ask((*arguments, *(("--fast-list",) if is_bucket(self.task.source) else ())), take)
         return total
 
-    def serve(self, arguments: tuple[str, ...]) -> None:
+    def serve(self, arguments: tuple[str, ...]) -> Judgement:
         """Let rclone carry out the orders that come in the meantime, until one of them ends it. Raises: RunEnded if it
         was ended.
         """
@@ -151,7 +151,7 @@ class RcloneRun(EngineRun):
             return self._sign_of_life()
 
         try:
-            self._run(arguments, self._take, sign_of_life=sign_of_life)
+            return self._run(arguments, self._take, sign_of_life=sign_of_life)
         except RunEnded:
             self.is_in_doubt = True
             raise
