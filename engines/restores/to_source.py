@@ -30,7 +30,6 @@ from storage.places.location import Location
 from storage.places.rclone import expected, rows_to
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.batches import batches
-from storage.points.files import is_time_of, nanoseconds
 from storage.points.manifests import Entry
 from storage.points.refusals import ONE_AT_A_TIME
 from storage.points.store import StorageFailed, Store
@@ -183,12 +182,11 @@ class _SourceRestore(RunningRestore):
         return same | self._same_bytes(unsure) if unsure else same
 
     def _is_same(self, entry: Entry, there: Found) -> bool:
+        """True if size and time are the same: to read all of a source would take as long as to bring it back. It lists
+        the same instant again, so any other one is a reason to compare the bytes.
+        """
         size, modified = there.get(entry.path, (-1, ""))
-        if size != entry.size or not modified:
-            return False
-        if is_bucket(self.source):  # which lists the same instant again, until the object is written again
-            return modified == entry.modified
-        return is_time_of(entry, nanoseconds(modified))
+        return size == entry.size and modified != "" and modified == entry.modified
 
     def _same_bytes(self, entries: list[Entry]) -> set[str]:
         """The paths whose bytes are there, although their time is not: it cannot be set everywhere. Reads these files,

@@ -85,6 +85,7 @@ class _FolderRestore(RunningRestore):
         self.path = Path(os.path.abspath(wish.target))
         super().__init__(wish, store, tree, str(self.path), on_step)
         self.owners, self.left = Owners(tree.header), CountedPaths()
+        self.unlike = set[str]()  # existing files of the right size and time with another content
         self._say_at = float("-inf")
 
     def run(self) -> Report:
@@ -121,6 +122,8 @@ class _FolderRestore(RunningRestore):
 
     def _is_wanted(self, entry: Entry) -> bool:
         """True if a file or link is not in its place."""
+        if entry.path in self.unlike:
+            return True
         if (state := self._state_of(entry)) is FileMatch.NOT_A_NAME:
             return self.fail(entry.path, NOT_TAKEN)
         if state is not FileMatch.SAME:
@@ -137,7 +140,7 @@ class _FolderRestore(RunningRestore):
         collisions, expected = 0, set()
         is_empty = target is None or not target.names()
         for entry in self.entries("file", "link"):
-            state = FileMatch.MISSING if is_empty else self._state_of(entry)
+            state = FileMatch.MISSING if is_empty else self._read_state_of(entry)
             if not is_empty and not self.wish.overwrite:
                 expected.add(relative(entry.path))
             if state is FileMatch.SAME:
@@ -177,6 +180,15 @@ class _FolderRestore(RunningRestore):
 
     def _state_of(self, entry: Entry) -> FileMatch:
         return differs(entry, self.target, alive=self.ask)
+
+    def _read_state_of(self, entry: Entry) -> FileMatch:
+        """The same by its content if that is known: whatever damages a file may leave its size and time. It is read
+        once, and no second time when its turn comes.
+        """
+        state = differs(entry, self.target, thorough=True, alive=self.ask)
+        if state is FileMatch.OTHER and self._state_of(entry) is FileMatch.SAME:
+            self.unlike.add(entry.path)
+        return state
 
     def _size_of(self, entry: Entry) -> int:
         """The bytes of an entry, or 0 for a further name of a file."""

@@ -134,6 +134,28 @@ def test_what_is_there_is_not_written_over_unless_asked_for(built: Built, tmp_pa
     assert ((to / "docs/a").read_text(), (to / "other").read_text()) == ("from the backup", "mine")
 
 
+@pytest.mark.parametrize("later_ns", [0, 10**9])  # some disks have whole seconds
+@pytest.mark.parametrize("among", [False, True])
+def test_a_damaged_file_of_the_same_size_and_time_is_replaced_like_any_other(
+    among: bool, later_ns: int, built: Built, tmp_path: Path
+) -> None:
+    built.clock = 1_700_000_000 * 10**9 - 1_000_000_001
+    for path in ("docs/a", "docs/b", "other"):
+        built.write(path, "whole")
+    os.link(built.source / "docs/b", built.source / "docs/c")
+    restore(built, point := built.back_up(), to := tmp_path / "to")
+    for path in ("docs/a", "docs/b"):
+        time = (to / path).stat().st_mtime_ns + later_ns
+        (to / path).write_text("wrong")
+        os.utime(to / path, ns=(time, time))
+    with pytest.raises(RestoreRefused, match=r"holds 3 files that differ from this point \(docs/a, docs/b, docs/c\)"):
+        restore(built, point, to, among=among)
+    report = restore(built, point, to, overwrite=True, among=among)
+    assert (report.replaced, report.files, report.present, report.failed) == (3, 3, 1, [])
+    assert picture(to) == picture(built.source)
+    assert (to / "docs/b").samefile(to / "docs/c")
+
+
 def test_nothing_is_written_through_a_link(built: Built, tmp_path: Path) -> None:
     built.write("docs/a", "from the backup")
     point, to, elsewhere = built.back_up(), tmp_path / "to", tmp_path / "elsewhere"

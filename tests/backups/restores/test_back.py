@@ -1,5 +1,6 @@
 """Restores to where it came from, with the real programs: SFTP, S3, WebDAV, a folder, PostgreSQL."""
 
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -108,6 +109,12 @@ def test_a_source_gets_back_what_it_had(built: Built, served: tuple[SourceSpec, 
     assert (again.files, again.present) == (0, len(first(built)))
     if source.kind != "s3":
         assert (folder / "empty").is_dir()
+
+    time = (folder / "docs/a").stat().st_mtime + 1
+    (folder / "docs/a").write_text("docs/a, fault")
+    os.utime(folder / "docs/a", (time, time))
+    assert put_back(built, source, overwrite=True).replaced == 1
+    assert contents(folder) == first(built) | {"other": "stays"}
 
     (folder / "docs/a").write_text("changed since, of another length")
     (folder / "top").unlink()
