@@ -159,7 +159,7 @@ class QueueSnapshot:
             if presence.share < SURELY_THERE:
                 return f"its source answered {presence.answered} of {presence.asked} times in two weeks: it may be away"
         if all(each.head.id != record.pk for each in self.state.waiting):
-            return f"more than {MOST_IN_LINE} records come before it, or it waits for longer than a day"
+            return f"at least {MOST_IN_LINE} records come before it, or it waits for longer than a day"
         if len(self.ratios) < LEAST_KNOWN and not self._is_next(record, check_time):
             known = several(len(self.ratios), "backup")
             return f"history is too short: {known} with an earlier one of the same source, and {LEAST_KNOWN} are needed"

@@ -76,16 +76,18 @@ def _full(record: BacklogRecord, live: Live, around: Surroundings) -> Reason:
         return Reason(Code.THROTTLED, f"its throttle {throttle}: {resume}", throttle.paused_until, facts)
     holders = around.holders(throttle.pk)
     facts |= {"held_by": holders[:NAMED]}
-    runs = f"{live.in_flight} of its records run{_named(holders, live.in_flight)}"
+    run = "runs" if live.in_flight == 1 else "run"
+    runs = f"{live.in_flight} of its records {run}{_named(holders, live.in_flight)}"
     if rule is not None and rule.feeds is not None:
         lanes = list(Lane.objects.filter(throttle_ids__contains=[throttle.pk]).values_list("pk", flat=True))
         ahead = most + (most + 1) // 2
         answered = BacklogRecord.objects.filter(lane__in=lanes, queue=rule.feeds).ready()[:ahead].count()
-        facts, stand = facts | {"answered": answered}, f"{answered} more are ready in {rule.feeds}"
+        facts, are = facts | {"answered": answered}, "is" if answered == 1 else "are"
+        stand = f"{answered} more {are} ready in {rule.feeds}"
         if live.in_flight + answered >= ahead or live.tokens is None or throttle.rate is None:
             return Reason(Code.THROTTLED, f"its throttle {throttle} is full: {runs}; {stand}", facts=facts)
         soon = int(live.tokens + throttles.AHEAD_SECONDS * throttle.rate)
-        text = f"its throttle {throttle} has {soon} tokens within {throttles.AHEAD_SECONDS:g} s: {stand}"
+        text = f"its throttle {throttle} has {several(soon, 'token')} within {throttles.AHEAD_SECONDS:g} s: {stand}"
         return Reason(Code.THROTTLED, text, facts=facts | {"tokens_soon": soon})
     if live.in_flight >= most or live.next_token_in is None:
         return Reason(Code.THROTTLED, f"its throttle {throttle} is full: {runs}", facts=facts)
@@ -139,9 +141,19 @@ def behind(line: LineAhead, around: Surroundings) -> Iterator[Reason]:
     found = list(line.too_many()) or line.lanes[line.record.lane]
     for live in (around.throttles[each] for each in found if each in around.throttles):
         throttle, room = live.throttle, line.rooms[live.throttle.pk]
-        before = f"{several(line.rank(throttle.pk) - 1, 'record')} come before it"
+        before = _before_it(line.rank(throttle.pk) - 1, "", line)
         text = f"its throttle {throttle} has room for {several(room, 'more record')}, and {before}"
         yield Reason(Code.THROTTLED, text, facts={"throttle": throttle.name, "room": room})
+
+
+def _least(line: LineAhead) -> str:
+    return "" if line.is_exact else "at least "
+
+
+def _before_it(count: int, of: str, line: LineAhead) -> str:
+    """The number of records before it, as a clause: at least so many if not all were counted."""
+    come = "comes" if count == 1 else "come"
+    return f"{_least(line)}{several(count, 'record')}{of} {come} before it"
 
 
 def position(line: LineAhead) -> Reason:
@@ -157,11 +169,12 @@ def position(line: LineAhead) -> Reason:
     if line.is_exact:
         text = f"it is ready, number {ahead + 1:,} of {total:,} in the claim order of queue {queue}"
     else:
-        text = f"it is ready; more than {ahead:,} records of queue {queue} come before it"
+        text = f"it is ready; {_before_it(ahead, f' of queue {queue}', line)}"
     if first:
         rest = ahead - len(first)
         named = ", ".join(f"{head.title} ({REASONS[key]})" for head, key in first)
         text = f"{text}: first {named}{f', and {rest:,}{more} more' if rest > 0 else ''}"
     if line.held_ahead:
-        text = f"{text}; {line.held_ahead:,} of higher rank are held back by their throttles"
+        are, their = ("is", "its") if line.held_ahead == 1 else ("are", "their")
+        text = f"{text}; {_least(line)}{line.held_ahead:,} of higher rank {are} held back by {their} throttles"
     return Reason(Code.READY, text, facts=facts)

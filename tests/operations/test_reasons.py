@@ -127,9 +127,12 @@ class TestReady:
         monkeypatch.setattr(line, "COUNTED", 3)
         *_, last = [make_record() for _ in range(5)]
         [reason] = explain(last, NOON).reasons
-        assert reason.text.startswith("it is ready; more than 4 records of queue default come before it: first subject")
+        assert reason.text.startswith("it is ready; at least 4 records of queue default come before it: first subject")
         assert reason.facts["ahead_by_key"] == {"id": 4}
         assert reason.facts["exact"] is False
+        lane = make_lane(roomy := make_throttle(1))
+        *_, last = [make_record(lane=lane) for _ in range(6)]
+        assert why(last)[0] == f"its throttle {roomy} has room for 1 more record, and at least 4 records come before it"
 
     def test_who_comes_before_is_named_with_the_key_that_put_him_there(self):
         own = {"rank_day": NOON.date(), "tried_at": NOON, "expected_seconds": 60.0}
@@ -165,7 +168,7 @@ class TestReady:
         assert why(last)[0] == f"its throttle {roomy} has room for 2 more records, and 3 records come before it"
         assert explain(last, NOON).runnable is False
         held = explain(make_record(lane=make_lane(full)), NOON).reasons
-        assert held[0].text.endswith("full: 1 of its records run (the holder)")
+        assert held[0].text.endswith("full: 1 of its records runs (the holder)")
         assert held[-1].facts["position"] == 7  # behind those of its own throttle, too
 
     def test_no_free_unit_says_who_ends_first(self):
@@ -213,7 +216,7 @@ class TestReady:
         make_record(Status.RUNNING, lane=make_lane(full), subject="it")
         *held, position = why(make_record(lane=make_lane(full, empty, roomy)))
         assert held == sorted([
-            f"its throttle {full} is full: 1 of its records run (it)",
+            f"its throttle {full} is full: 1 of its records runs (it)",
             f"its throttle {empty} has no token: the next one comes in 5 s",
         ])  # fmt: skip
         assert position.startswith("it is ready")
