@@ -51,11 +51,13 @@ def put_on(
     sets itself.
     """
     is_owned = owner is not None and _give(entry, descriptor, owner, not_set)
+    distrust = "it changed while it was copied" if is_owned and entry.doubtful else ""
+    if not is_owned or os.geteuid() != 0:
+        distrust = distrust or "owners were not"
     if not came_with_attributes:
-        is_trusted = is_owned and os.geteuid() == 0 and not entry.doubtful
-        _put_attributes(entry, descriptor, not_set, is_trusted=is_trusted)
+        _put_attributes(entry, descriptor, not_set, distrust)
     if entry.mode is not None:
-        _put_mode(entry, entry.mode, descriptor, not_set, is_owned=is_owned)
+        _put_mode(entry, entry.mode, descriptor, not_set, distrust)
     if entry.modified:
         try:
             at = nanoseconds(entry.modified)
@@ -106,21 +108,21 @@ def _give(entry: Entry, descriptor: int, owner: Owner, not_set: CountedPaths) ->
     return True
 
 
-def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: CountedPaths, *, is_owned: bool) -> None:
+def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: CountedPaths, distrust: str) -> None:
+    """`distrust`: why it gets no rights of its own, such as setuid. Empty if it gets them."""
     wanted = mode & (PERMISSIONS | (stat.S_ISVTX if entry.kind == "folder" else 0))
     if ids := mode & (stat.S_ISGID if entry.kind == "folder" else IDS):
-        if is_owned and os.geteuid() == 0 and not entry.doubtful:
-            wanted |= ids
+        if distrust:
+            not_set.add(f"setuid and setgid were not set, since {distrust}", entry.path)
         else:
-            why = "it changed while it was copied" if is_owned and entry.doubtful else "owners were not"
-            not_set.add(f"setuid and setgid were not set, since {why}", entry.path)
+            wanted |= ids
     try:
         os.fchmod(descriptor, wanted)
     except OSError as error:
         not_set.add(f"modes were not set: {error.strerror}", entry.path)
 
 
-def _put_attributes(entry: Entry, descriptor: int, not_set: CountedPaths, *, is_trusted: bool) -> None:
+def _put_attributes(entry: Entry, descriptor: int, not_set: CountedPaths, distrust: str) -> None:
     if not hasattr(os, "setxattr"):
         if entry.attributes:
             not_set.add("extended attributes were not set, which this system does not have", entry.path)
@@ -134,8 +136,8 @@ def _put_attributes(entry: Entry, descriptor: int, not_set: CountedPaths, *, is_
     for name in entry.attributes or ():
         if name not in wanted:
             not_set.add(f"extended attribute {name:.100} was not set, since it is damaged", entry.path)
-        elif name == CAPABILITY and not is_trusted:
-            not_set.add("capabilities were not set, since owners were not", entry.path)
+        elif name == CAPABILITY and distrust:
+            not_set.add(f"capabilities were not set, since {distrust}", entry.path)
         elif why := put_attribute(descriptor, name, wanted[name]):
             not_set.add(why, entry.path)
 

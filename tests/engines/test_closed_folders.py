@@ -1,5 +1,7 @@
-"""Folders of this host that may be read and not entered, entered and not read, or neither, or no more."""
+"""Folders of this host that may be read and not entered, entered and not read, or neither, or no more; and files that
+cannot be read, whatever the reason."""
 
+import errno
 import os
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,10 +15,12 @@ from storage.folders.beneath import LIST
 from storage.folders.walking import folders_below
 from tests.engines.peers import STARTED_AT, back_up, held, local_folder, point, task_for, write_files
 from tests.engines.unprivileged import in_a_child, without_capabilities
+from tests.storage.renaming_disk import AS_GIVEN, renaming_disk
 
 FILES = {"a": "a", "closed/x": "x", "closed/sub/y": "y", "open/z": "z"}
 MODES = [0o444, 0o111, 0]
 DENIED = "permission denied"
+ERRORS = (errno.EPERM, errno.ESTALE, errno.ENODATA, errno.ETIMEDOUT, errno.EIO, errno.EUCLEAN, errno.ENOKEY)
 
 
 @pytest.fixture
@@ -92,3 +96,18 @@ def _opened(tmp_path: Path) -> Iterator[None]:
     for each in ("source", "source/closed"):
         if (tmp_path / each).exists():
             (tmp_path / each).chmod(0o755)
+
+
+@pytest.mark.slow
+def test_a_file_that_cannot_be_opened_or_read_is_an_exception_whatever_the_error(tmp_path: Path) -> None:
+    bad = {f"{what} {number}": f"{what} error {number}" for what in ("open", "read") for number in ERRORS}
+    before = dict.fromkeys([*bad, *map(str, range(len(bad)))], "first")
+    with renaming_disk(tmp_path / "failing", AS_GIVEN) as disk:
+        write_files(tmp_path / "failing/under", **before)
+        first = back_up(local_folder(disk), tmp_path / "copy")
+        assert (first.verdict, held(tmp_path / "copy")) == (Verdict.SUCCEEDED, before), first
+        write_files(tmp_path / "failing/under", **bad, **{"1": "second", "new": "new"})
+        result = back_up(local_folder(disk), tmp_path / "copy", started_at=STARTED_AT + timedelta(days=1))
+    assert (result.verdict, held(tmp_path / "copy")) == (Verdict.WARNINGS, before | {"1": "second", "new": "new"})
+    entries = point(tmp_path / "copy", result.snapshot)
+    assert {path: entry.as_of for path, entry in entries.items() if entry.why} == dict.fromkeys(bad, first.snapshot)

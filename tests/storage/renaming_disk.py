@@ -26,6 +26,8 @@ NAMES: dict[str, Callable[[str], str]] = {
 }
 AS_GIVEN, BAD = "as given", b"bad sector"
 """No renaming; and what this disk can neither read nor write."""
+FAILING = re.compile(rb"^(open|read) error (\d+)")
+"""The beginning of a file in the folder below that cannot be opened, or read, with that error number."""
 MOST = 1 << 17
 MODE, OWNER, GROUP, SIZE, ATIME, MTIME, BY_HANDLE, ATIME_NOW, MTIME_NOW = 1, 2, 4, 8, 16, 32, 64, 128, 256
 FORGET, INIT, FORGET_MANY = 2, 26, 42
@@ -133,6 +135,8 @@ class Disk:
 
     def _open(self, node: int, body: bytes) -> bytes:
         flags = struct.unpack_from("<I", body)[0] & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+        if not flags & os.O_ACCMODE:
+            _fail(b"open", Path(self._paths[node]).read_bytes())
         return struct.pack("<QII", os.open(self._paths[node], flags & ~os.O_APPEND), 0, 0)
 
     def _create(self, node: int, body: bytes) -> bytes:
@@ -143,7 +147,8 @@ class Disk:
 
     def _read(self, node: int, body: bytes) -> bytes:
         handle, offset, size = struct.unpack_from("<QQI", body)
-        return _sound(os.pread(handle, size, offset))
+        _fail(b"read", content := os.pread(handle, size, offset))
+        return _sound(content)
 
     def _write(self, node: int, body: bytes) -> bytes:
         handle, offset, size = struct.unpack_from("<QQI", body)
@@ -193,6 +198,11 @@ def _sound(content: bytes) -> bytes:
     if BAD in content:
         raise OSError(errno.EIO, "")
     return content
+
+
+def _fail(what: bytes, content: bytes) -> None:
+    if (found := FAILING.match(content)) and found[1] == what:
+        raise OSError(int(found[2]), "")
 
 
 def _facts(found: os.stat_result) -> bytes:
