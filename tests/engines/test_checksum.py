@@ -80,6 +80,25 @@ def test_contents_are_compared_where_sizes_and_times_lie(kind: Callable[[Path], 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [sftp_host, webdav_share])
+@pytest.mark.parametrize(("seconds", "read"), [(0, 5), (-1, 5), (60, 5), (-60, 0)])
+def test_a_file_that_changes_once_more_in_the_second_in_which_it_was_copied_is_fetched_again(
+    kind: Callable[[Path], Any], seconds: int, read: int, tmp_path: Path
+) -> None:
+    """`seconds`: from the begin of the run to the time of the file, which its source rounds. What is older counts as
+    unchanged."""
+    files, time = write_files(tmp_path / "files", same="same"), int(STARTED_AT.timestamp()) + seconds
+    lying(files / "same", "same")
+    lying(files / "note", "first", time)
+    with kind(files) as source:
+        assert back_up(source, tmp_path / "copy").verdict is Verdict.SUCCEEDED
+        lying(files / "note", "third", time)
+        results = [back_up(source, tmp_path / "copy", started_at=LATER + timedelta(days=day)) for day in range(2)]
+    assert [each.read for each in results] == [read, 0], results
+    assert held(tmp_path / "copy") == {"note": "third" if read else "first", "same": "same"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "kind"),
     [(sftp_host, "plain"), (a_bucket, "encrypted"), (a_bucket, "s3")],
