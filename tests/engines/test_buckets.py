@@ -150,3 +150,31 @@ def test_a_bucket_is_not_asked_for_each_object_to_learn_that_none_has_changed(tm
             result = back_up(source, tmp_path / "copy", started_at=LATER + timedelta(days=day))
             assert (result.verdict, result.files, result.new) == (Verdict.SUCCEEDED, *wanted), result
     assert asked.total() < 10, asked
+
+
+REFUSALS = {"AccessDenied": 403, "InvalidObjectState": 403, "KMS.DisabledException": 400, "NoSuchKey": 404}
+
+
+def test_an_object_that_a_bucket_refuses_is_an_exception_and_keeps_its_earlier_content(tmp_path: Path) -> None:
+    before, are_refused = dict.fromkeys([*REFUSALS, *(f"object{number}" for number in range(6))], "first"), False
+    files = write_files(tmp_path / "served/photos", **before)
+
+    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
+        code = path.partition("?")[0].rpartition("/")[2]
+        is_one = are_refused and command == "GET" and code in REFUSALS
+        return (REFUSALS[code], f"<Error><Code>{code}</Code></Error>".encode()) if is_one else None
+
+    with append_only("s3", tmp_path / "served", [], refusal) as (settings, _, _):
+        options = {"access_key_id": ACCESS_KEY, "provider": "Rclone"}
+        source = specification("s3", settings["endpoint"], path="photos", options=options)
+        first = back_up(source, tmp_path / "copy", started_at=LATER)
+        assert (first.verdict, held(tmp_path / "copy")) == (Verdict.SUCCEEDED, before), first
+        are_refused = True
+        write_files(files, **dict.fromkeys(before, "second"))
+        result = back_up(source, tmp_path / "copy", started_at=LATER + timedelta(days=1))
+    assert (result.verdict, result.files) == (Verdict.WARNINGS, len(before)), result
+    assert held(tmp_path / "copy") == {name: "first" if name in REFUSALS else "second" for name in before}
+    entries = point(tmp_path / "copy", result.snapshot)
+    assert {name: entry.as_of for name, entry in entries.items() if entry.why} == dict.fromkeys(
+        REFUSALS, first.snapshot
+    )
