@@ -64,6 +64,8 @@ class RcloneLog:
         self.transferred = 0
         self.growing = ""
         """The largest of the files that are being fetched, with its size so far."""
+        self.transferring: tuple[str, ...] = ()
+        """The names of these files."""
         self.activity: tuple[int, ...] = ()
         """Counts that change as long as rclone makes progress: bytes, files, checks, listed entries."""
 
@@ -106,13 +108,13 @@ class RcloneLog:
     def _take_stats(self, stats: dict[str, Any]) -> EngineProgress:
         numbers = {name: number(stats, name) for name in stats}
         self.transferred = numbers.get("bytes", 0)
-        self.growing = self._largest(stats.get("transferring"))
+        listed = stats.get("transferring")
+        files = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        self.growing, self.transferring = self._largest(files), tuple(str(each.get("name", "")) for each in files)
         self.activity = tuple(numbers.get(name, 0) for name in ("bytes", "transfers", "checks", "listed", "deletes"))
         return EngineProgress(self.transferred, numbers.get("totalBytes", 0), numbers.get("transfers", 0))
 
-    def _largest(self, transferring: Any) -> str:
-        listed = transferring if isinstance(transferring, list) else []
-        files = [each for each in listed if isinstance(each, dict)]
+    def _largest(self, files: list[dict[str, Any]]) -> str:
         largest = max(files, key=lambda each: number(each, "bytes"), default={})
         name = self._shortened(str(largest.get("name", "")))
         return f"{name} ({number(largest, 'bytes'):,} bytes so far)" if name else ""

@@ -105,6 +105,7 @@ def _bring_in_order(
         if is_done and not cut:
             return ""
     problems.by_path[under_way[0]] = ended = judgement.text or ENDED
+    problems.is_silent |= judgement.is_silent
     return ended
 
 
@@ -130,7 +131,7 @@ def _bring_opened(run: RcloneRun, batched: Iterable[Iterable[tuple[str, str]]]) 
             if names:
                 judgement = run.transfer(links_arguments(run.task, scratch), TRIES * size, tuple(inherited), "")
                 if judgement.stood_still:
-                    problems.stood_still = True
+                    problems.stood_still, problems.is_silent = True, judgement.is_silent
                 elif judgement.verdict is Verdict.SOURCE_FAILED:  # all others have come: it concerns these alone
                     problems.by_path |= dict.fromkeys(names.values(), judgement.text)
                     continue

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
-from engines.base import RunEnded, Verdict
+from engines.base import RunEnded, RunStalled, Verdict
 from engines.engine import EngineRun
 from engines.rclone.bringing import SummedProgress
-from engines.rclone.log import BREAKDOWN, RcloneLog
+from engines.rclone.log import BREAKDOWN, LoggedError, RcloneLog
 from engines.rclone.options import common_arguments, option_environment, reading_arguments
 from engines.rclone.presence import check_marker
 from engines.rclone.remotes import is_bucket, remote_path
@@ -21,6 +21,8 @@ from storage.points.store import Store
 
 ENDED_BY_ITSELF = (0, *OF_SINGLE_FILES, LIMIT_REACHED)
 """Exit codes of an rclone that has compared all files that it copied, or has named those that it has not."""
+MOST_STALLS = 3
+"""The most rclones of a run that may be ended because single files did not come."""
 
 
 class RcloneRun(EngineRun):
@@ -34,7 +36,7 @@ class RcloneRun(EngineRun):
         super().__init__(*run)
         self.log, self.entries = self._new_log(), 0
         self.is_bounded, self.cut, self._noted = True, set[str](), set[str]()
-        self.is_in_doubt = False
+        self.is_in_doubt, self._stalls = False, 0
         self.progress = SummedProgress(self.on_progress)
         self.environment = option_environment(self.task.options, self.task.zone) | way
 
@@ -70,10 +72,12 @@ class RcloneRun(EngineRun):
             judgement = self._run(arguments, pulse.on_line, inherited, pulse.sign_of_life, self.limit(size))
         except StoodStill as error:
             judgement = self._stood_still(error)
-        except RunEnded:
-            self.cut |= self._amiss(folder)  # they go as the run is left
-            self.is_in_doubt = True
-            raise
+        except RunEnded as error:
+            if folder is None or not self.log.transferring or not self._is_of_single_files(error):
+                self.cut |= self._amiss(folder)  # they go as the run is left
+                self.is_in_doubt = True
+                raise
+            judgement = self._silent(str(error), self.log.transferring)
         self.is_in_doubt |= not (judgement.stood_still or judgement.exit_code in ENDED_BY_ITSELF)
         self.leave_out(self._amiss(folder, is_over=judgement.exit_code == LIMIT_REACHED))
         return judgement
@@ -81,6 +85,15 @@ class RcloneRun(EngineRun):
     def _stood_still(self, error: StoodStill) -> Judgement:
         named = tuple(each for each in self.log.problems if each.path)
         return Judgement(Verdict.SOURCE_FAILED, str(error), named, stood_still=True)
+
+    def _silent(self, text: str, names: tuple[str, ...]) -> Judgement:
+        ended = tuple(LoggedError(text, self._redacted(each), each) for each in names)
+        return Judgement(Verdict.SOURCE_FAILED, text, (*self.log.problems, *ended), is_silent=True, stood_still=True)
+
+    def _is_of_single_files(self, error: RunEnded) -> bool:
+        """True if an rclone was ended since nothing moved: maybe only the files did not come that it was copying."""
+        self._stalls += isinstance(error, RunStalled)
+        return isinstance(error, RunStalled) and self._stalls <= MOST_STALLS
 
     def _amiss(self, folder: str | None, *, is_over: bool = False) -> set[str]:
         """The places of files that the last rclone has reported as altered; all that it has named if `is_over`."""
@@ -152,7 +165,9 @@ class RcloneRun(EngineRun):
 
         try:
             return self._run(arguments, self._take, sign_of_life=sign_of_life)
-        except RunEnded:
+        except RunEnded as error:
+            if self._is_of_single_files(error):
+                return Judgement(Verdict.SOURCE_FAILED, str(error), is_silent=True)
             self.is_in_doubt = True
             raise
 
@@ -217,7 +232,10 @@ class RcloneRun(EngineRun):
         return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
 
     def _new_log(self) -> RcloneLog:
-        return RcloneLog(lambda text: redacted(text, [*self.task.source.hidden, *self.task.location.secrets]))
+        return RcloneLog(self._redacted)
+
+    def _redacted(self, text: str) -> str:
+        return redacted(text, [*self.task.source.hidden, *self.task.location.secrets])
 
     def _sign_of_life(self) -> tuple[int, ...]:
         self.check(self.log.transferred, self.log.growing)

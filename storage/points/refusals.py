@@ -33,7 +33,9 @@ OF_A_FILE = re.compile(r"not an encrypted file|bad magic|truncated", re.IGNORECA
 OF_A_DISK = re.compile(r"input/output error", re.IGNORECASE)
 """The same, if the disk is that of the first repository."""
 FINAL = re.compile(
-    r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated", re.IGNORECASE
+    r"permission denied|access ?denied|forbidden|not found|no such file|source file is being updated|"
+    r"nothing moved for",
+    re.IGNORECASE,
 )
 """Messages of failures that another try does not change."""
 OF_ALL = re.compile(

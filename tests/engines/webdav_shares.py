@@ -109,7 +109,8 @@ class Share:
     """A share of `files` (path → content). `hidden`: path → status that its entry has within a listing and for its
     name; `refused`: path → status for who fetches it; `unlisted`: folder → status for who lists it. `away`: folder →
     how often it does not answer, and neither does what is below it, once it was listed. `endless`: paths of files that
-    are sent again and again without an end."""
+    are sent again and again without an end. `silent`: paths of files whose content never comes; the share says nothing
+    at all after the first of them if it `dies`."""
 
     def __init__(self, **files: bytes) -> None:
         self.files = files
@@ -118,15 +119,18 @@ class Share:
         self.unlisted: dict[str, int] = {}
         self.away: dict[str, int] = {}
         self.listed = set[str]()
-        self.endless = set[str]()
+        self.endless, self.silent = set[str](), set[str]()
+        self.dies = self.is_dead = False
 
     @contextmanager
     def served(self) -> Iterator[SourceSpec]:
-        share = self
+        share, ended = self, threading.Event()
 
         class Limited(Handler):
             def do_PROPFIND(self) -> None:
                 self.drain()
+                if share.is_dead:
+                    ended.wait()
                 path = unquote(self.path).strip("/")
                 status = share.unlisted.get(path) or share.hidden.get(path) or share.silence(path)
                 self.answer(status) if status else self.answer(*share.found(path, self.headers.get("Depth") != "0"))
@@ -135,7 +139,14 @@ class Share:
                 path = unquote(self.path).strip("/")
                 status = share.refused.get(path) or share.hidden.get(path) or share.silence(path)
                 content = share.files.get(path)
-                if path in share.endless and content and not status:
+                if share.is_dead or (path in share.silent and content):
+                    share.is_dead = share.dies
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(len(content or b"")))
+                    self.end_headers()
+                    ended.wait()
+                    self.close_connection = True
+                elif path in share.endless and content and not status:
                     self._send_without_end(content)
                 else:
                     self.answer(status or (404 if content is None else 200), b"" if status else content or b"")
@@ -148,7 +159,10 @@ class Share:
                         self.wfile.write(content)
 
         with _served(Limited) as source:
-            yield source
+            try:
+                yield source
+            finally:
+                ended.set()
 
     def silence(self, path: str) -> int:
         """The status for who asks for something in a folder that is away; 0: it is not."""
