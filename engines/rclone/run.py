@@ -17,6 +17,7 @@ from storage import layout
 from storage.places.pulse import LOGGED, Pulse, StoodStill
 from storage.places.rclone import ANY, StorageFailed, command_line, expected, line_by_line
 from storage.points import amiss, confirming
+from storage.points.batches import OF_A_LIST, batches
 from storage.points.store import Store
 
 ENDED_BY_ITSELF = (0, *OF_SINGLE_FILES, LIMIT_REACHED)
@@ -120,17 +121,18 @@ class RcloneRun(EngineRun):
         return True
 
     def confirmed(self, folder: str, sizes: Mapping[str, int]) -> set[str]:
-        """The paths, of these files (path → bytes) in a folder below `files` of a server, that equal the source's. None
-        if they cannot be compared. Raises: StorageStopped.
+        """The paths, of these files (path → bytes) in a folder below `files` of a server, that equal the source's; none
+        of a list that cannot be compared. Raises: StorageStopped.
         """
-        how = reading_arguments(self.task.options)
+        how, equal = reading_arguments(self.task.options), set[str]()
         with suppress(StorageFailed):
             at = f"{layout.files_path(self.task.folder)}/{folder}"
-            return confirming.confirmed(
-                self.store, remote_path(self.task.source), self.task.location, at, sizes, *how,
-                environment=self.environment,
-            )  # fmt: skip
-        return set()
+            for batch in batches(sizes.items(), OF_A_LIST):
+                equal |= confirming.confirmed(
+                    self.store, remote_path(self.task.source), self.task.location, at, dict(batch), *how,
+                    environment=self.environment,
+                )  # fmt: skip
+        return equal
 
     def limit(self, size: int) -> int:
         """The most bytes that may come where `size` should, which is negative if it is not known."""
