@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from engines.base import Verdict
 from engines.rclone.log import BREAKDOWN, IGNORED, LoggedError, RcloneLog, cut
+from storage.points.refusals import spellings_of
 from storage.points.store import PARTIAL_SUFFIX
 
 BROKE_DOWN = (
@@ -132,9 +133,10 @@ def _is_of_the_repository(problem: LoggedError, destination: str) -> bool:
 
 def words_of(problem: LoggedError) -> str:
     """The message without the file's name: a file may be called `connection refused`."""
-    if not problem.path:
-        return problem.message
-    return re.sub(rf'(?<=[/"]){re.escape(problem.path)}(?=[:".]|$)', "", problem.message)
+    words = problem.message
+    for path in spellings_of(problem.path) if problem.path else ():
+        words = re.sub(rf'(?<=[/"]){re.escape(path)}(?=[:".]|$)', "", words)
+    return words
 
 
 def describe(problem: LoggedError) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from external.formatting import on_one_line
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.entries import Entry
 from storage.points.other_names import OF_A_NAME
@@ -53,17 +54,37 @@ OF_A_SILENCE = re.compile(
 """The same, unless it was one file alone, and the server answers afterwards."""
 IN_QUOTES = re.compile(r'"[^"]*/[^"]*"')
 """A path or an address in a message: a folder may be named `quota`."""
+QUOTED = dict(zip('"\\\a\b\f\n\r\t\v', (f"\\{each}" for each in '"\\abfnrtv'), strict=True))
+"""Characters as Go quotes them."""
 
 
 def without_path(why: str, path: str) -> str:
     """A message without a path, and without the names in it, of which servers may give one alone: a file may be called
     `quota` or `no space left.txt`. Words of the message stay: a file may be called `no` as well.
     """
-    why = why.replace(path, "…") if "/" in path else why
-    for name in set(path.split("/")):
-        if name and name in why:  # of most files it is not: a pattern of each one would take seconds
-            why = re.sub(rf"(?:^|(?<=[/\" ])){re.escape(name)}(?=[/\":])", "…", why)
+    for spelled in spellings_of(path):
+        why = why.replace(spelled, "…") if "/" in spelled else why
+        for name in set(spelled.split("/")):
+            if name and name in why:  # of most files it is not: a pattern of each one would take seconds
+                why = re.sub(rf"(?:^|(?<=[/\" ])){re.escape(name)}(?=[/\":])", "…", why)
     return why
+
+
+def spellings_of(path: str) -> tuple[str, ...]:
+    """The forms of a path in messages: as it is, with the marks of writing direction and control characters made
+    visible, and as Go quotes it.
+    """
+    if path.isprintable() and '"' not in path and "\\" not in path:
+        return (path,)
+    return path, on_one_line(path), "".join(map(_quoted, path))
+
+
+def _quoted(sign: str) -> str:
+    if sign in QUOTED:
+        return QUOTED[sign]
+    if sign.isprintable():
+        return sign
+    return f"\\u{ord(sign):04x}" if ord(sign) > 0x7F else f"\\x{ord(sign):02x}"
 
 
 def is_lost(why: str, copy: str = "") -> bool:

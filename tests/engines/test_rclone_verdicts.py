@@ -98,3 +98,14 @@ def test_a_message_keeps_its_words_whatever_a_file_is_called(path: str) -> None:
     why = "disk quota exceeded, this is a mismatch: object not found"
     assert without_path(why, path) == why
     assert without_path(f"open /mnt/{path}: {why}", path).endswith(why)
+
+
+@pytest.mark.parametrize("sign", ["\u200e", "\u202e", "\ufeff", "\u2066", "\n", "\u200b", '"', "\\"])
+@pytest.mark.parametrize("form", ["open /mnt/{}: no answer", "open {!r}: no answer", '"{}": no answer'])
+def test_a_name_with_marks_that_nobody_sees_says_nothing_either(form: str, sign: str) -> None:
+    """A message shows such marks in another form than the name has."""
+    quoted = form.replace("{!r}", json.dumps(f"a/host key mismatch{sign}"))
+    message = quoted.format(f"a/host key mismatch{sign}")
+    log = log_of((path := f"a/host key mismatch{sign}", message))
+    assert "mismatch" not in without_path(log.problems[0].message, path)
+    assert judge(1, log, DESTINATION).verdict is Verdict.WARNINGS
