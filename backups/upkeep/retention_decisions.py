@@ -60,11 +60,15 @@ def decide_of_copy(
     than have come since some last went, `came` of them in this run, unless a user has changed the rules since.
     `lacking`: points that lack files in the copy, as this run has found and not noted yet.
     """
-    rows = assignment.backups.order_by().values_list("snapshot", "warnings", "files", "rows")
+    rows = list(assignment.backups.order_by().values_list("snapshot", "started_at", "warnings", "files", "rows"))
     copy = assignment.copies.filter(repository=repository).first()
-    incomplete = {layout.point_of(place) for place, *facts in rows if not _is_full(*facts)}
+    incomplete = {layout.point_of(place) for place, _, *facts in rows if not _is_full(*facts)}
     incomplete.update(lacking, copy.incomplete if copy else ())
-    points = [Point(name, layout.instant_of(name), name not in incomplete, repository.pk) for name in there]
+    # once the clock was ahead, the names of all later points have that second
+    times = {layout.point_of(place): started_at for place, started_at, *_ in rows}
+    points = [
+        Point(name, times.get(name) or layout.instant_of(name), name not in incomplete, repository.pk) for name in there
+    ]
     decided = _decide(assignment, points, now)
     if copy is None or assignment.source.retired or copy.thinned_by != assignment.policy.keep:
         return decided

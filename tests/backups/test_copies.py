@@ -38,7 +38,7 @@ from tests.commands import command
 from tests.engines.peers import tree
 from tests.operations.conditions.examining import finding
 from tests.sources.factories import claim, error_of, record_of, settle
-from tests.storage.played_runs import ASSIGNMENT
+from tests.storage.played_runs import ASSIGNMENT, BEGAN
 from tests.storage.with_digests import WithDigests
 
 assignment, played, policy, waiting = (
@@ -126,6 +126,24 @@ def test_what_it_keeps_less_goes_behind_the_newest_point_and_nothing_while_it_is
         assert len(Copy.objects.get().points) == len(there.points()) == left
         Assignment.objects.update(held_back_since=None)
         assert held_back or there.restored(there.points()[0]) == played.expected[there.points()[0]]
+
+
+@pytest.mark.parametrize("rule", ["daily", "weekly", "within"])
+def test_a_copy_keeps_the_same_points_after_a_night_on_which_the_clock_was_ahead(
+    rule: str, waiting: Assignment, played: WithDigests, policy: Policy
+) -> None:
+    """All later points have the day of that night in their names."""
+    names = [layout.name_of(BEGAN + timedelta(days=400))]
+    for number in range(5):
+        names.append(layout.name_of(BEGAN, names))
+        row = add_backup(waiting, names[-1], 10 + number)
+        Backup.objects.filter(pk=row.pk).update(started_at=BEGAN + timedelta(days=10 + 7 * number))
+    waiting.policy.keep = {rule: "20d" if rule == "within" else 4}
+    assert policy.copy_to
+    of_copy = retention_decisions.decide_of_copy(waiting, policy.copy_to, [*played.points(), *names[1:]])
+    kept = {each.point.name: each.reasons for each in of_copy}
+    assert kept == {each.point.name: each.reasons for each in retention_decisions.decide(waiting)}
+    assert sum(map(bool, kept.values())) in (3, 4)
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
