@@ -105,8 +105,9 @@ class _PointAttempt:
         """Write the items into a file, since they are read more than once."""
         listing, likeness = self.listing, self.likeness
         self.comparison = Comparison(
-            last.name, listing.exceptions, likeness.is_same, likeness.is_asked, last.parse, likeness.is_checked
-        )
+            last.name, listing.exceptions, likeness.is_same, likeness.is_asked, last.parse, likeness.is_checked,
+            listing.empty,
+        )  # fmt: skip
         found: Iterable[Listed] = listing.found
         if self.task.options.get("checksum") and self.task.source.kind != "local":
             found = reported_digests.with_digests(found, self.task.source, self.task.options, self.run.ask)

@@ -6,7 +6,7 @@ everything below a folder that could not be listed.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeGuard
@@ -20,6 +20,10 @@ Kept = tuple[str, bytes]
 """A path of the last point, with its line."""
 OF_A_LINE = 4
 END, FILE = b"}\n", (b',"digest":"', b',"folder":"')
+NOT_MOUNTED = (
+    "no file system is mounted there any more, and the folder is empty: mount it, or remove the folder if it is gone "
+    "for good"
+)
 CONTRADICTING = re.compile(rb'"(?:doubtful|why|as_of|linked)":')
 """Fields of a line that make its entry one to be examined, although the source's facts are unchanged."""
 
@@ -72,18 +76,20 @@ def unpacked(values: tuple[Any, ...]) -> Item | Line:
 @dataclass
 class Comparison:
     """A comparison. `base`: the name of the last point; empty if there is none. `exceptions`: path → why it could not
-    be listed. `is_same`: True for a file that is as the last point has it. `is_asked`: True if the source has to
-    confirm by name that a path is gone. `parse`: makes an entry of a line of the last point. `is_checked`: True if each
-    file has to be checked with `is_same`. `removed`, `unchanged`: counted as the items come; `twice`: files that were
-    listed more than once.
+    be listed; folders where nothing is mounted any more are added. `is_same`: True for a file that is as the last point
+    has it. `is_asked`: True if the source has to confirm by name that a path is gone. `parse`: makes an entry of a line
+    of the last point. `is_checked`: True if each file has to be checked with `is_same`. `empty`: the empty folders of a
+    folder of this host. `removed`, `unchanged`: counted as the items come; `twice`: files that were listed more than
+    once.
     """
 
     base: str
-    exceptions: Mapping[str, str]
+    exceptions: dict[str, str]
     is_same: Callable[[Entry, Entry], bool]
     is_asked: Callable[[Entry], bool]
     parse: Callable[[bytes], Entry]
     is_checked: bool = False
+    empty: Collection[str] = ()
     removed: int = 0
     unchanged: int = 0
     twice: list[str] = field(default_factory=list)
@@ -134,12 +140,20 @@ class Comparison:
                 return Item(path, PathDecision.KEPT, entry._replace(why=why), old)
             return Item(path, PathDecision.KEPT, self.excepted(entry, old, why), old)
         if entry.kind != "file":
+            if old is not None and self._is_unmounted(entry, old):
+                self.exceptions[path] = NOT_MOUNTED
+                entry = old._replace(why=NOT_MOUNTED)
             return Item(path, PathDecision.KEPT, entry, old)
         if shared is not None and (first := self.first.setdefault(shared, path)) != path:
             return Item(path, PathDecision.LINKED, entry._replace(linked=first), old)
         if old is not None and old.kind == "file" and old.folder and self.is_same(entry, old):
             return Item(path, PathDecision.KEPT, taken_over(entry, old), old)
         return Item(path, PathDecision.WANTED, entry, old)
+
+    def _is_unmounted(self, entry: Entry, old: Entry) -> bool:
+        """True for an empty folder where another file system was mounted, which alone gives a folder an inode."""
+        was_mounted = old.kind == "folder" and old.inode is not None and entry.inode is None
+        return entry.kind == "folder" and was_mounted and entry.path in self.empty
 
     def _unlisted(self, path: str, old: Entry) -> Item | None:
         if why := self.exceptions.get(path) or self._why_above(path):

@@ -59,7 +59,7 @@ class Listing:
     """A listing. `found` is filled; `reserve`: percent of the disk of temporary files that stay free; `exceptions`:
     path → why it could not be listed; `notes`: things that should be kept, and are not kept whole, or should not be
     there; `not_kept`: things that no backup of such a source keeps; `untold`: things of that sort that may or may not
-    be there; `is_sized`: False if the size of a file is not known.
+    be there; `is_sized`: False if the size of a file is not known; `empty`: the empty folders of a folder of this host.
     """
 
     found: SortedItems[Listed]
@@ -69,6 +69,7 @@ class Listing:
     not_kept: CountedPaths = field(default_factory=CountedPaths)
     untold: str = ""
     is_sized: bool = True
+    empty: set[str] = field(default_factory=set)
     users: set[int] = field(default_factory=set)
     groups: set[int] = field(default_factory=set)
 
@@ -127,7 +128,8 @@ def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], c
 
     is_left_out = exclude.matcher(pattern_options(options))
     try:
-        for each in LocalFolder(Path(source.path), is_left_out, listing.except_for, note, special, check_stop):
+        notes = listing.except_for, note, special
+        for each in LocalFolder(Path(source.path), is_left_out, *notes, check_stop, listing.empty):
             listing.add(each)
     except OSError as error:
         raise RunEnded(Verdict.SOURCE_FAILED, f"{source.path} cannot be listed: {error.strerror}") from None

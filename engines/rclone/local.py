@@ -33,7 +33,9 @@ an identifier that they share.
 class LocalFolder:
     """A folder of this host. `is_left_out`: decides by a path; `on_exception` gets the path of anything that cannot be
     read, and the reason; `on_note` the path of anything that is not kept whole, `on_special` that of anything but a
-    file, link or folder, with its kind; `check_stop` is called now and then.
+    file, link or folder, with its kind; `check_stop` is called now and then. `empty`: gets the paths of empty folders.
+
+    The entry of a folder has an inode if another file system is mounted there.
     """
 
     def __init__(
@@ -44,19 +46,21 @@ class LocalFolder:
         on_note: OnText,
         on_special: OnText,
         check_stop: Callable[[], None],
+        empty: set[str],
     ) -> None:
         self._top, self._is_left_out, self._check_stop = top, is_left_out, check_stop
         self._on_exception, self._on_note, self._on_special = on_exception, on_note, on_special
-        self._waiting: list[tuple[str, str]] = []
+        self._waiting, self._empty, self._device = list[tuple[str, str, int]](), empty, 0
 
     def __iter__(self) -> Iterator[Listed]:
         """All files, folders and links below it, in no order, without sockets, pipes and devices. Raises: OSError if it
         cannot be listed; and what `check_stop` raises.
         """
-        self._waiting = [(os.fspath(self._top), "")]
+        self._waiting = [(os.fspath(self._top), "", os.stat(self._top).st_dev)]
         while self._waiting:
-            folder, called = self._waiting.pop()
+            folder, called, self._device = self._waiting.pop()
             self._check_stop()
+            each = None
             try:
                 with os.scandir(folder) as found:
                     for each in found:
@@ -67,6 +71,8 @@ class LocalFolder:
                     raise
                 if not isinstance(error, FileNotFoundError):
                     self._on_exception(called, _why(error))
+            if each is None:
+                self._empty.add(called)
 
     def _seen(self, each: os.DirEntry[str], folder: str, called: str) -> Listed | None:
         """Raises: PermissionError if the folder may be read, but not entered."""
@@ -88,7 +94,7 @@ class LocalFolder:
             self._on_special(path, next((kind for kind, is_one in SPECIAL if is_one(facts.st_mode)), "special files"))
             return None
         if fields[1] == "folder":
-            self._waiting.append((each.path, path))
+            self._waiting.append((each.path, path, facts.st_dev))
         is_linked = facts.st_nlink > 1 and fields[1] == "file"
         return path, head_of(*fields), fields, (facts.st_dev, facts.st_ino) if is_linked else None
 
@@ -98,7 +104,7 @@ class LocalFolder:
         if stat.S_ISREG(mode):
             kind, size, changed, inode = "file", facts.st_size, facts.st_ctime_ns, facts.st_ino
         elif stat.S_ISDIR(mode):
-            kind = "folder"
+            kind, inode = "folder", facts.st_ino if facts.st_dev != self._device else None
         elif stat.S_ISLNK(mode):
             kind, target = "link", os.readlink(file)
             size = len(os.fsencode(target))

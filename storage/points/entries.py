@@ -32,8 +32,9 @@ class Entry(NamedTuple):
     it still is, and if that is empty, too, the point has no file of this path. `doubtful`: it changed as it was copied,
     or right before, so that the next run brings it again.
 
-    Only for a folder of this host: `uid`, `gid`; `changed`: nanoseconds since 1970 (ctime); `inode`; `linked`: the
-    first path, by name, of those that are one file (hard links), and `attributes`: extended ones, in base64, by name.
+    Only for a folder of this host: `uid`, `gid`; `changed`: nanoseconds since 1970 (ctime); `inode`, of a folder only
+    where a file system is mounted; `linked`: the first path, by name, of those that are one file (hard links), and
+    `attributes`: extended ones, in base64, by name.
     """
 
     path: str

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import socket
 import stat
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pytest
 
 from engines.base import EngineResult, Verdict
 from engines.rclone.bringing import Problems
+from engines.rclone.comparing import NOT_MOUNTED
 from engines.rclone.listing import gone_of
 from engines.rclone.remotes import way_to
 from engines.rclone.run import RcloneRun
@@ -37,6 +39,7 @@ from tests.engines.peers import (
     run,
     s3_bucket,
     sftp_host,
+    small_disk,
     specification,
     task_for,
     tree,
@@ -166,6 +169,33 @@ def test_a_run_fails_where_more_than_half_of_the_files_are_refused(tmp_path: Pat
         result = back_up(source, tmp_path / "copy")
     assert (result.verdict, points(tmp_path / "copy")) == (Verdict.SOURCE_FAILED, []), result
     assert "more than half" in result.error
+
+
+@pytest.mark.parametrize("then", ["empty", "other files", "removed", "never mounted"])
+def test_the_files_of_a_disk_that_is_mounted_in_a_source_stay_while_it_is_not(then: str, tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", a="x")
+    mounted = contextlib.nullcontext() if then == "never mounted" else small_disk(files / "photos", 2**20)
+    with mounted:
+        write_files(files, **{"photos/one": "1", "photos/sub/two": "2", "photos-not": "3"})
+        first = back_up(local_folder(files), tmp_path / "copy", **LATER)
+        assert first.verdict is Verdict.SUCCEEDED, first
+        if then == "never mounted":
+            shutil.rmtree(files / "photos")
+            (files / "photos").mkdir()
+    if then == "removed":
+        (files / "photos").rmdir()
+    if then == "other files":
+        write_files(files / "photos", other="")
+    for _ in range(2):
+        result = back_up(local_folder(files), tmp_path / "copy", **LATER)
+        entries = point(tmp_path / "copy", result.snapshot)
+        kept = {path: each.as_of for path, each in entries.items() if path.startswith("photos/") and each.folder}
+        if then == "empty":
+            assert result.warnings[0] == "4 files were not copied", result
+            assert NOT_MOUNTED in result.warnings[1]
+            assert kept == {"photos/one": first.snapshot, "photos/sub/two": first.snapshot}
+        else:
+            assert (result.verdict, len(kept)) == (Verdict.SUCCEEDED, then == "other files"), result
 
 
 def test_names_that_a_disk_takes_for_one_lie_apart_and_keep_what_was_theirs(tmp_path: Path) -> None:
