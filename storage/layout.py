@@ -10,6 +10,7 @@
         manifests/<point>.jsonl.gz   one point in time: its contents, file by file (`points/manifests.py`)
         manifests/<run>.unfinished   the files that a run under way is about to bring (`points/runs.py`)
         manifests/<run>.<digest>.amiss  places whose files may have another content (`points/amiss.py`)
+        manifests/<point>.<digest>.compared  files that a copy need not compare again (`points/compared_files.py`)
         manifests/<point>.removing   the point is being removed (`points/removal.py`)
         incoming/<place>             files that a copy is about to move over damaged ones (`points/copying.py`)
         lock                         held by the run, where the repository is a folder of this host
@@ -42,6 +43,7 @@ FILES = "files"
 INCOMING = "incoming"
 UNFINISHED = ".unfinished"
 AMISS = ".amiss"
+COMPARED = ".compared"
 REMOVING = ".removing"
 RENAMED = 0
 """The number of a run's folder that holds files under other names."""

@@ -246,6 +246,7 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
                 row.came = 0 if found.removed else row.came + len(found.done.new)
                 row.save(update_fields=["points", "copied_at", "as_of", "size", "error", "came", "incomplete"])
             known_points.replace(assignment.pk, found.repository, found.done.digests)
+            known_points.forget_marks(assignment.pk, found.repository)
             is_behind = assignment.last_backup_at != found.as_of
             rows.update(to_copy_since=now if is_behind else None)
             retention.plan([assignment], now)

@@ -35,7 +35,7 @@ def note(store: Store, folder: str, run: str, places: Collection[str]) -> None:
     """
     for some in batches(sorted(places), IN_A_NOTE):
         content = "\0".join(some).encode("utf-8", "surrogatepass")
-        name = f"{run}.{_digits(content)}{layout.AMISS}"
+        name = f"{run}.{digits(content)}{layout.AMISS}"
         with tempfile.TemporaryDirectory() as scratch:
             (file := Path(scratch, name)).write_bytes(content)
             try:
@@ -57,7 +57,7 @@ def noted(store: Store, folder: str, notes: Iterable[str]) -> set[str] | None:
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch, name)
             content = file.read_bytes() if store.fetch(f"{at}/{name}", file, MOST) else b""
-        if name.split(".")[1] != _digits(content) or len(found) + content.count(b"\0") >= MOST_PLACES:
+        if name.split(".")[1] != digits(content) or len(found) + content.count(b"\0") >= MOST_PLACES:
             return None
         try:
             found.update(content.decode("utf-8", "surrogatepass").split("\0"))
@@ -78,12 +78,12 @@ def later_than(names: Iterable[str], point: str) -> set[str]:
     return {name for run, notes in by_run(names).items() if layout.is_later(run, point) for name in notes}
 
 
-def by_run(names: Iterable[str]) -> dict[str, list[str]]:
-    """The notes among the names of an assignment's `manifests`, by run."""
+def by_run(names: Iterable[str], *endings: str) -> dict[str, list[str]]:
+    """The notes among the names of an assignment's `manifests`, by run. `endings`: of notes; if none, of these."""
     found = dict[str, list[str]]()
     for name in names:
         run, *rest = name.split(".")
-        if name.endswith(layout.AMISS) and len(rest) == 2 and layout.is_name(run):
+        if name.endswith(endings or layout.AMISS) and len(rest) == 2 and layout.is_name(run):
             found.setdefault(run, []).append(name)
     return found
 
@@ -95,5 +95,6 @@ def _is_there(store: Store, folder: str, name: str) -> bool:
     return False
 
 
-def _digits(content: bytes) -> str:
+def digits(content: bytes) -> str:
+    """The digest in the name of a note."""
     return hashlib.sha256(content).hexdigest()[:DIGITS]

@@ -1,12 +1,14 @@
 """Whole files that a killed copy has left in its repository, as far as that is known."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from storage import layout
 from storage.points import runs
 from storage.points.batches import OF_A_LIST, batches
+from storage.points.compared_files import AT_ONCE, ComparedFiles
 from storage.points.copies import whole_among
+from storage.points.copy_transfers import CopyTransfers
 from storage.points.entries import Entry
 from storage.points.store import Store
 
@@ -17,35 +19,38 @@ Found = tuple[Entry, bool]
 @dataclass
 class CopyLeftovers:
     """The files of an assignment in a copy, in these folders of runs; `marks`: the runs that have a mark there;
-    `altered`: places of files that arrived with a wrong content; those that a killed copy has left are added.
-    `is_any_altered`: any file there may be one of these. `confirmed`: gets the sizes of files on a server, by place,
-    and returns the places of those that equal the first repository's.
+    `is_any_altered`: any file there may have arrived with a wrong content. `compared`: files on a server that need not
+    be compared; those that were are added. `transfers`: those of the copy, which know the altered files.
     """
 
     target: Store
     folder: str
     there: Collection[str]
     marks: Collection[str]
-    altered: set[str] = field(default_factory=set)
-    is_any_altered: bool = False
-    confirmed: Callable[[Mapping[str, int]], Collection[str]] = lambda sizes: sizes
+    is_any_altered: bool
+    compared: ComparedFiles
+    transfers: CopyTransfers
 
     def __post_init__(self) -> None:
-        self.files = layout.files_path(self.folder)
+        self.files, self.altered = layout.files_path(self.folder), self.transfers.refusals.altered
 
     def looked_for(self, entries: Iterable[Entry]) -> Iterator[Found]:
         """Yield the files that should be in the copy, each with True if a killed copy has brought it whole."""
-        for batch in batches(entries, OF_A_LIST):
+        for batch in batches(entries, OF_A_LIST, AT_ONCE, lambda each: each.size):
             self.target.check_stop()
             left = [each for each in batch if each.folder in self.there]
             sizes = self.target.sizes(self.files, [each.place for each in left]) if left else {}
             left = [each for each in left if sizes.get(each.place) == each.size]
+            lacking = (each.place for each in batch if sizes.get(each.place) != each.size)
+            self.transfers.refusals.distrust(place for place in lacking if place in self.compared)
             if self.is_any_altered:
                 self.altered.update(each.place for each in left)
             whole = {each.place for each in self._whole_of_left(left)}
             if self.target.location.directory is None:
                 self.altered.update(each.place for each in left if each.place not in whole)
             whole -= self.altered
+            if self.target.location.directory is None:
+                self.compared.add(self.transfers.point, whole)
             doubtful = {each.place for each in left} - whole
             for each in batch:
                 yield each._replace(doubtful=each.place in doubtful), each.place in whole
@@ -56,8 +61,9 @@ class CopyLeftovers:
         if not left:
             return []
         if location.directory is None:
-            same = self.confirmed({each.place: each.size for each in left})
-            return [each for each in left if each.place in same]
+            new = {each.place: each.size for each in left if each.place not in self.compared}
+            same = self.transfers.confirmed(new) if new else ()
+            return [each for each in left if each.place not in new or each.place in same]
         read = [each for each in left if each.digest] if location.is_plain else []
         others = {each.place for each in left}.difference(each.place for each in read)
         trusted = self._brought_since_the_start(others) if others else set()

@@ -31,8 +31,9 @@ OnProgress = Callable[[int, int], None]
 class CopyTransfers:
     """The transfers of one copy, counted in `done`. `options`: of rclone.
 
-    `point`: the one that is brought; `left_out`, `renamed`: of this one: place → why its file did not come, or its
-    place in the copy. `refused`: the former of all points, which are not sent again by this copy.
+    `point`: the one that is brought; `is_clean`: True if rclone has named no problem of the last files, and so has
+    found them equal right after it copied them; `left_out`, `renamed`: of this point: place → why its file did not
+    come, or its place in the copy. `refused`: the former of all points, which are not sent again by this copy.
     """
 
     source: Store
@@ -42,6 +43,7 @@ class CopyTransfers:
     on_progress: OnProgress
     done: CopyResult
     point: str = ""
+    is_clean: bool = True
     left_out: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -59,7 +61,7 @@ class CopyTransfers:
         """Copy new files, and note those that one of the servers refuses. `over`: rclone's option for existing files.
         Returns those of the others that are not whole there.
         """
-        self._over = over
+        self._over, self.is_clean = over, True
         self.left_out |= {each.place: self.refused[each.place] for each in entries if each.place in self.refused}
         entries = [each for each in entries if each.place not in self.refused]
         refused = self.refusals.bring(entries)
@@ -126,6 +128,7 @@ class CopyTransfers:
             with suppress(StorageFailed, StorageStopped):
                 self._note_last([PIECE.sub("", path) for path, why in problems.items() if _is_amiss(why)])
             raise
+        self.is_clean &= not problems
         return problems
 
     def _note(self, places: Collection[str]) -> None:

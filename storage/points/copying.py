@@ -11,9 +11,9 @@ file whose name is too long for the copy's server gets another name there (`othe
 
 While files come, the copy holds a mark, `manifests/<point>.unfinished`, which names them. The next copy takes over
 whole files: in a plain folder of this host those with the digest in the manifest; on a server those that rclone finds
-equal to those of the first repository (`confirming.py`); elsewhere those with the right size. A folder of this host may
-have lost contents in a power cut, so there a size counts only where a mark shows that the file came since this host was
-started. A file that did not, and is copied again, is *doubtful* in the new mark.
+equal to those of the first repository (`confirming.py`), once (`compared_files.py`); elsewhere those with the right
+size. A folder of this host may have lost contents in a power cut, so there a size counts only where a mark shows that
+the file came since this host was started. A file that did not, and is copied again, is *doubtful* in the new mark.
 
 Credentials that may neither delete nor overwrite are enough, except for a file that a check found damaged in the copy:
 it is fetched again over the damaged one, and only then is a stored file written twice.
@@ -23,7 +23,7 @@ No file of a point is deleted here. Points that the copy need not keep are remov
 """
 
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from external.formatting import several
 from storage import layout
 from storage.points import amiss, known, manifests, overwritten_files, runs, sorted_items
 from storage.points.batches import OF_A_LIST, batches
+from storage.points.compared_files import AT_ONCE, ComparedFiles
 from storage.points.copied_manifests import NOT_COPIED, CopiedManifest, warnings_in
 from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces
 from storage.points.copy_leftovers import CopyLeftovers, Found
@@ -96,6 +97,7 @@ class _PointCopying:
     def __post_init__(self) -> None:
         self.files = layout.files_path(self.folder)
         self.transfers = CopyTransfers(self.source, self.target, self.folder, self.options, self.on_progress, self.done)
+        self.compared = ComparedFiles(self.target, self.folder)
 
     def bring(self, newest: str, recorded: Collection[str]) -> None:
         found = runs.points(self.source, self.folder)
@@ -113,6 +115,7 @@ class _PointCopying:
             self.there = set(self.target.names(self.files, folders=True))
             self.noted = amiss.noted_by_others(self.target, self.folder, {*names} - forged, points)
             self.transfers.refusals.altered |= self.noted or set()
+            self.compared.read(names, points)
             remove_pieces(self.target, self.folder, points, self.there)
         for point in wanted:
             self.source.check_stop()
@@ -127,7 +130,7 @@ class _PointCopying:
             for each in {before or manifest, manifest} - {copied}:
                 each.unlink()
             before = copied
-        if self.marks or forged:
+        if self.marks or forged or self.compared.is_any_there:
             with suppress(StorageFailed):  # such as by credentials that may not delete
                 remove_marks(self.target, self.folder, forged)
                 ours = {each: [digest] for each, digest in self.done.digests.items()}
@@ -182,18 +185,15 @@ class _PointCopying:
         """Make a point of the copy. Returns its manifest. Raises: ManifestDamaged, before it does anything."""
         transfers = self.transfers
         transfers.point, transfers.left_out, transfers.renamed = point, {}, {}
-        altered = transfers.refusals.altered
-        there = self.there, self.marks, altered, self.noted is None, transfers.confirmed
-        left = CopyLeftovers(self.target, self.folder, *there)
+        there = self.there, self.marks, self.noted is None
+        left = CopyLeftovers(self.target, self.folder, *there, self.compared, transfers)
         named = named_by_one_alone(manifest, before, self._is_same)
         packed = ((*entry, is_there) for entry, is_there in left.looked_for(named))
         with sorted_items.written(packed) as found:
             header = replace(manifests.read_header(manifest), boot=runs.boot())
             if any(_read(found)):
                 self._mark(point, header, found)
-            over, unlike = "--ignore-times" if self.marks else "--no-check-dest", dict[str, str]()
-            for batch in batches((entry for entry, is_there in _read(found) if not is_there), OF_A_LIST):
-                unlike |= {each.place: NOT_AS_WRITTEN.format(each.path) for each in transfers.bring(batch, over)}
+            unlike = self._bring_files(entry for entry, is_there in _read(found) if not is_there)
             manifest = self._excepted(point, manifest, before)
             without = transfers.left_out.keys() | transfers.renamed.keys()
             look = overwritten_files.look(self.source, self.target, self.files, lambda: _entries(found, without))
@@ -202,6 +202,18 @@ class _PointCopying:
             self._write_last(manifest, point, found)
         runs.end(self.target, self.folder, point)
         return manifest
+
+    def _bring_files(self, entries: Iterable[Entry]) -> dict[str, str]:
+        """Copy files, list by list. Returns texts about those that are not whole there, by place."""
+        over, unlike, equal = "--ignore-times" if self.marks else "--no-check-dest", dict[str, str](), set[str]()
+        for batch in batches(entries, OF_A_LIST, AT_ONCE, lambda each: each.size):
+            self.compared.add(self.transfers.point, equal)  # not those of the last list: the point follows them
+            unlike |= {each.place: NOT_AS_WRITTEN.format(each.path) for each in self.transfers.bring(batch, over)}
+            equal = set()
+            if self.transfers.is_clean and self.target.location.directory is None:
+                refused = self.transfers.left_out.keys() | self.transfers.refusals.altered
+                equal = {each.place for each in batch} - unlike.keys() - refused
+        return unlike
 
     def _is_same(self, old: Entry, new: Entry) -> bool:
         """True if the copy's point before this one has the file of an entry, perhaps under the name that it got

@@ -2,9 +2,9 @@
 
 A run that made no point leaves its mark, `manifests/<run>.unfinished`; the next point takes over its whole files, and
 no later one will name a file that this point does not name. A removal that was killed leaves
-`manifests/<point>.removing`, and files anywhere. Notes of runs (`amiss.py`) go with their marks. Marks only show that a
-look is worthwhile, and where: anyone who can write to a repository can put one there. Manifests alone decide which
-files go.
+`manifests/<point>.removing`, and files anywhere. Notes of runs (`amiss.py`, `compared_files.py`) go with their marks.
+Marks only show that a look is worthwhile, and where: anyone who can write to a repository can put one there. Manifests
+alone decide which files go.
 
 Files of a run may be named by points since then, so these are read, and foreign ones that can be. Where a known one
 cannot be read or is lost, runs up to it are left alone; so are runs later than the newest point: one may be under way,
@@ -55,7 +55,7 @@ def sweep_left(
     left, removed = gone[layout.UNFINISHED], gone[layout.REMOVING] if and_removed else set[str]()
     done = [each + ending for ending, found in marked.items() for each in found.intersection(there)]
     done += [each + runs.FLUSHED for each in gone[runs.FLUSHED] - marked[layout.UNFINISHED]]
-    notes = amiss.by_run(names)
+    notes = amiss.by_run(names, layout.AMISS, layout.COMPARED)
     is_over = {*there, *(_gone(notes, there, ours[-1]) - marked[layout.UNFINISHED])}
     if left or removed:
         # the names in `known` include those of marks

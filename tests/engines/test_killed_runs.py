@@ -25,7 +25,8 @@ from storage import layout
 from storage.places import remotes
 from storage.places.identity import Identity
 from storage.places.location import Location, of_directory
-from storage.points import confirming, copying, manifests
+from storage.points import confirming, copy_leftovers, copying, manifests
+from storage.points.compared_files import AT_ONCE
 from storage.points.store import Store
 from tests.append_only import append_only
 from tests.engines.peers import STARTED_AT, back_up, local_folder, write_files
@@ -61,13 +62,17 @@ class Killing:
                 write_files(there.parent, **{there.name: "x" * size})
                 return 200, b""
         elif self.child and there == self.taken:
-            self.child.kill()
-            self.child.wait()
-            self.child = None
+            self.end()
             stored = [each for each in there.parents[1].rglob("*") if each.is_file()]
             self.whole = len(stored) - self.alters
             return 403, b"no"
         return self.then(command, path, headers)
+
+    def end(self) -> None:
+        if self.child:
+            self.child.kill()
+            self.child.wait()
+            self.child = None
 
     def kill(self, what: str, tmp_path: Path, *facts: Any) -> None:
         """Begin work in another process, which is killed."""
@@ -92,7 +97,8 @@ def begun_backup(folder: str, started_at: str, *there: Any) -> EngineResult:
     return back_up(source, Path(folder), location=location, folder="copy", options=options, started_at=when)
 
 
-def begun_copy(folder: str, *there: Any) -> copying.CopyResult:
+def begun_copy(folder: str, at_once: int, *there: Any) -> copying.CopyResult:
+    copying.AT_ONCE = copy_leftovers.AT_ONCE = at_once
     location = remotes.beside(remotes.location_of(*there))
     ours = Store(of_directory(Path(folder, "first")), Event(), beside=location)
     return copying.copy(ours, Store(location, Event()), "copy", options=("--transfers=1",))
@@ -172,11 +178,53 @@ def test_a_copy_takes_over_whole_files_alone(key: str | None, tmp_path: Path) ->
     files = FILES | {"comes": CONTENT}
     point = back_up(local_folder(write_files(tmp_path / "source", **files)), tmp_path / "first/copy").snapshot
     with killing("s3", tmp_path) as (server, there):
-        server.kill("begun_copy", tmp_path, *there, key)
-        done = begun_copy(str(tmp_path), *there, key)
+        server.kill("begun_copy", tmp_path, AT_ONCE, *there, key)
+        done = begun_copy(str(tmp_path), AT_ONCE, *there, key)
         assert (done.new, done.incomplete, done.wrong) == ([point], {}, [])
         assert done.files == len(files) - server.whole
         found = stored(remotes.location_of(*there, key), point, tmp_path)
+    assert {path: digest for path, (digest, _) in found.items()} == digests_of(files)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "at_once"),
+    [
+        ("s3", None, AT_ONCE),
+        ("s3", KEY, AT_ONCE),
+        ("webdav-other", None, AT_ONCE),
+        ("webdav-other", KEY, AT_ONCE),
+        ("s3", None, 1),
+        ("webdav-other", KEY, 1),
+    ],
+)
+def test_a_copy_compares_no_file_twice_nor_those_of_a_list_that_came_whole(
+    kind: str, key: str | None, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the windows are short, it would do nothing else in the end. The second copy is killed after it has compared
+    what the first one left, unless that one has noted its lists, of one file each."""
+    files, compared = FILES | {"comes": CONTENT}, set[str]()
+    point = back_up(local_folder(write_files(tmp_path / "source", **files)), tmp_path / "first/copy").snapshot
+    compare = confirming.confirmed
+
+    def counted(store: Store, source: str, location: Location, path: str, sizes: Any, *how: Any, **watched: Any) -> Any:
+        compared.update(each.rpartition("/")[2] for each in sizes)
+        return compare(store, source, location, path, sizes, *how, **watched)
+
+    def killed(command: str, path: str, headers: Any) -> None:
+        if command == "PUT" and path.strip("/").count("/") == (6 if key else 5):  # below a run, whatever its name
+            server.end()
+
+    monkeypatch.setattr(confirming, "confirmed", counted)
+    with killing(kind, tmp_path) as (server, there):
+        server.kill("begun_copy", tmp_path, at_once, *there, key)
+        if at_once == AT_ONCE:
+            server.taken, server.then = tmp_path, killed  # at the next file that comes
+            server.kill("begun_copy", tmp_path, at_once, *there, key)
+        server.then = lambda command, path, headers: None
+        done = begun_copy(str(tmp_path), AT_ONCE, *there, key)
+        found = stored(remotes.location_of(*there, key), point, tmp_path)
+    assert (done.new, done.incomplete, done.wrong) == ([point], {}, [])
+    assert compared.isdisjoint("ab"), "the altered one alone is compared again, and the last one of a list"
     assert {path: digest for path, (digest, _) in found.items()} == digests_of(files)
 
 

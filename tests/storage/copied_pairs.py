@@ -9,6 +9,7 @@ from typing import Any
 
 from storage.points import copying
 from storage.points.copies import CopyResult
+from storage.points.known import Known
 from storage.points.store import StorageFailed
 from tests.storage.played_runs import ASSIGNMENT, files_below
 from tests.storage.stepping import SteppedStore, stepped
@@ -53,10 +54,12 @@ class CopyingStore(SteppedStore):
         *options: str,
         **facts: Any,
     ) -> None:
-        assert self.to
         for each in paths:
             came, goes = Path(self.location.at(path)) / each, Path(target) / each
             if not came.exists():
+                continue
+            if self.to is None:  # a note of the copy, which is read here
+                shutil.copyfile(came, goes)
                 continue
             if goes.exists() and not self.may_overwrite:
                 raise StorageFailed("access denied")
@@ -81,13 +84,13 @@ class Pair:
         return cls(WithDigests(folder / "first"), WithDigests(folder / "second"), kind)
 
     def copy(
-        self, kill_after: int | None = None, *, may_overwrite: bool = True, **facts: Any
+        self, kill_after: int | None = None, *, may_overwrite: bool = True, known: Known | None = None, **facts: Any
     ) -> tuple[CopyResult, list[str]]:
-        """Returns also the places that were copied."""
+        """Returns also the places that were copied. `known`: of the copy."""
         target, source = stepped(self.second.root, kill_after), stepped(self.first.root)
         kinds = {"plain": self.second.root, "sealed": self.second.root.parent, "remote": None}
         there = replace(target.location, directory=kinds[self.kind])
-        to = CopyingStore(there, target.stop, left=target.left)
+        to = CopyingStore(there, target.stop, left=target.left, known=known)
         begun = CopyingStore(source.location, source.stop, to=to, may_overwrite=may_overwrite)
         copied = copying.copy(begun, to, ASSIGNMENT, **facts)
         assert copied.points == self.second.points()

@@ -131,6 +131,31 @@ def test_what_a_killed_copy_left_counts_by_digest_or_since_the_host_was_started_
         pair.check()
 
 
+@pytest.mark.parametrize("forged", ["foreign", "torn", "lost"])
+def test_a_note_lets_no_altered_file_count(forged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note of a file that has gone since is lost: it came again, and the copy was killed."""
+    monkeypatch.setattr("external.processes.serving.keep", lambda facts: True)
+    pair = Pair.below(tmp_path, "remote")
+    point = pair.first.back_up({"known": "old", "unknown": "new", "unknown too": "red"})
+    assert next(step for step in range(99) if is_all_but_made(pair, point, step))
+    with contextlib.suppress(Killed):
+        pair.copy(1)
+    [note] = (pair.second.folder / "manifests").glob(f"*{layout.COMPARED}")
+    if forged == "torn":
+        note.write_bytes(note.read_bytes()[:-8])
+    elif forged == "lost":
+        shutil.rmtree(pair.second.files / point)
+        with contextlib.suppress(Killed):
+            pair.copy(8)
+        assert len(files_below(pair.second.files)) == 3
+    for each in pair.second.files.rglob("*known*"):
+        each.write_text("???")
+    _, places = pair.copy(known={} if forged == "foreign" else None)
+    assert len(places) == 3
+    assert not list((pair.second.folder / "manifests").glob(f"*{layout.COMPARED}"))
+    pair.check()
+
+
 def test_what_was_there_before_the_host_was_started_is_not_trusted_by_the_copy_after_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,7 +172,7 @@ def test_a_forged_note_of_files_that_may_be_amiss_costs_no_memory_and_fails_noth
     amiss.note(store, "copy", "20261130T000000Z", [*"ghijk"])
     notes = store.names(f"copy/{layout.MANIFESTS}")
     assert amiss.noted(store, "copy", notes) == {*"ghijk"}
-    forged = {f"20261130T000000Z.{amiss._digits(each.encode())}{layout.AMISS}": each for each in contents or ()}
+    forged = {f"20261130T000000Z.{amiss.digits(each.encode())}{layout.AMISS}": each for each in contents or ()}
     write_files(folder, **forged)
     if contents is None:
         (folder / (link := notes[0].replace("Z.", "Z.0"))).symlink_to("/dev/zero")
