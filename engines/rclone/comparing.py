@@ -79,8 +79,9 @@ class Comparison:
     be listed; folders where nothing is mounted any more are added. `is_same`: True for a file that is as the last point
     has it. `is_asked`: True if the source has to confirm by name that a path is gone. `parse`: makes an entry of a line
     of the last point. `is_checked`: True if each file has to be checked with `is_same`. `empty`: the empty folders of a
-    folder of this host. `removed`, `unchanged`: counted as the items come; `twice`: files that were listed more than
-    once.
+    folder of this host. Counted as the items come: `listed`, the paths of the source, including those that could not be
+    listed; `carried`, further paths of the last point that have an item; `removed`; `unchanged`. `twice`: files that
+    were listed more than once.
     """
 
     base: str
@@ -90,6 +91,8 @@ class Comparison:
     parse: Callable[[bytes], Entry]
     is_checked: bool = False
     empty: Collection[str] = ()
+    listed: int = 0
+    carried: int = 0
     removed: int = 0
     unchanged: int = 0
     twice: list[str] = field(default_factory=list)
@@ -102,8 +105,11 @@ class Comparison:
         for found, kept in side_by_side(self._once(listed), before):
             if found is None:
                 if kept is not None and (item := self._unlisted(kept[0], self.parse(kept[1]))):
+                    self.carried += 1
                     yield item
-            elif kept is not None and found[3] is None and (line := self._same(found, kept[1])):
+                continue
+            self.listed += 1
+            if kept is not None and found[3] is None and (line := self._same(found, kept[1])):
                 self.unchanged += line[2] != "folder"
                 yield line
             else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from engines.base import BackupTask
+from engines.base import BackupTask, RunEnded, Verdict
 from engines.rclone.bringing import Problems, is_as_wanted
 from engines.rclone.comparing import Comparison, Item, PathDecision
 from engines.rclone.early_digests import EarlyDigests
@@ -32,6 +32,9 @@ UNLIKE = "not as its source listed it; the next run brings it again"
 CHANGED = (
     "changed while they were backed up: their copies may mix older and newer content; the next run brings them again"
 )
+NOT_ALL = (
+    "{} paths are in the source's listing or were in the last point, and the new one would name {}: report this fault"
+)
 SHOWN = 20
 CAPABILITY = "security.capability"
 
@@ -40,7 +43,8 @@ CAPABILITY = "security.capability"
 class PointMaker:
     """The making of a point. `problems`: the reasons why files were not copied; `gone`: the paths that the source
     confirms as gone; `early`: the digests of files that were read while others came. `failed`: files that should have
-    come and did not. `notes`: other facts that users must know.
+    come and did not. `named`: the paths that the point names; `left`: those of the last one that it does not.
+    `notes`: other facts that users must know.
     """
 
     task: BackupTask
@@ -56,6 +60,8 @@ class PointMaker:
     files: int = 0
     exceptions: int = 0
     failed: int = 0
+    named: int = 0
+    left: int = 0
     notes: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     _done: dict[str, Entry] = field(default_factory=dict)
@@ -67,7 +73,7 @@ class PointMaker:
 
     def entries(self, items: Iterator[tuple[Item | Line, Arrived | None]]) -> Iterator[Entry | Line]:
         """The entries of the point, sorted by path. Raises: StorageStopped; the exceptions of the previous
-        manifest's reader.
+        manifest's reader; after the last one RunEnded, if they do not name each path that was listed.
         """
         while piece := list(islice(items, TOGETHER)):
             made = [self._made(item, arrived) if isinstance(item, Item) else None for item, arrived in piece]
@@ -78,6 +84,7 @@ class PointMaker:
             for (item, _), entry in zip(piece, made, strict=True):
                 if not isinstance(item, Item):
                     self.files += item[2] != "folder"
+                    self.named += 1
                     yield item
                     continue
                 if item.state is PathDecision.LINKED:
@@ -91,7 +98,10 @@ class PointMaker:
                 if item.path in self._firsts:
                     self._done[item.path] = entry
                 self._count(item, entry)
+                self.named += 1
                 yield entry
+        if self.named + self.left != (paths := self.comparison.listed + self.comparison.carried):
+            raise RunEnded(Verdict.SOURCE_FAILED, NOT_ALL.format(paths, self.named))
         self.notes += self._changed.sentences
 
     def _made(self, item: Item, arrived: Arrived | None) -> Entry | None:
@@ -106,6 +116,7 @@ class PointMaker:
                 return None
             case PathDecision.ASKED if item.path in self.gone:
                 self.comparison.removed += 1
+                self.left += 1
                 return None
             case PathDecision.ASKED:
                 return self.comparison.excepted(item.entry, item.old, NOT_GONE)

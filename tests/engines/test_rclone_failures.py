@@ -17,6 +17,7 @@ import requests
 from engines import missing_program
 from engines.at_repositories import questions
 from engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
+from engines.rclone.point import PointMaker
 from storage.places.location import of_directory
 from storage.places.locks import locked
 from tests.engines import peers
@@ -246,3 +247,15 @@ def test_storage_of_another_host_without_its_marker_is_unavailable(tmp_path: Pat
                 peer.kind,
                 result,
             )
+
+
+@pytest.mark.parametrize("lost", ["b", "sub", "sub/x"])
+def test_a_point_that_would_not_name_each_listed_path_is_not_made(
+    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Any = PointMaker._made
+    files = write_files(tmp_path / "files", a="a", b="b", **{"sub/x": "x"})
+    monkeypatch.setattr(PointMaker, "_made", lambda *given: None if given[1].path == lost else made(*given))
+    result = back_up(local_folder(files), tmp_path / "copy")
+    assert (result.verdict, points(tmp_path / "copy")) == (Verdict.SOURCE_FAILED, []), result
+    assert result.error.startswith("4 paths are in the source's listing")
