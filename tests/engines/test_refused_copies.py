@@ -1,99 +1,37 @@
 """A copy whose server refuses one file, not the others."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
-from storage import layout
 from storage.places import rclone as places_rclone
 from storage.places import remote_control, remotes
 from storage.places.location import of_directory
-from storage.points import checking, copying, removal, runs
-from storage.points.copies import CopyResult
-from storage.points.entries import Entry
+from storage.points import copying, removal, runs
 from storage.points.moving import TransferProgress
-from storage.points.refusals import Refusals, is_lost
 from storage.points.store import StorageFailed, Store
-from storage.restoring.base import Report, Wish
-from storage.restoring.into_folder import restore
-from tests.append_only import DENIED, append_only
-from tests.engines.peers import STARTED_AT, back_up, local_folder, tree, write_files
+from tests.append_only import DENIED
+from tests.engines.peers import back_up, local_folder, tree, write_files
+from tests.engines.refused_copies import (
+    FOLDER,
+    LOCKED,
+    LONG,
+    LONGEST,
+    NEW,
+    OLD,
+    TOO_LONG,
+    Refusal,
+    copied_to,
+    refusing,
+    refusing_long_paths,
+)
 from tests.engines.served import KEY
-from tests.processes import below
 from tests.storage.renaming_disk import AS_GIVEN, BAD, renaming_disk
 
 pytestmark = pytest.mark.slow
-FOLDER = "nas-7/nightly"
-OLD, NEW, LOCKED = "old", "changed", "locked for now"
-SIZES = {f"{len(each) + more}" for each in (NEW, LOCKED) for more in (0, 48)}
-"""Bytes of the contents that are refused, as they are and encrypted."""
-LONG = "/".join(["folder" * 6] * 20) + "/a"
-LONGEST = 600
-"""Characters of a path on a server. Those of short names are shorter, encrypted or not."""
-TOO_LONG = 400, b"<Error><Code>KeyTooLongError</Code><Message>Your key is too long</Message></Error>"
-Refusal = Callable[[str, str, Any], tuple[int, bytes] | None]
-
-
-def refusing(status: int, answer: bytes = b"no") -> Refusal:
-    """The refusal to take files of `SIZES`."""
-    return lambda command, path, headers: (
-        (status, answer) if command == "PUT" and headers.get("Content-Length") in SIZES else None
-    )
-
-
-def refusing_long_paths(status: int, answer: bytes = b"no") -> Refusal:
-    return lambda command, path, headers: (status, answer) if len(path) > LONGEST else None
-
-
-@dataclass
-class Copied:
-    """A source, its repository, and a copy on a server that refuses what `refusal` says."""
-
-    folder: Path
-    first: Store
-    second: Store
-    refusal: Refusal | None
-
-    def back_up(self, day: int, **files: str) -> str:
-        source = local_folder(write_files(self.folder / "source", **files))
-        when = STARTED_AT + timedelta(days=day)
-        return back_up(source, self.folder, location=self.first.location, folder=FOLDER, started_at=when).snapshot
-
-    def copy(self, *recorded: str) -> CopyResult:
-        target = replace(self.second, location=remotes.beside(self.second.location))
-        return copying.copy(self.there, target, FOLDER, recorded=recorded)
-
-    @property
-    def there(self) -> Store:
-        """The first repository, with the way to the second one."""
-        return replace(self.first, beside=remotes.beside(self.second.location))
-
-    def restored(self, point: str, day: int) -> tuple[Report, dict[str, str]]:
-        back = self.folder / f"back {day}"
-        return restore(Wish(FOLDER, point, back), self.second, self.folder / "cache"), tree(back)
-
-    def damaged(self) -> list[checking.Damage]:
-        return checking.check(self.second, FOLDER, part="", after="", total=0, share=1.0).damaged
-
-
-@contextmanager
-def copied_to(kind: str, folder: Path, refusal: Refusal, key: str | None) -> Iterator[Copied]:
-    first = Store(of_directory(folder / "first"), Event())
-
-    def answer(*request: Any) -> tuple[int, bytes] | None:
-        return found.refusal(*request) if found.refusal else None
-
-    with append_only(kind, folder / "served", [], answer) as (settings, secrets, path):
-        second = Store(remotes.location_of(path, settings, secrets, key), Event())
-        found = Copied(folder, first, second, refusal)
-        yield found
 
 
 @pytest.mark.parametrize(
@@ -233,87 +171,6 @@ def test_the_size_of_what_has_come_under_another_name_is_known_before_it_has_com
         assert not problems
 
 
-def test_a_file_that_arrived_altered_is_never_taken_for_whole(tmp_path: Path) -> None:
-    altered = {"comes"}
-
-    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
-        there = tmp_path / "served" / path.strip("/")
-        if command != "PUT" or there.is_file() or not {there.name, there.parent.name[-2:]} & altered:
-            return None
-        there.parent.mkdir(parents=True, exist_ok=True)
-        there.write_text("ALTERED"[: len(NEW)])
-        return 200, b""
-
-    with copied_to("s3", tmp_path, refusal, None) as copied:
-        points = [copied.back_up(0, same="same", comes=NEW)]
-        done = copied.copy()
-        assert (done.new, done.incomplete, done.wrong) == (points, {}, []), "under another name"
-        assert copied.restored(points[0], 0)[1] == tree(tmp_path / "source")
-        altered.add(".0")
-        for day, files in ((1, {"comes": "NEWER!!"}), (2, {})):
-            copied.back_up(day, **files)
-            done = copied.copy(*points)
-            points = done.points
-            assert [*done.incomplete] == done.new
-            report, back = copied.restored(done.new[-1], day)
-            assert (report.old_files, back["comes"]) == (1, NEW)
-
-
-@pytest.mark.parametrize("is_torn", [False, True])
-def test_a_file_that_arrived_altered_is_not_taken_for_whole_after_a_killed_copy(is_torn: bool, tmp_path: Path) -> None:
-    altered, is_killed = list[str](), True
-
-    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
-        if command != "PUT" or altered or not path.endswith("/comes"):
-            return DENIED if is_killed and path.endswith(layout.MANIFEST_ENDING) else None
-        altered.append(path)
-        write_files((tmp_path / "served" / path.strip("/")).parent, comes="ALTERED"[: len(NEW)])
-        return 200, b""
-
-    with copied_to("s3", tmp_path, refusal, None) as copied:
-        point = copied.back_up(0, same="same", comes=NEW)
-        with pytest.raises(StorageFailed):
-            copied.copy()
-        [note] = (tmp_path / "served").rglob(f"*{layout.AMISS}")
-        if is_torn:
-            note.write_bytes(b"")
-        is_killed = False
-        done = copied.copy()
-        assert (done.new, done.incomplete, done.wrong) == ([point], {}, [])
-        assert copied.restored(point, 0)[1] == tree(tmp_path / "source")
-
-
-def test_a_file_that_arrived_altered_under_another_name_is_not_taken_for_whole_after_an_rclone_that_ended(
-    tmp_path: Path,
-) -> None:
-    altered, files = list[str](), {"comes": NEW, "comet": NEW}
-
-    def refusal(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
-        if command != "PUT" or headers.get("Content-Length") != str(len(NEW)) or len(altered) > len(files):
-            return None
-        if (there := tmp_path / "served" / path.strip("/")).is_file():
-            return None
-        altered.append(path)
-        write_files(there.parent, **{there.name: "ALTERED"[: len(NEW)]})
-        return 200, b""
-
-    def ended_by_the_next(command: str, path: str, headers: Any) -> tuple[int, bytes] | None:
-        if (found := refusal(command, path, headers)) is None and command == "PUT" and len(altered) == 3:
-            for each in below("rcd") if ".0/" in path else ():
-                each.kill()
-        return found
-
-    with copied_to("s3", tmp_path, ended_by_the_next, None) as copied:
-        point = copied.back_up(0, same="same", **files)
-        with pytest.raises(StorageFailed):
-            copied.copy()
-        assert [".0/" in each for each in altered] == [False, False, True]
-        copied.refusal = None
-        done = copied.copy()
-        assert (done.new, [*done.incomplete]) == ([point], [point]), "it cannot be replaced"
-        assert "comes" not in copied.restored(point, 0)[1]
-
-
 @pytest.mark.parametrize("status", [423, 504])
 def test_a_large_file_is_sent_a_few_times_and_once_a_copy_until_it_is_refused(
     status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -362,49 +219,6 @@ def test_a_full_disk_fails_the_copy_of_a_file_under_another_name(tmp_path: Path)
             copied.copy()
 
 
-@pytest.mark.parametrize(
-    "why",
-    [
-        "open /mnt/quota/run/timeout/a: permission denied",
-        'PUT "http://nas/mnt/quota/%C3%A9": locked',
-        "550 timeout: not possible",
-        '"timeout": not possible',
-    ],
-)
-def test_words_in_paths_do_not_concern_all_files(why: str) -> None:
-    refusals, reasons = Refusals(dict, tuple, tuple, ["/mnt/quota"]), {"run/timeout/a": why, "run/timeout/b": why}
-    assert refusals.judged(reasons) == reasons
-    with pytest.raises(StorageFailed, match="disk quota exceeded"):
-        refusals.judged({"a": f"{why}: disk quota exceeded"})
-
-
-@pytest.mark.parametrize(
-    "why",
-    [
-        "multipart upload corrupted: Etag differ: expecting 5f but got 6e",
-        "corrupted on transfer: md5 hashes differ src 5f vs dst 6e",
-        "open /mnt/run/truncated/a: permission denied",  # which is not lost in the first repository
-    ],
-)
-def test_neither_the_size_of_an_altered_file_nor_a_word_in_its_path_makes_it_whole(why: str) -> None:
-    entry = Entry("truncated/a", size=3, folder="run")
-
-    def arrived(entries: Sequence[Entry]) -> list[str]:
-        return [] if "open" in why else [each.place for each in entries]
-
-    refusals = Refusals(lambda entries, *how: {each.place: why for each in entries}, arrived, tuple)
-    assert [*refusals.bring([entry])] == [entry.place]
-
-
-@pytest.mark.parametrize("also", ["elsewhere/a", "run/other", "run/a.0123abcd.rclone-partial"])
-def test_an_altered_file_is_noted_before_an_error_about_all_ends_the_copy(also: str) -> None:
-    noted, why = list[str](), {"run/a": "corrupted on transfer: sizes differ", also: "no space left on device"}
-    refusals = Refusals(lambda entries, *how: why, lambda entries: (), tuple, on_altered=noted.extend)
-    with suppress(StorageFailed):
-        refusals.bring([Entry(each, size=3, folder="run") for each in ("a", "b")])
-    assert noted == ["run/a"]
-
-
 @pytest.mark.parametrize("broken", ["first", "second"])
 def test_an_error_of_a_copys_own_disk_is_no_loss_of_the_first_repository(broken: str, tmp_path: Path) -> None:
     with renaming_disk(tmp_path / "broken", AS_GIVEN) as disk:
@@ -421,16 +235,3 @@ def test_an_error_of_a_copys_own_disk_is_no_loss_of_the_first_repository(broken:
     else:
         assert (header.complete, done.wrong) == (False, [])
         assert [each.partition(":")[0] for each in done.incomplete[point]] == ["1 file was not copied", "lost"]
-
-
-@pytest.mark.parametrize(
-    ("why", "lost"),
-    [
-        ("mkdir /srv/copy/nas-7: input/output error", False),
-        ("open /mnt/x/a.0123abcd.rclone-partial: input/output error", False),
-        ("read /srv/copy of old/nas-7/files/run/a: input/output error", True),
-        ("not an encrypted file - bad magic string", True),
-    ],
-)
-def test_a_file_is_lost_if_the_first_repository_cannot_read_it(why: str, lost: bool) -> None:
-    assert is_lost(why, "/srv/copy") is lost
