@@ -19,6 +19,7 @@ OF_DJANGO = {"Command", "Migration", "DatabaseWrapper"}
 """Names that Django wants for each command, migration and database backend."""
 OUTCOMES = {"Succeeded", "Failed", "Cancelled", "Released", "Postponed"}
 """Words for what a handler returns (glossary): read where they are returned, as `return Failed(…)`."""
+AGENT = "agent/backupsched-agent"
 NOUNS = {"Finding", "Listing", "Meaning", "Opening", "Sighting", "Standing"}
 PARTICIPLE = re.compile(r"[A-Z][a-z]+(ed|ing)")
 
@@ -36,7 +37,7 @@ def classes() -> Iterator[tuple[str, str]]:
 def test_docstrings_open_with_a_noun_or_a_verb() -> None:
     texts = {
         f"{path}:{node.lineno}": node.value.value
-        for path, source in sources()
+        for path, source in (*sources(), (AGENT, (ROOT / AGENT).read_text(encoding="utf-8")))
         if "/migrations/" not in path and IN_QUOTES.search(source)
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -85,6 +85,9 @@ class TestEveryOutcome:
         change = after(record, outcome)
         assert (change.rank_day, change.tried_at, change.priority) == (TODAY, NOON, 100)
 
+    def test_waits_until_no_instant_in_the_past(self):
+        assert after(make_claimed(), Postponed(LAST_WEEK, WaitingFor.SNOOZE, "later")).run_after == NOON
+
 
 class TestSilence:
     def test_puts_the_next_contact_off_by_what_the_handler_says(self):
@@ -147,6 +150,11 @@ class TestSilence:
         failed = make_claimed(due_day=YESTERDAY, failures=3, first_failure_at=LAST_WEEK, last_failure_at=NOON)
         assert after(failed, Handoff("backups", lost_at=LAST_WEEK)).rank_day == TODAY + timedelta(days=3)
 
+    def test_of_what_is_not_charged_leaves_its_place(self):
+        record = make_claimed(rank_day=YESTERDAY, tried_at=LAST_WEEK)
+        silent = after(record, Unavailable("asleep", 900, keeps_place=True))
+        assert (silent.rank_day, silent.tried_at) == (YESTERDAY, LAST_WEEK)
+
 
 class TestAnswer:
     @given(st.integers(0, 12), st.sampled_from([None, YESTERDAY, TODAY]), st.lists(st.integers(1, 400), min_size=1))
@@ -167,6 +175,15 @@ class TestAnswer:
         silent = then(record, after(record, Unavailable("away", 900), now=later))
         answered = after(silent, Handoff("backups"), now=later, inserted_at=NOON)
         assert (answered.rank_day, answered.tried_at) == (TODAY + timedelta(days=3), None)
+
+    def test_puts_what_failed_and_was_lost_where_the_later_of_both_had_put_it(self):
+        failed = make_claimed(due_day=YESTERDAY, failures=1, last_failure_at=NOON - timedelta(hours=1))
+        answered = after(failed, Handoff("backups", lost_at=NOON - timedelta(hours=2)))
+        assert answered.tried_at == failed.last_failure_at
+
+    def test_puts_what_a_wrong_clock_dated_in_the_future_where_a_failure_of_today_would(self):
+        failed = make_claimed(due_day=YESTERDAY, failures=1, last_failure_at=NOON + timedelta(days=5))
+        assert after(failed, Handoff("backups")).rank_day == TOMORROW
 
 
 class TestFailure:
@@ -217,6 +234,10 @@ class TestFailure:
         on_time = PhasePlaces(1, DAY).gap(3, phase(record.id))
         assert change.run_after - NOON == pytest.approx(timedelta(seconds=on_time), abs=timedelta(seconds=1))
         assert change.first_failure_at == NOON
+
+    @pytest.mark.parametrize(("asked", "waits"), [(60, 300), (7_200, 7_200), (10 * DAY, DAY)])
+    def test_waits_as_long_as_a_server_asked_for_a_day_at_most(self, asked: float, waits: float):
+        assert after(make_claimed(), Failed("busy", retry_after=asked)).run_after == NOON + timedelta(seconds=waits)
 
 
 class TestFailureUnderPhased:
