@@ -19,12 +19,12 @@ CONTENT = b"more than the slack"
 class SilentShare(Share):
     """Does not answer this many questions about a file, and as many about its folder, once that was listed."""
 
-    silent, unheard, is_listed = 0, 0, False
+    unanswered, unheard, is_listed = 0, 0, False
 
     def found(self, path: str, is_deep: bool) -> tuple[int, bytes]:
         first = next(iter(self.files))
-        if path == first and self.silent:
-            self.silent -= 1
+        if path == first and self.unanswered:
+            self.unanswered -= 1
             return AWAY, b""
         if path == first.rpartition("/")[0] and is_deep:
             if self.is_listed and self.unheard:
@@ -40,7 +40,7 @@ def test_a_file_whose_size_is_not_told_when_it_is_copied_comes_with_the_listed_o
 ) -> None:
     monkeypatch.setattr(rclone, "SLACK", 10)
     share = SilentShare(**{path: CONTENT})
-    share.silent = share.unheard = 3  # the tries of rclone, which lists the folder as well
+    share.unanswered = share.unheard = 3  # the tries of rclone, which lists the folder as well
     with share.served() as source:
         result = run(task_for(source, tmp_path / "copy"))
     assert (result.verdict, result.warnings, result.new) == (Verdict.SUCCEEDED, (), 1), result
@@ -49,7 +49,7 @@ def test_a_file_whose_size_is_not_told_when_it_is_copied_comes_with_the_listed_o
 
 def test_a_file_under_another_name_is_tried_again_like_any_other(tmp_path: Path) -> None:
     share = SilentShare(**{"dot.": CONTENT, "other": b"other"})
-    share.silent = 6  # once for its size, which is then found in the list of its folder
+    share.unanswered = 6  # once for its size, which is then found in the list of its folder
     with share.served() as source:
         result = run(task_for(source, tmp_path / "copy"))
     assert (result.verdict, result.warnings, result.new) == (Verdict.SUCCEEDED, (), 2), result
