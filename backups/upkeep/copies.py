@@ -247,8 +247,7 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
                 row.save(update_fields=["points", "copied_at", "as_of", "size", "error", "came", "incomplete"])
             known_points.replace(assignment.pk, found.repository, found.done.digests)
             known_points.forget_marks(assignment.pk, found.repository)
-            is_behind = assignment.last_backup_at != found.as_of
-            rows.update(to_copy_since=now if is_behind else None)
+            rows.update(to_copy_since=None if assignment.last_backup_at == found.as_of else now)
             retention.plan([assignment], now)
             records.log(record, "copied", as_text(found), now, size=found.done.size, points=found.done.new[:100])
             if problem and problem != before:
