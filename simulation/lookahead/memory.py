@@ -9,7 +9,7 @@ settling     `jobs/transitions.py`, and for the assignment `backups/copying/resu
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import count
+from itertools import count, takewhile
 from typing import cast
 
 from jobs import priorities, retries
@@ -54,6 +54,9 @@ class MemoryWorld:
         self._asked: dict[int, MemoryRecord] = {}
         """The records whose sources are being asked."""
         self._waking: dict[int, Source] = {}
+        """Sources that were sent a packet lately, by its instant."""
+        self._woken: set[int] = set()
+        """The numbers of unfinished records that are asked before others, since their source was sent a packet."""
         self._triggers = {policy.pk: policy.schedule.next_trigger_at for policy in rows.policies}
         self._periods: dict[int, tuple[datetime, datetime]] = {}
         """Policy → an instant, and the first trigger after it and after all instants up to there."""
@@ -101,16 +104,16 @@ class MemoryWorld:
         return list(self._unfinished.values())
 
     def waking_up(self, source: Source, now: datetime) -> int:
-        since, settled_since = now - REMEMBERED_FOR, now - timedelta(seconds=SETTLED_WITHIN_SECONDS)
-        for number, woken_at in self._woken_at(self._waking):
-            if woken_at <= since:
-                del self._waking[number]
+        self._forget_packets(now - REMEMBERED_FOR)
+        settled_since = now - timedelta(seconds=SETTLED_WITHIN_SECONDS)
+        latest = takewhile(lambda number: self._woken_at(number) > settled_since, reversed(self._waking))
         # a unit that finds its answer too old hands a record back: a source that was woken may be waking up once more
-        return sum(
-            woken_at > settled_since or self._wakes_up(number)
-            for number, woken_at in self._woken_at(self._waking)
-            if number != source.pk
-        )
+        found = {*latest, *(number for number in self._woken if number in self._waking)}
+        return len(found - {source.pk})
+
+    def _forget_packets(self, until: datetime) -> None:
+        for number in [*takewhile(lambda number: self._woken_at(number) <= until, self._waking)]:
+            del self._waking[number]
 
     def gives_way(self, record: ClaimedRecord, now: datetime) -> bool:
         if not giving_way.is_new(cast("MemoryRecord", record).inserted_at, now):
@@ -122,27 +125,17 @@ class MemoryWorld:
 
     def _remembered(self, now: datetime) -> Iterable[MemoryRecord]:
         """The records of sources that were sent a packet lately, until a unit takes them."""
-        for number, woken_at in self._woken_at(self._waking):
-            record = self._unfinished.get(number)
-            if (
-                record is not None
-                and record.queue != BACKUPS
-                and priorities.is_woken(record.priority)
-                and now - REMEMBERED_FOR < woken_at <= now
-            ):
-                yield record
+        for number in self._woken:
+            if number in self._waking and now - REMEMBERED_FOR < self._woken_at(number) <= now:
+                yield self._unfinished[number]
 
-    @staticmethod
-    def _woken_at(sources: Mapping[int, Source]) -> list[tuple[int, datetime]]:
-        return [(number, each.last_woken_at) for number, each in sources.items() if each.last_woken_at]
-
-    def _wakes_up(self, number: int) -> bool:
-        record = self._unfinished.get(number)
-        return record is not None and record.queue != BACKUPS and priorities.is_woken(record.priority)
+    def _woken_at(self, number: int) -> datetime:
+        return cast("datetime", self._waking[number].last_woken_at)
 
     def note_packet(self, source: Source, now: datetime) -> None:
         source.last_woken_at = now
-        self._waking[source.pk] = source
+        self._waking.pop(source.pk, None)
+        self._waking[source.pk] = source  # the latest
 
     def settle(self, results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> None:
         settled = [(cast("MemoryRecord", record), outcome) for record, outcome in results]
@@ -280,3 +273,8 @@ class MemoryWorld:
                 self._closing.put(record.closes_at, record)
         else:
             del self._unfinished[record.number]
+        is_asked_first = record.queue != BACKUPS and priorities.is_woken(record.priority)
+        if is_asked_first and record.number in self._unfinished:
+            self._woken.add(record.number)
+        else:
+            self._woken.discard(record.number)
