@@ -6,6 +6,7 @@ import pytest
 
 from jobs import claiming
 from jobs.models import BacklogRecord
+from jobs.priorities import WOKEN
 from jobs.states import Status
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 from tests.threads import another_connection, impatience
@@ -59,3 +60,18 @@ class TestWhatIsClaimed:
         make_record(closes_at=NOON, lane=lane)
         open_yet = make_record(closes_at=NOON + timedelta(microseconds=1), lane=lane)
         assert claimed_ids() == [open_yet.pk]
+
+    def test_woken_records_of_all_lanes_are_claimed_up_to_a_limit_and_none_whose_window_has_closed(self):
+        full = make_throttle(1)
+        make_record(Status.RUNNING, lane=make_lane(full))
+        make_record()
+        make_record(priority=WOKEN, closes_at=NOON)
+        woken = {
+            make_record(priority=WOKEN, lane=lane).pk for lane in (0, make_lane(full), make_lane(make_throttle(9)))
+        }
+        taken = [
+            {each.id for each in claiming.claim_woken("default", worker_id=make_worker().pk, limit=2, now=NOON)}
+            for _ in range(3)
+        ]
+        assert list(map(len, taken)) == [2, 1, 0]
+        assert set.union(*taken) == woken

@@ -173,6 +173,9 @@ class TestRenewal:
         assert stored(mine).lease_expires_at == LATER + timedelta(seconds=60)
         assert stored(others).lease_expires_at == before
         assert not claiming.renew({mine.id: uuid4()}, worker_id=mine.worker_id, now=LATER).owned
+        BacklogRecord.objects.filter(pk=mine.id).update(cancel_requested_at=NOON)
+        assert claiming.renew(held, worker_id=mine.worker_id, now=LATER).cancelled == {mine.id}
+        assert not claiming.renew({mine.id: uuid4()}, worker_id=mine.worker_id, now=LATER).cancelled
         settling.settle([(mine, Released())], now=LATER)
         assert not claiming.renew(held, worker_id=mine.worker_id, now=LATER).owned
 
