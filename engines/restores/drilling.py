@@ -19,7 +19,7 @@ from engines.limits import Space
 from engines.restores import loading, mariadb, postgresql, sqlite
 from engines.restores.scratch import Database, Scratch
 from external.formatting import several
-from storage.folders.beneath import Beneath
+from storage.folders.own_folders import OwnFolders
 from storage.folders.scratch import remove
 from storage.points import runs
 from storage.points.checking import GONE
@@ -139,12 +139,12 @@ def _compare(entries: Iterator[Entry] | list[Entry], folder: Path, store: Store,
     drills cannot hold.
     """
     wrong, not_taken = list[str](), list[str]()
-    with Beneath.opened(folder) as opened_folder:
+    with OwnFolders.opened(folder) as opened_folder:
         for entry in entries:
             if entry.kind == "folder" or not entry.is_kept:
                 continue
             found = differs(entry, opened_folder, thorough=True, alive=store.check_stop)
-            if found in (FileMatch.MISSING, FileMatch.OTHER):
+            if found not in (FileMatch.SAME, FileMatch.UNSURE, FileMatch.NOT_A_NAME):
                 wrong.append(f"{entry.path}: {found.value} came back")
             if found is FileMatch.NOT_A_NAME:
                 not_taken.append(entry.path)

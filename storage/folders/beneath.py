@@ -21,6 +21,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -48,7 +49,7 @@ class Beneath:
         self._way: list[tuple[bytes, int]] = []
 
     @classmethod
-    def opened(cls, path: Path, *, make: bool = False) -> "Beneath":
+    def opened(cls, path: Path, *, make: bool = False) -> Self:
         """Open the folder at an absolute path. `make`: create its missing parts. Raises: LinkOnTheWay; OSError."""
         found, at = cls(os.open("/", PASS), path), Path("/")
         try:
@@ -70,7 +71,7 @@ class Beneath:
         self._back_to(0)
         os.close(self.descriptor)
 
-    def __enter__(self) -> "Beneath":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,7 +91,13 @@ class Beneath:
         self._back_to(min(len(parts), len(self._way)) if same is None else same)
         for part in parts[len(self._way) :]:
             self._way.append((part, _passed(part, self._here())))
+            self._on_entering(b"/".join(each for each, _ in self._way), self._here())
         return self._here()
+
+    @property
+    def reached(self) -> Path:
+        """The folder that `folder` returned last, or the one that it could not get out of if it has failed."""
+        return self.path.joinpath(*(os.fsdecode(part) for part, _ in self._way))
 
     def at(self, path: bytes) -> tuple[bytes, int]:
         """The last part of a path below, and the descriptor of the folder that holds it."""
@@ -120,11 +127,15 @@ class Beneath:
     def read(self, path: bytes, flags: int = READ) -> Iterator[int]:
         """A file below, or with the flags LIST a folder, by its descriptor."""
         name, above = self.at(path)
-        descriptor = os.open(name, flags, dir_fd=above)
+        descriptor = self.open(name, above, flags)
         try:
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def open(self, name: bytes, above: int, flags: int = READ) -> int:
+        """Open a file, or with the flags LIST a folder, in the open folder `above`. Returns its descriptor."""
+        return os.open(name, flags, dir_fd=above)
 
     def names(self) -> list[str]:
         with listed(self.descriptor) as descriptor:
@@ -154,6 +165,9 @@ class Beneath:
                     if not os.listdir(opened):  # so no file of another account is given away
                         os.fchown(opened, owner.st_uid, owner.st_gid)
         return descriptor
+
+    def _on_entering(self, path: bytes, descriptor: int) -> None:
+        """Called for each folder below when it was opened to be passed through."""
 
     def _here(self) -> int:
         return self._way[-1][1] if self._way else self.descriptor

@@ -10,9 +10,14 @@ from contextlib import contextmanager, suppress
 
 from storage.folders import owners
 from storage.folders.beneath import PASS, Beneath, empty, listed
+from storage.folders.own_folders import OwnFolders
 
 FILES, MAKING = b"files", b"making"
 STAGING = re.compile(r"\.restore-.*\.[0-9a-f]{16}\.unfinished")
+
+
+class NotPlaced(PermissionError):
+    """This account may not change the folder in which a file, link or folder has its place."""
 
 
 class StagingFolder:
@@ -26,7 +31,7 @@ class StagingFolder:
             raise PermissionError(1, "another process has changed the target", str(self._folder.path))
         with suppress(FileExistsError):
             os.mkdir(FILES, 0o700, dir_fd=self._folder.descriptor)
-        self.files = Beneath(os.open(FILES, PASS, dir_fd=self._folder.descriptor), self._folder.path / "files")
+        self.files = OwnFolders(os.open(FILES, PASS, dir_fd=self._folder.descriptor), self._folder.path / "files")
         self.inherited = (self._folder.descriptor,)
 
     @property
@@ -38,7 +43,7 @@ class StagingFolder:
         """Move a file from `files` to its place in the target, over any existing file."""
         name, above = self.files.at(staged)
         to, folder = self.target.at(home)
-        os.rename(name, to, src_dir_fd=above, dst_dir_fd=folder)
+        _rename(name, above, to, folder)
 
     def give(self, descriptor: int, home: bytes) -> None:
         """Give an open file to the owner that it should have at its place, where its file system knows owners."""
@@ -112,8 +117,10 @@ class StagingFolder:
     def _place(self, home: bytes) -> None:
         to, folder = self.target.at(home)
         try:
-            os.rename(MAKING, to, src_dir_fd=self._folder.descriptor, dst_dir_fd=folder)
+            _rename(MAKING, self._folder.descriptor, to, folder)
         except OSError as error:
+            with suppress(OSError):
+                self._clear()
             if error.errno == errno.ENOTEMPTY:
                 raise FileExistsError(errno.EEXIST, error.strerror, os.fsdecode(to)) from None
             raise
@@ -152,3 +159,10 @@ class StagingFolder:
             if not {*os.listdir(opened)} <= {os.fsdecode(FILES), os.fsdecode(MAKING)}:
                 return False
         return owners.is_closed(os.fstat(descriptor)) or owners.are_not_kept(descriptor, MAKING)
+
+
+def _rename(name: bytes, above: int, to: bytes, folder: int) -> None:
+    try:
+        os.rename(name, to, src_dir_fd=above, dst_dir_fd=folder)
+    except PermissionError as error:
+        raise NotPlaced(error.errno, error.strerror, os.fsdecode(to)) from None

@@ -50,6 +50,8 @@ class FileMatch(Enum):
     UNSURE = "something of its kind and size, whose time differs, and no digest is known"
     OTHER = "something else"
     NOT_A_NAME = "nothing, since its disk does not take the name"
+    NOT_ENTERED = "nothing that could be looked at, since this account may not enter its folder"
+    NOT_READ = "something of its size and time, which this account may not read"
 
 
 def path_in(folder: Path, path: str) -> bytes:
@@ -85,6 +87,8 @@ def differs(
         found = os.stat(name, dir_fd=above, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return FileMatch.MISSING
+    except PermissionError:
+        return FileMatch.NOT_ENTERED
     except OSError as error:
         if error.errno in NOT_A_NAME:
             return FileMatch.NOT_A_NAME
@@ -96,7 +100,11 @@ def differs(
         return FileMatch.OTHER
     is_as_old = is_time_of(entry, found.st_mtime_ns)
     if entry.digest and (thorough or not is_as_old):
-        return FileMatch.SAME if digest_of(name, alive, above) == entry.digest else FileMatch.OTHER
+        try:
+            found_digest = _digest_of(folder.open(name, above), alive)
+        except PermissionError:
+            return FileMatch.NOT_READ if is_as_old else FileMatch.OTHER
+        return FileMatch.SAME if found_digest == entry.digest else FileMatch.OTHER
     return FileMatch.SAME if is_as_old else FileMatch.UNSURE
 
 
@@ -105,8 +113,12 @@ def digest_of(path: bytes, alive: Callable[[], None] = lambda: None, folder: int
     refused; a pipe counts as empty and is not waited for. A file that grows is read up to the size with which it was
     opened.
     """
+    return _digest_of(os.open(path, READ, dir_fd=folder), alive)
+
+
+def _digest_of(descriptor: int, alive: Callable[[], None]) -> str:
     digest = hashlib.sha256()
-    with open(os.open(path, READ, dir_fd=folder), "rb", buffering=0) as file:
+    with open(descriptor, "rb", buffering=0) as file:
         left = os.fstat(file.fileno()).st_size
         while chunk := file.read(min(READ_BYTES, left)):
             left -= len(chunk)

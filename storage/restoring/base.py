@@ -35,6 +35,7 @@ NOT_TAKEN = (
     "the disk takes no file of that name, which is too long or has a character that it lacks; RECOVER.txt in the "
     "repository says how to get its content"
 )
+DENIED = "permission denied: this account may not enter or change {}; let it, or restore into another folder"
 Fetch = Callable[[list[Entry]], object]
 """Copies files out of the repository."""
 Take = Callable[[list[Entry]], list[Entry]]

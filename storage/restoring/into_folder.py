@@ -24,6 +24,7 @@ from pathlib import Path
 
 from storage.folders.beneath import Beneath
 from storage.folders.flushing import flush
+from storage.folders.own_folders import OwnFolders
 from storage.folders.staging import StagingFolder
 from storage.points.counted_paths import CountedPaths
 from storage.points.files import FileMatch, differs, is_inside, relative
@@ -32,7 +33,16 @@ from storage.points.store import Store
 from storage.points.trees import Tree, opened
 from storage.restoring import targets
 from storage.restoring.attributes import Owners, is_otherwise
-from storage.restoring.base import KEPT_TEXTS, NOT_TAKEN, Report, RestoreProgress, RestoreRefused, RunningRestore, Wish
+from storage.restoring.base import (
+    DENIED,
+    KEPT_TEXTS,
+    NOT_TAKEN,
+    Report,
+    RestoreProgress,
+    RestoreRefused,
+    RunningRestore,
+    Wish,
+)
 from storage.restoring.placing import FilePlacement
 from storage.restoring.shared_names import SHARED
 
@@ -43,6 +53,7 @@ LEFT = (
     "files that were there already keep an owner or mode that is not that of the backup (to have that one, move them "
     "away and restore again)"
 )
+NOT_READ = "files that were there already could not be read by this account, and have the right size and time"
 ELSEWHERE = "look at that disk, and restore into a new folder on another one"
 
 
@@ -77,7 +88,7 @@ def restore_to_stay(
 
 
 class _FolderRestore(RunningRestore):
-    target: Beneath
+    target: OwnFolders
     staging: StagingFolder
     placing: FilePlacement
 
@@ -92,6 +103,7 @@ class _FolderRestore(RunningRestore):
         targets.check(self.path, self.store.location, self.tree)
         try:
             with targets.opened(self.path) as self.target:
+                self.target.lends = not self.wish.dry_run
                 self._compare(self.target)
         except FileNotFoundError:
             self._compare(None)
@@ -126,6 +138,8 @@ class _FolderRestore(RunningRestore):
             return True
         if (state := self._state_of(entry)) is FileMatch.NOT_A_NAME:
             return self.fail(entry.path, NOT_TAKEN)
+        if state is FileMatch.NOT_ENTERED:
+            return self.fail(entry.path, DENIED.format(self.target.reached))
         if state is not FileMatch.SAME:
             return True
         if holder := self.placing.shared.holder(entry):
@@ -143,8 +157,10 @@ class _FolderRestore(RunningRestore):
             state = FileMatch.MISSING if is_empty else self._read_state_of(entry)
             if not is_empty and not self.wish.overwrite:
                 expected.add(relative(entry.path))
-            if state is FileMatch.SAME:
+            if state in (FileMatch.SAME, FileMatch.NOT_READ):
                 self.report.present += 1
+                if state is FileMatch.NOT_READ:
+                    self.left.add(NOT_READ, entry.path)
                 self._note_otherwise(entry, target)
                 continue
             if state is FileMatch.OTHER:

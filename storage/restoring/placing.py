@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from storage.folders.beneath import LIST, NOT_A_NAME, Beneath
-from storage.folders.staging import StagingFolder
+from storage.folders.beneath import LIST, NOT_A_NAME
+from storage.folders.own_folders import OwnFolders
+from storage.folders.staging import NotPlaced, StagingFolder
 from storage.points.counted_paths import CountedPaths
 from storage.points.files import PERMISSIONS, nanoseconds, relative, target_of
 from storage.points.manifests import Entry
@@ -24,7 +25,7 @@ from storage.restoring.attributes import (
     put_attribute,
     put_on,
 )
-from storage.restoring.base import NOT_TAKEN, RunningRestore
+from storage.restoring.base import DENIED, NOT_TAKEN, RunningRestore
 from storage.restoring.shared_names import SHARED, SharedNames
 
 CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
@@ -38,7 +39,7 @@ class FilePlacement:
     files that are in their places.
     """
 
-    def __init__(self, restoring: RunningRestore, target: Beneath, staging: StagingFolder) -> None:
+    def __init__(self, restoring: RunningRestore, target: OwnFolders, staging: StagingFolder) -> None:
         self.restoring, self.target, self.staging = restoring, target, staging
         self.wish, self.tree, self.report = restoring.wish, restoring.tree, restoring.report
         self.not_set = CountedPaths()
@@ -86,7 +87,7 @@ class FilePlacement:
             try:
                 self.staging.make_link(home, target_of(entry), time, owner if os.geteuid() == 0 else None, finish)
             except OSError as error:
-                if isinstance(error, CHANGED):
+                if isinstance(error, (*CHANGED, NotPlaced)):
                     raise
                 self.not_set.add(f"links were not made: {error.strerror}", entry.path)
             self.shared.note(entry)
@@ -107,6 +108,8 @@ class FilePlacement:
             try:
                 with self.target.read(relative(entry.path), LIST) as folder:
                     put_on(entry, folder, self._owners.of(entry), self.not_set)
+                if entry.mode is not None:
+                    self.target.keep_mode(relative(entry.path))
             except OSError as error:
                 self.not_set.add(f"modes and times were not set: {error.strerror}", entry.path)
 
@@ -121,7 +124,7 @@ class FilePlacement:
         try:
             self.staging.link(staged, home)
         except OSError as error:
-            if isinstance(error, CHANGED):
+            if isinstance(error, (*CHANGED, NotPlaced)):
                 raise
             self.not_set.add(f"hard links were not made, so that these are copies: {error.strerror}", entry.path)
             self._put_copy(entry, staged, home)
@@ -132,14 +135,20 @@ class FilePlacement:
 
     @contextmanager
     def _unless_changed(self, entry: Entry) -> Iterator[None]:
-        """Count an entry as failed if another process has changed its place in the meantime, or its disk does not take
-        its name; the rest continues.
+        """Count an entry as failed if another process has changed its place in the meantime, this account may not enter
+        or change its folder, or its disk does not take its name; the rest continues.
         """
+        replaced = self.report.replaced
         try:
             yield
         except CHANGED as error:
             text = f"another process has changed its folder in the meantime ({error.strerror})"
             self.restoring.fail(entry.path, text)
+        except PermissionError:
+            if self.report.replaced > replaced:
+                self.report.replaced = replaced
+                self.report.collisions = [each for each in self.report.collisions if each != entry.path]
+            self.restoring.fail(entry.path, DENIED.format(self.target.reached))
         except OSError as error:
             if error.errno not in NOT_A_NAME:
                 raise

@@ -9,6 +9,7 @@ from pathlib import Path
 from external.processes import serving
 from storage.folders import room
 from storage.folders.beneath import Beneath, LinkOnTheWay
+from storage.folders.own_folders import OwnFolders
 from storage.folders.staging import STAGING
 from storage.folders.walking import folders_below
 from storage.places.location import Location
@@ -17,12 +18,12 @@ from storage.points.trees import Tree
 from storage.restoring.base import RestoreRefused
 
 
-def opened(folder: Path, *, make: bool = False) -> Beneath:
+def opened(folder: Path, *, make: bool = False) -> OwnFolders:
     """The target, open. `make`: create its missing parts. Raises: RestoreRefused if a link is on the way to it;
     OSError.
     """
     try:
-        return Beneath.opened(folder, make=make)
+        return OwnFolders.opened(folder, make=make)
     except LinkOnTheWay as error:
         raise RestoreRefused(f"{error}; name a folder") from None
 
@@ -40,12 +41,14 @@ def check(folder: Path, location: Location, tree: Tree) -> None:
             inside = os.path.relpath(real, folder)
             if any(True for _ in tree.below(inside)):
                 raise RestoreRefused(f"this would write into the repository {directory}; name another folder")
-    existing = _existing(folder)
+    existing, use = _existing(folder), "written"
     try:
         with opened(existing) as there, tempfile.TemporaryFile(dir=there.outside):
-            pass
+            use = "listed"
+            if existing == folder:
+                there.names()
     except OSError as error:
-        raise RestoreRefused(f"{existing} cannot be written ({error.strerror}); name another folder") from None
+        raise RestoreRefused(f"{existing} cannot be {use} ({error.strerror}); name another folder") from None
 
 
 def foreign(target: Beneath, expected: set[bytes], ask: Callable[[], None]) -> str | None:

@@ -3,9 +3,7 @@
 import os
 import stat
 import struct
-import traceback
 from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -22,14 +20,13 @@ from storage.restoring.base import Wish
 from tests.engines.peers import local_folder, points, run, task_for, write_files
 from tests.storage import other_accounts
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
-from tests.storage.other_accounts import WORKER
+from tests.storage.other_accounts import WORKER, as_another, needs_root
 from tests.storage.restored_points import restore
 
 home = other_accounts.home
 
 __all__ = ["home"]
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root gives files away")
 ANN, BOB = 4711, 4712
 READ_BY_BOB = struct.pack("<I", 2) + b"".join(
     struct.pack("<HHI", tag, rights, who)
@@ -59,26 +56,6 @@ def set_attribute(file: Path, name: str, value: bytes) -> None:
         os.setxattr(file, name, value)
     except OSError as error:
         pytest.skip(f"{name} cannot be set here: {error}")
-
-
-def as_another(work: Callable[[], list[str]]) -> list[str]:
-    """Returns what it returns, done by an account that is not root, sorted."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.setgroups([])
-            os.setgid(WORKER)
-            os.setuid(WORKER)
-            os.write(write, "\n".join(work()).encode())
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
-    os.close(write)
-    with open(read) as said:
-        return sorted(said.read().splitlines())
 
 
 def owners(folder: Path) -> dict[str, tuple[int, int]]:
