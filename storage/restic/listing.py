@@ -3,9 +3,9 @@ here.
 
 restic compares the data that it reads back with the SHA-256 of each of its blobs, so a manifest made from it has no
 digests of files. Names that are not UTF-8 have U+FFFD in place of each invalid byte, as restic lists them: if two names
-are then the same, the manifest has the first one, and says that it is incomplete. So it does of paths that are too
-deep for any manifest, and names the first of them. Control characters are as rclone
-shows them (`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
+are then the same, the manifest has the first one, or the folder among them, and says that it is incomplete. So it does
+of paths that are too deep for any manifest, and names the first of them. Control characters are as rclone shows them
+(`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
 """
 
 import re
@@ -51,7 +51,10 @@ def write_manifest(restic: Restic, snapshot: Snapshot, file: Path) -> None:
             is_whole = False
             found.setdefault(short := shortened(path), Entry(short, why=TOO_DEEP))
         elif entry := _entry(row, snapshot.point, is_of_host=is_of_host):
-            is_whole &= found.setdefault(entry.path, entry) is entry or entry.kind == "folder"
+            first = found.setdefault(entry.path, entry)
+            is_whole &= first is entry or first.kind == entry.kind == "folder"
+            if entry.kind == "folder":
+                found[entry.path] = first if first.kind == "folder" else entry
 
     restic.run("ls", "--json", snapshot.id, on_line=take)
     if links := {path for path, entry in found.items() if entry.kind == "link"}:

@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from types import MappingProxyType
 from storage import layout
 from storage.folders.beneath import LIST, passing_over_names
 from storage.folders.scratch import remove
+from storage.folders.staged_attributes import BARE, copy_attributes, inherit_nothing
 from storage.folders.walking import folders_below
 from storage.places import identity
 from storage.places.identity import Identity
@@ -156,7 +158,8 @@ class ResticStore(Store):
     ) -> None:
         """Copy files out of snapshots. `path` is the folder of an assignment's files; the first part of each of `paths`
         and `tops` is a point. `tops`: folders that hold all wanted files; fetched at once, since every restic reads the
-        indexes again. Existing files in `target` are whole: they get there by a rename.
+        indexes again. `paths` may have folders, which come with everything in them. Existing files in `target` are
+        whole: they get there by a rename.
         """
         if ":" in target.partition("/")[0]:  # a remote: through files here, as far as there is room for them
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
@@ -197,6 +200,8 @@ class ResticStore(Store):
             on_progress(files, size)
 
         incoming = Path(tempfile.mkdtemp(prefix=INCOMING, dir=target))
+        if snapshot.tags.get("kind") == listing.LOCAL:
+            inherit_nothing(incoming)
         try:
             growth = Growth(incoming, grows)
             patient = replace(self.restic, stall_timeout=math.inf)  # restic reads all indexes before the first byte
@@ -222,24 +227,40 @@ class ResticStore(Store):
 
 
 def _take_over(incoming: Path, target: str) -> None:
-    """Move files to their places, by names that manifests can have. A link would make another folder of that name in a
-    manifest lead out of `target`; links are made from manifests instead. What no manifest can name stays.
+    """Move files to their places, and give each folder there the attributes that restic has set, by names that
+    manifests can have. A link would make another folder of that name in a manifest lead out of `target`; links are made
+    from manifests instead. What no manifest can name stays.
     """
     os.chmod(incoming, 0o700)  # it may be read-only
     top = os.open(incoming, LIST)
     try:
         for way, here, entries in folders_below(top, opening=True):
             below = b"/".join(_named(os.fsencode(each)) for each in way)
+            folders = {_named(os.fsencode(each.name)) for each in entries if each.is_dir(follow_symlinks=False)}
             files = [each.name for each in entries if not (each.is_dir(follow_symlinks=False) or each.is_symlink())]
-            if len(way) < MOST_PARTS and files:
-                home = os.path.join(os.fsencode(target), below)
-                with passing_over_names():
-                    os.makedirs(home, mode=0o700, exist_ok=True)
+            home = os.path.join(os.fsencode(target), below)
+            if len(way) < MOST_PARTS and _make_folder(home, here):
                 for name in map(os.fsencode, files):
-                    with passing_over_names():
-                        os.replace(name, os.path.join(home, _named(name)), src_dir_fd=here)
+                    if _named(name) not in folders:  # as in the manifest
+                        with passing_over_names():
+                            os.replace(name, os.path.join(home, _named(name)), src_dir_fd=here)
     finally:
         os.close(top)
+
+
+def _make_folder(home: bytes, like: int) -> bool:
+    """Make a folder in the staging folder, with the attributes of an open one. Returns False if the file system does
+    not take its name, or a file has it, whose name is another one in the snapshot.
+    """
+    with passing_over_names(), suppress(FileExistsError, NotADirectoryError):
+        os.makedirs(home, mode=BARE, exist_ok=True)
+        made = os.open(home, LIST)
+        try:
+            copy_attributes(like, made)
+        finally:
+            os.close(made)
+        return True
+    return False
 
 
 def _named(name: bytes) -> bytes:

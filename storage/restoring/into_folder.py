@@ -126,6 +126,8 @@ class _FolderRestore(RunningRestore):
         wanted = (entry for entry in self.entries("file") if self._is_wanted(entry))
         while batch := list(islice(wanted, BATCH_FILES)):
             self.bring(batch, self._fetch, self._take)
+        if not self.files and self.report.folders and self._brings_folders:
+            self._fetch([])
         for entry in self.entries("link"):
             if self._is_wanted(entry):
                 self.placing.link(entry)
@@ -214,7 +216,18 @@ class _FolderRestore(RunningRestore):
     def _fetch(self, entries: list[Entry]) -> None:
         """Copy files into the staging folder, each place once."""
         sizes = {each.place: each.size for each in entries if self._staged(each) is not FileMatch.SAME}
-        self.fetch(list(sizes), self.staging.outside, size=sum(sizes.values()))
+        places = list(sizes)
+        if self._brings_folders and len(sizes) == self.files:  # all that was requested: it costs no more
+            places += [f"{self.wish.point}/{top}" for top in self.tops]
+        self.fetch(places, self.staging.outside, size=sum(sizes.values()))
+
+    @property
+    def _brings_folders(self) -> bool:
+        """True if the repository copies empty folders out as well, with their attributes, and nothing that was
+        requested is in its place.
+        """
+        has_attributes = self.store.location.is_restic and self.tree.header.source_kind == "local"
+        return has_attributes and not self.report.present
 
     def _take(self, entries: list[Entry]) -> list[Entry]:
         """Put the files in place that came out as in the manifest. Returns the rest."""

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from storage.folders.beneath import LIST, NOT_A_NAME
+from storage.folders.beneath import LIST, NOT_A_NAME, listed
 from storage.folders.own_folders import OwnFolders
+from storage.folders.staged_attributes import attributes_of_staged, takes_all_attributes
 from storage.folders.staging import NotPlaced, StagingFolder
 from storage.points.counted_paths import CountedPaths
 from storage.points.files import PERMISSIONS, nanoseconds, relative, target_of
@@ -31,7 +32,7 @@ from storage.restoring.shared_names import SHARED, SharedNames
 CHANGED = (NotADirectoryError, FileNotFoundError, IsADirectoryError, FileExistsError)
 """Errors of the system for a place that has changed."""
 
-NOT_BY_RESTIC = "ACLs and other extended attributes of folders and links were not set: `restic restore` brings them"
+NOT_BY_RESTIC = "ACLs and other extended attributes of folders may be missing: `restic restore` as root brings them"
 
 
 class FilePlacement:
@@ -102,16 +103,29 @@ class FilePlacement:
         for entry in folders:
             with self._unless_changed(entry):
                 made += [entry] if self._make_folder(entry, entry.path) else []
-        if self._is_of_restic and made and made[0].uid is not None:
-            self.report.not_set.append(NOT_BY_RESTIC)
+        with listed(self.staging.files.descriptor) as staging:
+            is_certain = self._is_of_restic and takes_all_attributes(staging)
         for entry in reversed(made):
+            is_set_by_restic = self._is_of_restic and entry.uid is not None
+            known = self._with_staged(entry, is_certain=is_certain) if is_set_by_restic else entry
             try:
                 with self.target.read(relative(entry.path), LIST) as folder:
-                    put_on(entry, folder, self._owners.of(entry), self.not_set)
+                    put_on(known, folder, self._owners.of(entry), self.not_set)
                 if entry.mode is not None:
                     self.target.keep_mode(relative(entry.path))
             except OSError as error:
                 self.not_set.add(f"modes and times were not set: {error.strerror}", entry.path)
+
+    def _with_staged(self, entry: Entry, *, is_certain: bool) -> Entry:
+        """The entry of a folder with the attributes that restic has set in the staging folder. `is_certain`: it could
+        set all kinds.
+        """
+        found = None
+        with suppress(OSError), self.staging.files.read(relative(f"{self.wish.point}/{entry.path}"), LIST) as staged:
+            found = attributes_of_staged(staged)
+        if found is None or not is_certain:
+            self.not_set.add(NOT_BY_RESTIC, entry.path)
+        return entry._replace(attributes=found)
 
     def _finish(self, entry: Entry, opened: int, home: bytes) -> None:
         if (owner := self._owners.of(entry)) is None:

@@ -20,6 +20,7 @@ from storage.restoring.base import Wish
 from tests.engines.peers import local_folder, points, run, task_for, write_files
 from tests.storage import other_accounts
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
+from tests.storage.extended_attributes import BOB, READ_BY_BOB, attributes, set_attribute
 from tests.storage.other_accounts import WORKER, as_another, needs_root
 from tests.storage.restored_points import restore
 
@@ -27,12 +28,7 @@ home = other_accounts.home
 
 __all__ = ["home"]
 
-ANN, BOB = 4711, 4712
-READ_BY_BOB = struct.pack("<I", 2) + b"".join(
-    struct.pack("<HHI", tag, rights, who)
-    for tag, rights, who in ((1, 6, 2**32 - 1), (2, 4, BOB), (4, 4, 2**32 - 1), (16, 4, 2**32 - 1), (32, 0, 2**32 - 1))
-)
-"""An ACL: user::rw-, user:BOB:r--, group::r--, mask::r--, other::---."""
+ANN = 4711
 RIGHTS = ("capabilities", "setuid and setgid")
 NET_BIND = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
 
@@ -51,24 +47,9 @@ def built(home: Path) -> Built:
     return built
 
 
-def set_attribute(file: Path, name: str, value: bytes) -> None:
-    try:
-        os.setxattr(file, name, value)
-    except OSError as error:
-        pytest.skip(f"{name} cannot be set here: {error}")
-
-
 def owners(folder: Path) -> dict[str, tuple[int, int]]:
     found = {str(path.relative_to(folder)): path.lstat() for path in folder.rglob("*")}
     return {path: (facts.st_uid, facts.st_gid) for path, facts in found.items()}
-
-
-def attributes(folder: Path) -> dict[str, dict[str, bytes]]:
-    return {
-        str(path.relative_to(folder)): {name: os.getxattr(path, name) for name in os.listxattr(path)}
-        for path in folder.rglob("*")
-        if not path.is_symlink()
-    }
 
 
 @needs_root
