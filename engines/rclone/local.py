@@ -1,9 +1,10 @@
 """The contents of a folder of this host, file by file, with all facts that its file system has about them."""
 
 import os
+import re
 import stat
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ SPECIAL = (
 )
 UNSTABLE = ("fuse", "cifs", "smb", "9p", "vfat", "exfat", "msdos")
 """File systems that assign inodes arbitrarily, after each mount."""
+OCTAL = re.compile(rb"\\([0-7]{3})")
+"""A byte as the kernel writes it in the list of mounts: spaces, tabs, newlines and backslashes."""
 OnText = Callable[[str, str], None]
 Fields = tuple[Any, ...]
 """The fields of an entry that its source knows, in their order."""
@@ -35,7 +38,7 @@ class LocalFolder:
     read, and the reason; `on_note` the path of anything that is not kept whole, `on_special` that of anything but a
     file, link or folder, with its kind; `check_stop` is called now and then. `empty`: gets the paths of empty folders.
 
-    The entry of a folder has an inode if another file system is mounted there.
+    The entry of a folder has an inode if another file system is mounted there, or another folder (`mount --bind`).
     """
 
     def __init__(
@@ -51,12 +54,15 @@ class LocalFolder:
         self._top, self._is_left_out, self._check_stop = top, is_left_out, check_stop
         self._on_exception, self._on_note, self._on_special = on_exception, on_note, on_special
         self._waiting, self._empty, self._device = list[tuple[str, str, int]](), empty, 0
+        self._mounted: Collection[str] = ()
 
     def __iter__(self) -> Iterator[Listed]:
         """All files, folders and links below it, in no order, without sockets, pipes and devices. Raises: OSError if it
         cannot be listed; and what `check_stop` raises.
         """
         self._waiting = [(os.fspath(self._top), "", os.stat(self._top).st_dev)]
+        top = os.path.join(os.path.realpath(self._top), "")
+        self._mounted = {shown(at.removeprefix(top)) for at, _ in _mounts() if at.startswith(top)}
         while self._waiting:
             folder, called, self._device = self._waiting.pop()
             self._check_stop()
@@ -104,7 +110,8 @@ class LocalFolder:
         if stat.S_ISREG(mode):
             kind, size, changed, inode = "file", facts.st_size, facts.st_ctime_ns, facts.st_ino
         elif stat.S_ISDIR(mode):
-            kind, inode = "folder", facts.st_ino if facts.st_dev != self._device else None
+            is_mounted = facts.st_dev != self._device or path in self._mounted
+            kind, inode = "folder", facts.st_ino if is_mounted else None
         elif stat.S_ISLNK(mode):
             kind, target = "link", os.readlink(file)
             size = len(os.fsencode(target))
@@ -156,13 +163,25 @@ def _why(error: OSError) -> str:
 def has_stable_inodes(folder: Path) -> bool:
     """True if a file keeps its inode there."""
     real, best, kind = os.path.realpath(folder), "", ""
-    with suppress(OSError):
-        for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
-            before, _, after = line.partition(" - ")
-            at = before.split(" ")[4]
-            if (real == at or real.startswith(at.rstrip("/") + "/")) and len(at) >= len(best):
-                best, kind = at, after.split(" ")[0]
+    for at, system in _mounts():
+        if (real == at or real.startswith(at.rstrip("/") + "/")) and len(at) >= len(best):
+            best, kind = at, system
     return not kind.startswith(UNSTABLE)
+
+
+def _mounts() -> list[tuple[str, str]]:
+    """The folders of this host where something is mounted, and the kind of its file system, in the order in which they
+    were mounted. Empty where the kernel does not list them.
+    """
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return []
+    found = []
+    for before, _, after in (line.partition(b" - ") for line in lines):
+        at = OCTAL.sub(lambda digits: bytes([int(digits[1], 8)]), before.split(b" ")[4])
+        found.append((os.fsdecode(at), os.fsdecode(after.split(b" ")[0])))
+    return found
 
 
 def names_of(ids: set[int], look_up: Callable[[int], tuple[object, ...]]) -> dict[str, str]:

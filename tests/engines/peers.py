@@ -173,16 +173,20 @@ def webdav_share(directory: Path) -> Iterator[SourceSpec]:
 
 
 @contextlib.contextmanager
-def small_disk(directory: Path, size: int) -> Iterator[Path]:
-    """A real file system of `size` bytes on `directory`. Skips the test where that is not permitted."""
+def mounted(directory: Path, *options: str) -> Iterator[Path]:
+    """What `mount OPTIONS…` mounts on `directory`, which is made. Skips the test where that is not permitted."""
     directory.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(directory)]
-    if subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("this account may not mount a small disk here")
+    if subprocess.run(["mount", *options, str(directory)], check=False, capture_output=True).returncode:
+        pytest.skip("this account may not mount anything here")
     try:
         yield directory
     finally:
         subprocess.run(["umount", str(directory)], check=True)
+
+
+def small_disk(directory: Path, size: int) -> contextlib.AbstractContextManager[Path]:
+    """A real file system of `size` bytes on `directory`. Skips the test where that is not permitted."""
+    return mounted(directory, "-t", "tmpfs", "-o", f"size={size}", "none")
 
 
 def specification(kind: str, address: str = "", **fields: Any) -> SourceSpec:

@@ -34,12 +34,12 @@ from tests.engines.peers import (
     back_up,
     held,
     local_folder,
+    mounted,
     point,
     points,
     run,
     s3_bucket,
     sftp_host,
-    small_disk,
     specification,
     task_for,
     tree,
@@ -171,29 +171,31 @@ def test_a_run_fails_where_more_than_half_of_the_files_are_refused(tmp_path: Pat
     assert "more than half" in result.error
 
 
+@pytest.mark.parametrize("what", ["a disk", "a folder"])
 @pytest.mark.parametrize("then", ["empty", "other files", "removed", "never mounted"])
-def test_the_files_of_a_disk_that_is_mounted_in_a_source_stay_while_it_is_not(then: str, tmp_path: Path) -> None:
-    files = write_files(tmp_path / "files", a="x")
-    mounted = contextlib.nullcontext() if then == "never mounted" else small_disk(files / "photos", 2**20)
-    with mounted:
-        write_files(files, **{"photos/one": "1", "photos/sub/two": "2", "photos-not": "3"})
+def test_the_files_of_what_is_mounted_in_a_source_stay_while_it_is_not(then: str, what: str, tmp_path: Path) -> None:
+    files, name = write_files(tmp_path / "files", a="x"), "my \\ photos of ü"
+    (tmp_path / "folder").mkdir()
+    options = ("-t", "tmpfs", "none") if what == "a disk" else ("--bind", str(tmp_path / "folder"))
+    with contextlib.nullcontext() if then == "never mounted" else mounted(files / name, *options):
+        write_files(files, **{f"{name}/one": "1", f"{name}/sub/two": "2", f"{name}-not": "3"})
         first = back_up(local_folder(files), tmp_path / "copy", **LATER)
         assert first.verdict is Verdict.SUCCEEDED, first
         if then == "never mounted":
-            shutil.rmtree(files / "photos")
-            (files / "photos").mkdir()
+            shutil.rmtree(files / name)
+            (files / name).mkdir()
     if then == "removed":
-        (files / "photos").rmdir()
+        (files / name).rmdir()
     if then == "other files":
-        write_files(files / "photos", other="")
+        write_files(files / name, other="")
     for _ in range(2):
         result = back_up(local_folder(files), tmp_path / "copy", **LATER)
         entries = point(tmp_path / "copy", result.snapshot)
-        kept = {path: each.as_of for path, each in entries.items() if path.startswith("photos/") and each.folder}
+        kept = {path: each.as_of for path, each in entries.items() if path.startswith(f"{name}/") and each.folder}
         if then == "empty":
             assert result.warnings[0] == "4 files were not copied", result
             assert NOT_MOUNTED in result.warnings[1]
-            assert kept == {"photos/one": first.snapshot, "photos/sub/two": first.snapshot}
+            assert kept == {f"{name}/one": first.snapshot, f"{name}/sub/two": first.snapshot}
         else:
             assert (result.verdict, len(kept)) == (Verdict.SUCCEEDED, then == "other files"), result
 
