@@ -75,13 +75,12 @@ class LocalFolder:
             except OSError as error:
                 if not called:
                     raise
-                if not isinstance(error, FileNotFoundError):
-                    self._on_exception(called, _why(error))
+                self._on_exception(called, _why(error))
             if each is None:
                 self._empty.add(called)
 
     def _seen(self, each: os.DirEntry[str], folder: str, called: str) -> Listed | None:
-        """Raises: PermissionError if the folder may be read, but not entered."""
+        """Raises: OSError if the folder may be read, but not entered, or is gone."""
         name = shown(each.name)
         path = f"{called}/{name}" if called else name
         if self._is_left_out(path):
@@ -89,11 +88,9 @@ class LocalFolder:
         try:
             facts = each.stat(follow_symlinks=False)
             fields = self._fields(each.path, path, facts)
-        except FileNotFoundError:
-            return None
         except OSError as error:
-            if isinstance(error, PermissionError):
-                os.lstat(f"{folder}/.")  # raises if the folder may not be entered: it is the exception then
+            if isinstance(error, (PermissionError, FileNotFoundError)):
+                os.lstat(f"{folder}/.")  # raises if the folder is closed or gone: it is the exception then
             self._on_exception(path, _why(error))
             return None
         if fields is None:
@@ -148,12 +145,14 @@ def is_as_listed(folder: Path, entry: Entry) -> bool:
 
 
 def facts_now(folder: Path, entry: Entry) -> Entry:
-    """The entry of a file with its present size and times; without times if it is gone."""
+    """The entry of a file with its present size, times and inode; without times and inode if it is gone."""
     try:
         facts = os.lstat(path_in(folder, entry.path))
     except OSError:
-        return entry._replace(modified="", changed=None)
-    return entry._replace(size=facts.st_size, modified=written(facts.st_mtime_ns), changed=facts.st_ctime_ns)
+        return entry._replace(modified="", changed=None, inode=None)
+    return entry._replace(
+        size=facts.st_size, modified=written(facts.st_mtime_ns), changed=facts.st_ctime_ns, inode=facts.st_ino
+    )
 
 
 def _why(error: OSError) -> str:

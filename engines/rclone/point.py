@@ -26,6 +26,7 @@ TOGETHER = 2_000
 """Entries whose digests are found at a time."""
 NOT_GONE = "it was not listed, although its source does not report that it is gone"
 OF_ANOTHER = "it is one file with {}, which was not copied: {}"
+REPLACED = "it was one file with {}, which another file replaced before it was copied"
 DOUBTFUL_FOR = 2 * 10**9
 """Nanoseconds before a run in which a file may have changed without a sign: the coarsest clock of a file system."""
 UNLIKE = "not as its source listed it; the next run brings it again"
@@ -144,10 +145,22 @@ class PointMaker:
         if first is None or not first.folder:
             why = OF_ANOTHER.format(item.entry.linked, first.why if first else "")
             return self.comparison.excepted(item.entry, item.old, why)
+        if not self._is_of_one_file(item.entry, first):
+            return self.comparison.excepted(item.entry, item.old, REPLACED.format(first.path))
         return item.entry._replace(
             size=first.size, digest=first.digest, digest_from=first.digest_from, folder=first.folder,
             stored=first.stored or first.path, doubtful=first.doubtful, why=first.why, as_of=first.as_of,
         )  # fmt: skip
+
+    def _is_of_one_file(self, entry: Entry, first: Entry) -> bool:
+        """True if what was copied as `first` is the content of this other name of it as well, and not that of a file
+        which has replaced that name in the meantime.
+        """
+        folder = Path(self.task.source.path)
+        if facts_now(folder, first).inode == first.inode:
+            return True
+        own = digests_of_source(folder, [entry._replace(changed=None)], self.store.stop).get(entry.path)
+        return own is not None and own == first.digest
 
     def _count(self, item: Item, entry: Entry) -> None:
         if entry.why:
