@@ -78,7 +78,8 @@ class Failed:
     `fault_of`: the target that failed, if that was not the record's subject: its breaker counts the failure, and once
     that is open the record waits for it (`Held`) without a failure. `retry_after`: seconds for which the target asked
     not to be tried again; honoured up to a day, also when the retry policy is edited, and kept with the attempt as the
-    fact of that name. `facts`: further facts that are kept with the attempt.
+    fact of that name. `facts`: further facts that are kept with the attempt. `result`: what was done before that, for
+    the kind's settle hook.
     """
 
     error: str
@@ -86,6 +87,7 @@ class Failed:
     fault_of: BreakerTarget | None = None
     retry_after: float = 0.0
     facts: Facts | None = None
+    result: Any = None
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,10 @@ class Cancelled:
 
 @dataclass(frozen=True)
 class Released:
-    """Given back unspent: the worker shuts down."""
+    """Given back unspent: the worker shuts down. `result`: what was done before that, for the kind's settle hook."""
 
     reason: str = "the worker was stopped"
+    result: Any = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The findings are kept in `CheckRound`, and named in the log. Repositories that i
 copies, are read in turn, as long as there are points in them. `checks` plans these runs.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from backups.upkeep.damage import OF_NO_FILE, as_text
 from external.formatting import several
 from jobs import breakers
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, ClaimedRecord, Outcome, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Outcome, Released
 from sources.availability import repository_breaker
 from sources.models import Assignment, CheckRound, Format, Repository
 from storage.places.locks import Busy
@@ -86,11 +86,11 @@ def _check(work: records.Work) -> Read:
                 raise
             continue
         unrecorded = beside["unrecorded"] if repository in holding else []  # of a copy, its points are not backups
-        left = turns[number:] if work.is_asked_for else []
+        left = turns[number:] if work.is_asked_for and not done.is_stopped else []
         others = [each for each in homes if each not in turns[:number] and each not in left]
         following = (homes.index(repository) + 1) % len(homes)
         is_in_turn = only is None or repository == homes[at]
-        return Read(
+        read = Read(
             repository.pk,
             done,
             unrecorded,
@@ -99,8 +99,12 @@ def _check(work: records.Work) -> Read:
             ends=is_in_turn and not done.part and following == 0,
             failed=failed,
             left=[each.pk for each in left],
-            again=_read_again(work, row, others, failed),
+            again={} if done.is_stopped else _read_again(work, row, others, failed),
         )
+        if done.is_stopped:
+            stopped = Released(records.CLOSED) if work.closed else Released()
+            raise records.UpkeepRefused(replace(stopped, result=read))
+        return read
     raise StorageFailed("; ".join(failed))
 
 
@@ -158,8 +162,8 @@ def _read_again(
 def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     """Store the place of the round, and the findings. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
-    match outcome:
-        case Succeeded(result=Read(done=done) as read):
+    match getattr(outcome, "result", None):  # also of a run that was stopped in the middle
+        case Read(done=done) as read:
             if (rounds := restic_turns.lock_rounds(record.payload["assignment"], read.repository)) is None:
                 return
             row = rounds.own

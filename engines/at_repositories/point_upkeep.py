@@ -108,7 +108,7 @@ def check_files(
     """Read some of the data that an assignment has, and compare it. Returns `checking.CheckResult` as a dictionary,
     with foreign points and the `recorded` points that are missing listed as damaged; the points that are not recorded
     (`runs.unrecorded`); and as `lost` the recorded points of `others` that a restic repository lacks (both: folder →
-    names).
+    names). A check that was stopped in the middle returns what it has read, without a look at the points.
     """
 
     damage = [Damage(**each) for each in known]
@@ -120,7 +120,9 @@ def check_files(
         return checking.check(store, folder, known=damage, on_progress=say_files, **facts)
 
     def compare(store: Store) -> dict[str, Any]:
-        done, there = check(store), runs.points(store, folder)
+        if (done := check(store)).is_stopped:
+            return asdict(done) | {"unrecorded": [], "lost": {}}
+        there = runs.points(store, folder)
         lost = [
             checking.of_manifest(each, checking.GONE)
             for each in sorted(set(recorded) - set(there), key=layout.order_of)

@@ -40,7 +40,8 @@ def ended(run: Run, outcome: Any) -> Outcome:
     if type(outcome) not in OUTCOMES and not isinstance(outcome, Outcome):  # the first test is ten times faster
         return Failed(f"the handler returned {outcome!r:.200}, which is not an outcome")
     if run.ran_out and isinstance(outcome, Released):
-        return Failed(f"stopped: it ran for longer than the {run.limit:g} s that it may take")
+        text = f"stopped: it ran for longer than the {run.limit:g} s that it may take"
+        return Failed(text, result=outcome.result)
     return cast("Outcome", outcome)
 
 

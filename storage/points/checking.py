@@ -17,17 +17,18 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from storage import layout
 from storage.points import known as known_points
 from storage.points import manifests, runs
 from storage.points.batches import batches
+from storage.points.check_results import CheckResult
 from storage.points.damage import GONE, MOST_DAMAGED, Damage, of_manifest
 from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.only_named import named_by_one_alone
-from storage.points.store import StorageFailed, Store
+from storage.points.store import StorageFailed, StorageStopped, Store
 
 __all__ = ["GONE", "MOST_DAMAGED", "CheckResult", "Damage", "check", "of_manifest"]
 
@@ -36,30 +37,11 @@ RCLONE = "rclone"
 """The engine whose points are files; a point of any other engine is one dump."""
 BATCH_FILES, BATCH_BYTES = 2000, 256 * 2**20
 """The most that is read at a time: after that the progress is reported, and a run whose share is read ends."""
+UNWRITTEN_BYTES = 8 * 2**30
+"""Bytes that are read before their digests are written into the manifest."""
 LEAST_BYTES = 256 * 2**20
 """The least bytes of a run, so that a small repository is read at once."""
 MISSING = "it is missing"
-
-
-@dataclass
-class CheckResult:
-    """The result of a run and the position where the next one begins: `part` and `after` are both empty if it begins a
-    new round. `total`: bytes of the round.
-
-    `damaged`: all known damage, also from earlier runs. `mended`: paths. `digests`: point → the digest of its manifest,
-    which this run has written again. `not_filled`: the first point whose manifest could not be, and why.
-    """
-
-    part: str
-    after: str
-    total: int
-    files: int = 0
-    size: int = 0
-    filled: int = 0
-    damaged: list[Damage] = field(default_factory=list)
-    mended: list[str] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
-    not_filled: str = ""
 
 
 def check(
@@ -76,7 +58,7 @@ def check(
     """Read further, for `share` of the bytes of a round (nothing if it is 0). Files that are known to be damaged are
     read first.
 
-    Raises: StorageFailed, StorageStopped, ProgramMissing, OSError.
+    Raises: StorageFailed, StorageStopped if it was stopped before it had read anything, ProgramMissing, OSError.
     """
     if share and not part:
         total = store.size(folder)
@@ -84,10 +66,15 @@ def check(
     budget, done = max(LEAST_BYTES, int(total * share)), CheckResult(part, after, total)
     with tempfile.TemporaryDirectory() as scratch:
         work = _PointCheck(store, folder, points, budget, done, on_progress, Path(scratch))
-        work.again(known)
-        if share:
-            work.read_on()
-        work.find_oldest()
+        try:
+            work.again(known)
+            if share:
+                work.read_on()
+            work.find_oldest()
+        except StorageStopped:
+            if not done.files:
+                raise
+            done.stop(known)
     return done
 
 
@@ -129,6 +116,7 @@ class _PointCheck:
 
     def read_on(self) -> None:
         part = self.done.part if layout.NAME.fullmatch(self.done.part) else ""
+        self.done.part = self.done.part or NEWEST
         for number, point in enumerate(self.points):
             name = point if number else NEWEST
             if part and (not number or layout.is_later(point, part)):
@@ -159,7 +147,7 @@ class _PointCheck:
 
     def _read_part(self, name: str, number: int, after: str) -> bool:
         """Returns True if the part was read to its end."""
-        point, filled, is_whole = self.points[number], dict[str, str](), True
+        point, filled, written, unwritten = self.points[number], dict[str, str](), 0, 0
         try:
             if (manifest := self._manifest(point)) is None:  # retention has removed it
                 return True
@@ -167,15 +155,20 @@ class _PointCheck:
             alone = (each for each in named_by_one_alone(manifest, self._later(number)) if each.path > after)
             for batch in batches(alone, BATCH_FILES, BATCH_BYTES, lambda each: each.size):
                 self._read(point, batch, filled, is_all=header.engine != RCLONE)
-                self.done.part, self.done.after = name, batch[-1].path
-                if self.done.size >= self.budget:
-                    is_whole = False
-                    break
-            if filled:
-                self._fill(point, manifest, filled)
+                unwritten += sum(each.size for each in batch)
+                is_over = self.done.size >= self.budget
+                if len(filled) > written and (is_over or unwritten >= UNWRITTEN_BYTES):
+                    self._fill(point, manifest, filled, written)
+                    written, unwritten = len(filled), 0
+                if len(filled) == written:  # else these digests would be missing for a round if it is stopped
+                    self.done.part, self.done.after = name, batch[-1].path
+                if is_over:
+                    return False
+            if len(filled) > written:
+                self._fill(point, manifest, filled, written)
         except ManifestDamaged as error:
             self._note(of_manifest(point, str(error)))
-        return is_whole
+        return True
 
     def _later(self, number: int) -> Path | None:
         """The manifest of the next later point, or of the one after it if that cannot be read: any file that both this
@@ -208,15 +201,19 @@ class _PointCheck:
         text = "it has {:,} bytes, and {:,} were written"
         return digests, problems | {place: text.format(size, wanted[place]) for place, size in wrong.items()}
 
-    def _fill(self, point: str, manifest: Path, filled: dict[str, str]) -> None:
-        """Write the manifest with these digests, where it may be replaced."""
+    def _fill(self, point: str, manifest: Path, filled: dict[str, str], before: int) -> None:
+        """Write the manifest with these digests, where it may be replaced. `before`: the number of those that it was
+        given already.
+        """
+        if not manifest.exists():  # an earlier try has failed
+            return
         entries = (
             each._replace(digest=filled[each.place], digest_from="check")
             if each.folder and not each.digest and each.place in filled
             else each
             for each in manifests.read(manifest)
         )
-        before = known_points.digest_of(manifest)
+        unfilled = known_points.digest_of(manifest)
         try:
             digest = runs.write_point(
                 self.store, self.folder, point, manifests.read_header(manifest), entries, again=True
@@ -227,11 +224,11 @@ class _PointCheck:
                 StorageFailed, ManifestDamaged
             ):  # the new or the old manifest may be there; both digests are known
                 manifest.unlink()
-                if self._manifest(point) and known_points.digest_of(manifest) == before:
-                    self.done.digests[point] = before
+                if self._manifest(point) and known_points.digest_of(manifest) == unfilled:
+                    self.done.digests[point] = unfilled
             return
         if digest:
-            self.done.filled += len(filled)
+            self.done.filled += len(filled) - before
             self.done.digests[point] = digest
             if self.store.known is not None:
                 self.store = replace(self.store, known={**self.store.known, point: [digest]})

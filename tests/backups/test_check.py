@@ -6,22 +6,26 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from backups import repository_orders
 from backups.upkeep import check_runs, checks, restic_turns, retention
 from backups.upkeep import damage as known_damage
+from engines.at_repositories import point_upkeep
+from engines.at_repositories.work import Stop
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import ClaimedRecord, Failed, Outcome, Succeeded
+from jobs.outcomes import ClaimedRecord, Failed, Outcome, Released, Succeeded
 from jobs.states import Status
 from sources.models import Assignment, Backup, CheckRound, Format, Repository
 from sources.planning import subject_of
 from storage import layout
-from storage.places.location import RESTIC
+from storage.places.location import RESTIC, of_directory
 from storage.points import checking
 from storage.points.checking import GONE, CheckResult, Damage
 from tests.api.asking import Program, make_user
@@ -36,6 +40,8 @@ from tests.waiting import PATIENCE, eventually
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("made_by_hand")]
 
 NOW = BEGAN + timedelta(days=9)
+HANDED = {"grace", "on_progress", "keep"}
+"""Facts of an order that its process does not get."""
 
 
 @pytest.fixture
@@ -97,6 +103,32 @@ def test_damage_of_many_files_with_long_names_is_named(assignment: Assignment, p
         (played.files / point / name).unlink()
     assert isinstance(checked(NOW), Succeeded)
     assert [each["path"] for each in CheckRound.objects.get().damage] == names
+
+
+def test_a_check_that_is_stopped_keeps_what_it_has_read_and_continues_there(
+    assignment: Assignment, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is the one of the test, since a separate one cannot be stopped at a certain file."""
+    played.place(played.points()[1], "a").unlink()
+    monkeypatch.setattr(checking, "BATCH_FILES", 1)
+    monkeypatch.setattr(point_upkeep, "say_files", lambda files, size: setattr(Stop, "_stopped", True))
+
+    def work(do: str, repository: Repository, *_: object, **facts: Any) -> dict[str, Any]:
+        there = of_directory(played.root).as_json()
+        monkeypatch.setattr(Stop, "_stopped", False)
+        return point_upkeep.check_files(there, **{each: facts[each] for each in facts.keys() - HANDED})
+
+    monkeypatch.setattr(repository_orders, "work", work)
+    assert isinstance(checked(NOW), Released)
+    row, record = CheckRound.objects.get(), BacklogRecord.objects.get()
+    assert ([each["path"] for each in row.damage], row.part, row.after) == (["a"], checking.NEWEST, "a")
+    assert (record.status, row.ended_at) == (Status.READY, None)
+    for _ in range(2):
+        assert row.ended_at is None
+        run(at_work())
+        row.refresh_from_db()
+        assert [each["path"] for each in row.damage] == ["a"]
+    assert (row.part, row.ended_at) == ("", NOW)
 
 
 @pytest.mark.parametrize("lost", [1, 2])

@@ -170,6 +170,49 @@ def test_what_a_backup_brings_in_the_middle_of_a_round_keeps_nothing_else_from_b
     assert there <= set(read)
 
 
+@pytest.mark.parametrize("kind", [Played, WithDigests], ids=["without digests", "with digests"])
+def test_a_check_that_is_stopped_each_time_reaches_the_end_of_a_round_and_loses_no_finding(
+    kind: type[Played], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "BATCH_FILES", 1)
+    monkeypatch.setattr(checking, "UNWRITTEN_BYTES", 1)
+    played, store = kind(tmp_path), Store(of_directory(tmp_path), threading.Event())
+    for text in "12":
+        played.back_up(dict.fromkeys("abcde", text) | {"f": "the same"})
+    first, second = played.points()
+    for lost in (played.place(second, "a"), played.place(first, "e"), played.place(first, "f")):
+        lost.unlink()
+    found, runs = CheckResult("", "", 0), 0
+    while found.part or not runs:
+        stop, read = threading.Event(), list[int]()
+
+        def on_progress(files: int, size: int, stop: threading.Event = stop, read: list[int] = read) -> None:
+            read.append(files)
+            if len(read) == 2:
+                stop.set()
+
+        where: Any = {"part": found.part, "after": found.after, "total": found.total}
+        how: Any = {"share": 1.0, "known": found.damaged, "on_progress": on_progress}
+        found, runs = checking.check(replace(store, stop=stop), ASSIGNMENT, **where, **how), runs + 1
+        assert "a" in {each.path for each in found.damaged}, "at once"
+        assert runs < 20
+    assert {(each.path, each.point) for each in found.damaged} == {("a", second), ("e", first), ("f", second)}
+    unknown = {(point, each.path) for point in (first, second) for each in played.entries(point) if not each.digest}
+    assert unknown <= {(second, "a"), (first, "e"), (first, "f"), (second, "f")}
+
+
+def test_a_stopped_check_passes_over_no_file_whose_digest_it_has_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "BATCH_FILES", 1)
+    played, stop = Played(tmp_path), threading.Event()
+    played.back_up({"a": "1", "b": "2"})
+    store = Store(of_directory(tmp_path), stop)
+    done = checking.check(store, ASSIGNMENT, **KNOWN, share=1.0, on_progress=lambda files, size: stop.set())
+    assert (done.files, done.part, done.after) == (1, checking.NEWEST, "")
+    assert check(played, part=done.part, after=done.after).filled == 2
+
+
 @pytest.mark.parametrize("how", ["missing", "shorter", "other content"])
 def test_what_is_wrong_is_named_with_the_first_and_the_last_point_that_hold_it(played: WithDigests, how: str) -> None:
     played.back_up({"a": "1", "c": "linked"})
