@@ -47,15 +47,22 @@ def test_backups_are_found_by_the_words_of_the_source_or_as_a_point_begins(
 
 
 @pytest.mark.parametrize("path", [SOURCES, BACKUPS, "/admin/sources/assignment/"])
-def test_a_row_makes_no_part_that_all_rows_share(admin_client: Client, path: str) -> None:
-    """Heads, labels and checkboxes, each of which the theme makes from templates."""
-    made = []
+def test_a_row_makes_no_part_that_all_rows_share_and_looks_for_none_that_is_missing(
+    admin_client: Client, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    """Heads, labels and checkboxes, each of which the theme makes from templates. A template that finds no attribute
+    lists all that there are."""
+    caplog.set_level("DEBUG", "django.template")
+    made, missing = [], []
     for number in range(3):
         make_backup(f"source {number}", number, "20260301T090000Z")
+        caplog.clear()
         answer = admin_client.get(path)
         made.append(Counter(each.name for each in answer.templates))
+        missing.append(Counter(each.getMessage() for each in caplog.records))
     assert answer.content.count(b'name="_selected_action" value="') == 3 * (path != BACKUPS)
     assert set(made[2] - made[1]) <= {"unfold/helpers/actions_row.html"}
+    assert missing[2] and missing[2] - missing[1] == Counter()
 
 
 def test_a_page_has_its_rows_in_order_and_with_their_status(admin_client: Client) -> None:
