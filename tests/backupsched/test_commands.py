@@ -14,6 +14,7 @@ from declarations.surfaces.printable import printable
 from fleet.files import formats
 from jobs.models import BacklogRecord
 from operations.task_installation import install
+from tests.backupsched.managing import manage
 from tests.backupsched.one_of_each import make_one_of_each, write_everywhere
 from tests.backupsched.role_table import COMMANDS, OURS
 
@@ -38,6 +39,14 @@ def test_a_fleet_that_is_printed_is_read_back_as_it_is(tmp_path):
     for form in ("YAML", "JSON"):
         file.write_text(printable(formats.write(data, form)))
         assert formats.read(str(file)) == data
+
+
+def test_a_command_does_not_go_through_the_rows_that_it_keeps_again_and_again():
+    kept = "import gc; rows = [[each] for each in range(300_000)]; print([each['collections'] for each in gc.get_stats()])"
+    young, middle, old = json.loads(manage("shell", "-v", "0", "-c", kept).stdout)
+    assert 20 <= young <= 100, "it looks for garbage, and has 300,000 objects more"
+    assert middle <= 10
+    assert old <= 2
 
 
 @pytest.mark.usefixtures("_hostile_rows")
