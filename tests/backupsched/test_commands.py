@@ -42,8 +42,9 @@ def test_a_fleet_that_is_printed_is_read_back_as_it_is(tmp_path):
 
 
 def test_a_command_does_not_go_through_the_rows_that_it_keeps_again_and_again():
-    kept = "import gc; rows = [[each] for each in range(300_000)]; print([each['collections'] for each in gc.get_stats()])"
-    young, middle, old = json.loads(manage("shell", "-v", "0", "-c", kept).stdout)
+    kept = "import gc; rows = [[each] for each in range(300_000)]"
+    looks = "print([each['collections'] for each in gc.get_stats()])"
+    young, middle, old = json.loads(manage("shell", "-v", "0", "-c", f"{kept}; {looks}").stdout)
     assert 20 <= young <= 100, "it looks for garbage, and has 300,000 objects more"
     assert middle <= 10
     assert old <= 2
