@@ -24,7 +24,7 @@ from jobs.handlers import Handler, registry
 
 QUEUE_KEYS = ("concurrency", "feeds")
 MAX_QUEUE_NAME = 50
-"""The length of the column `queue`."""
+"""The width of the column `queue`."""
 MAX_KEEP_DAYS = 36_500
 """A hundred years. A much longer time puts the instant before which to prune outside any calendar."""
 MAX_SWEEP = 1_000_000
@@ -33,7 +33,7 @@ MAX_BREAKER_SECONDS = 86_400
 """A day: a repository that works again should not wait for longer."""
 BROKER = "operations.periodic_broker.PeriodicTasksOnly"
 LEVELS = (None, IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
-"""PostgreSQL runs the first two alike."""
+"""PostgreSQL treats the first two alike."""
 
 
 def is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
@@ -115,7 +115,7 @@ TRAPS: tuple[tuple[str, Fits, str, str], ...] = (
     ),
     (
         "W019", lambda c: c.get("scheduler", True) is not True,
-        "django-q2's scheduler is off: no periodic task runs", "take 'scheduler' out of Q_CLUSTER",
+        "django-q2's scheduler is off: no periodic task runs", "remove 'scheduler' from Q_CLUSTER",
     ),
 )  # fmt: skip
 """Traps of django-q2's defaults (docs/decisions/0004-django-q2-runs-the-clock-only.md): the condition,
@@ -130,7 +130,7 @@ DATABASE: tuple[tuple[str, Fits, str, str], ...] = (
     ),
     (
         "W002", lambda d: d["ATOMIC_REQUESTS"],
-        "ATOMIC_REQUESTS keeps a transaction open for as long as a page takes: claims pass over the rows that "
+        "ATOMIC_REQUESTS keeps a transaction open for as long as a page takes: claims skip the rows that "
         "it locks, and dead rows stay",
         "set ATOMIC_REQUESTS to False; code that has to be atomic opens its own transaction",
     ),
@@ -223,7 +223,7 @@ def _wrong_addresses() -> Iterator[CheckMessage]:
 
 @register(TAG)
 def check_registry(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
-    """Kinds and handlers whose queue no worker can serve. Nothing while settings.JOBS itself is wrong."""
+    """Kinds and handlers whose queue no worker can serve. Empty while settings.JOBS itself is wrong."""
     if any(message.is_serious() for message in check_backlog()):
         return []
     queues = list(getattr(settings, "JOBS", {}).get("QUEUES", {"default": {}}))
@@ -247,7 +247,7 @@ def check_registry(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
 
 @register(TAG)
 def check_database(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
-    """Values of DATABASES["default"] that the backlog cannot work with, or that slow it down. Connects nowhere."""
+    """Values of DATABASES["default"] with which the backlog cannot work, or is slow. Does not connect."""
     if connection.vendor != "postgresql":
         needs = "the backlog needs PostgreSQL (SKIP LOCKED, partial indexes, LISTEN)"
         what = f"the default database is {connection.vendor}; {needs}"

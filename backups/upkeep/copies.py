@@ -1,9 +1,9 @@
 """Kind `copy`: brings the points of an assignment into the second repository that its policy names (`copy_to`).
 
-A backup notes that its point is not in the copy (`Assignment.to_copy_since`); each minute the assignments with such a
-note are put on the backlog, for the window of copies. Nothing is lost by an end in the middle
-(`storage/points/copying.py`), so a copy is stopped when its window closes, and when a backup of its source waits behind
-it; it continues later.
+A backup notes that its point is not in the copy yet (`Assignment.to_copy_since`); each minute the assignments with such
+a note are put on the backlog, for the window of copies. A copy loses nothing when it is interrupted
+(`storage/points/copying.py`), so it is stopped when its window closes, and when a backup of its source waits behind it;
+it continues later.
 
 Points that the policy does not keep are removed from the copy once all new ones are there: by its rules, and never
 because they are gone from the first repository: a point deleted there, or encrypted by an intruder, is still here.
@@ -53,8 +53,8 @@ YIELDED = "a backup of its source, or a record that needs one of its repositorie
 
 
 def plan(now: datetime | None = None) -> int:
-    """Put the assignments with a point that is not in its copy on the backlog, the longest ago first. Returns how many
-    are new.
+    """Put the assignments with a point that is not in its copy on the backlog, those that have waited longest first.
+    Returns the number of new records.
     """
     instant = now or database_clock()
     of_it = Copy.objects.filter(assignment=OuterRef("pk"), repository=OuterRef("policy__copy_to"))
@@ -67,8 +67,8 @@ def plan(now: datetime | None = None) -> int:
 
 @transaction.atomic
 def copy_now(assignment_ids: Iterable[int], *, by: str = "a user", now: datetime | None = None) -> int:
-    """Copy these now, outside of their windows as well. Returns the number that have something to copy, and are not at
-    work yet."""
+    """Copy these now, even outside of their windows. Returns the number that have something to copy and are not being
+    copied already."""
     instant = now or database_clock()
     ids = Assignment.objects.filter(pk__in=assignment_ids, policy__copy_to__isnull=False).values_list("pk", flat=True)
     found = records.asked_for(KIND, ids, "to_copy_since", by, instant)
@@ -87,9 +87,9 @@ def _enqueue(assignments: list[Assignment], now: datetime, **how: Any) -> int:
 
 @dataclass
 class Brought:
-    """The result of a run: into which repository (its id), as of which backup, and the points that are there then.
+    """The result of a run: the id of the repository, the last backup that it copied, and the points that are there.
 
-    `removed`: points that the policy does not keep; `trouble`: why some were not removed, or take room still.
+    `removed`: points that the policy does not keep; `trouble`: why some were not removed, or still take up space.
     """
 
     repository: int
@@ -100,7 +100,7 @@ class Brought:
 
 
 class AtCopy(records.Work):
-    """A copy at work, which a backup of its source may end."""
+    """A running copy, which a backup of its source may end."""
 
     stops_at_close = True
 
@@ -128,14 +128,14 @@ class AtCopy(records.Work):
 
 
 def copy_points(run: Run) -> Outcome:
-    """Copy the points that are not there yet, and remove those that are not kept. Blocks for as long as that takes."""
+    """Copy the points that are not there yet, and remove those that are not kept. Blocks until that is done."""
     return records.do(run, _copy, at_work=AtCopy)
 
 
 def _copy(work: records.Work) -> Succeeded:
     assignment, policy = work.assignment, work.assignment.policy
     if (target := policy.copy_to) is None:
-        raise records.UpkeepRefused(Cancelled("its policy wants no copies any more"))
+        raise records.UpkeepRefused(Cancelled("its policy no longer wants copies"))
     for repository in (policy.repository, target):
         if held := breakers.refusal(guarded_by(repository), work.record):
             raise records.UpkeepRefused(held)
@@ -195,8 +195,8 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
 
 
 def _again(assignment: Assignment, target: Repository) -> list[str]:
-    """The points that its policy keeps, of which the first repository has backups, and which the copy does not have.
-    Empty if the copy is not in a restic repository.
+    """The points that the policy keeps and the copy lacks although the first repository has backups of them. Empty if
+    the copy is not in a restic repository.
     """
     if target.format == Format.RESTIC:
         lost = {name for home, name in retention_decisions.known_to_be_lost(assignment) if home == target.pk}
@@ -258,8 +258,8 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 
 def _lost(assignment: Assignment, copy: Copy, done: CopyResult) -> dict[str, str]:
-    """The points that a copy had by the database and should keep, and that are no longer there: point → why. Each run
-    names them until the rules of the policy let them go, as a check does; in a restic repository the next run brings
+    """The points that a copy had according to the database, should keep, and no longer has: point → why. Each run
+    reports them, as a check does, until the rules of the policy drop them; in a restic repository the next run copies
     them again.
     """
     with suppress(ValueError):  # rules that cannot be read; retention reports that
@@ -271,7 +271,7 @@ def _lost(assignment: Assignment, copy: Copy, done: CopyResult) -> dict[str, str
 
 
 def _incomplete(copy: Copy, done: CopyResult) -> dict[str, list[str]]:
-    """The incomplete points of a copy, as found now → the warnings of the newest, only the number of the others."""
+    """The incomplete points of a copy, as found now → all warnings of the newest; of others the first, their number."""
     before = {each: said for each, said in copy.incomplete.items() if each not in done.new}
     found = {each: said for each, said in (before | done.incomplete).items() if each in copy.points}
     shown = {each: said if each == copy.points[-1] else said[:1] for each, said in found.items()}
@@ -279,8 +279,8 @@ def _incomplete(copy: Copy, done: CopyResult) -> dict[str, list[str]]:
 
 
 def problem_of(found: Brought, incomplete: Mapping[str, list[str]] = MappingProxyType({})) -> str:
-    """The problem with a copy that has all points. Empty if there is none. `incomplete`: its points that are, with
-    their warnings; of these the newest one counts, without its name, so that the same files are reported once.
+    """The problem with a copy that has all points. Empty if there is none. `incomplete`: its incomplete points, with
+    their warnings; only the newest one counts, without its name, so that the same files are reported once.
     """
     number, untried = found.done.wrong_files, found.done.untried
     wrong = "; ".join(found.done.wrong[:SHOWN])

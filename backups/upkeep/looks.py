@@ -42,13 +42,13 @@ KIND = names.LOOK
 EVERY, SOON = timedelta(hours=1), timedelta(minutes=10)
 """The time between two looks at a repository in its place, and at one that is away or not tried yet."""
 BATCH = 1000
-"""Assignments that one process looks for. A restic repository is listed as a whole, so there all are looked for."""
+"""The number of assignments in one order. A restic repository is listed as a whole, so its order has all of them."""
 OF_RESTIC = 100_000
 MOST_MISSING = 500
 """The most missing points of a record, before they are written down."""
 RUN_SECONDS, BATCH_SECONDS = 240.0, 60.0
 EDIT_SECONDS = 15.0
-"""Seconds for which a user who moves a repository waits."""
+"""The longest that a user who moves a repository waits, in seconds."""
 
 
 class WantedPoints(NamedTuple):
@@ -142,7 +142,7 @@ def look_for(
 
 
 def look(run: Run) -> Outcome:
-    """Continue the round of a repository. Blocks for some minutes at the most."""
+    """Continue the round of a repository. Blocks for a few minutes at most."""
     repository = Repository.objects.filter(pk=run.record.payload["repository"]).first()
     if repository is None:
         return Cancelled("it is deleted")
@@ -206,8 +206,8 @@ def _note_away(row: Repository, found: LookResult, record: ClaimedRecord, now: d
 
 
 def note(repository: Repository, missing: dict[int, list[str]], there: dict[int, list[str]], now: datetime) -> None:
-    """Write down which points of assignments a repository lacks, unless something here has removed them in the
-    meantime, and which it has. Assignments are locked first, then rounds, in one order (`restic_turns.lock_rounds`).
+    """Record which points of assignments are missing from a repository, unless something here has removed them in the
+    meantime, and which are there. Assignments are locked first, then rounds, in one order (`restic_turns.lock_rounds`).
     """
     known = CheckRound.objects.filter(damage__contains=[{"why": GONE, "repository": repository.pk}])
     ids = {*missing, *known.filter(pk__in=there).values_list("pk", flat=True)}
@@ -253,7 +253,7 @@ def _line(assignment: Assignment, what: str, text: str) -> decisions.DecisionLin
 
 
 def lacking(row: Repository, stop: StopSignal | None = None, *, is_new: bool) -> str:
-    """The points that a place lacks to which a repository is to move, in a sentence. Empty if nothing was found to be
+    """A sentence about the points that are missing where a repository is to move to. Empty if none was found to be
     missing within EDIT_SECONDS. `is_new`: the place does not name its owner. Raises: StorageStopped.
     """
     old = Repository.objects.get(pk=row.pk)

@@ -1,8 +1,8 @@
 """Shared parts of the kinds `retention`, `check`, `copy` and `drill`: separate records that work on the data of an
 assignment in a repository, at most one of a kind for each assignment.
 
-They wait for the policy's window, under its throttle, and go through `availability`, where nothing is asked, since
-records that are handed on from there pass the gate: one record of a source is at work at a time.
+They wait for the policy's window, under its throttle, and go through `availability`, where the source is not asked:
+records that are handed on from there pass the gate, which lets one record of a source run at a time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -48,13 +48,13 @@ from storage.places.locks import Busy
 from storage.points.store import StorageFailed, StorageStopped
 
 AT_ONCE = 100
-"""Records a minute: thousands of assignments do not begin together."""
+"""The most new records a minute, so that thousands of assignments do not start together."""
 PRIORITY = -10
-"""The priority of records that are planned automatically, added to the policy's: a backup comes first."""
+"""The priority of automatically planned records, added to the policy's: backups come first."""
 PASSED_OVER = (WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SWEEP, WaitingFor.RECHECK)
 """The waits of a record that end when a user asks for it now."""
 AHEAD = timedelta(hours=1)
-"""The limit of dates in the future: only a clock that was ahead can have planned later ones, so they count as not
+"""The limit of dates in the future. Only a clock that was ahead can have planned anything later, so that counts as not
 planned.
 """
 ASKED_FOR = {"asked_for": True}
@@ -68,17 +68,17 @@ CLOSED = "its window closed; it continues in the next opening"
 
 
 def first_from(seconds: float | str) -> Combinable:
-    """The first turn of an assignment in work that is repeated after `seconds` (a number, or a column): the first turns
-    of a fleet that was made in one day do not come together.
+    """The first turn of an assignment in work that is repeated after `seconds` (a number, or a column). It spreads the
+    first turns of a fleet that was set up in one day.
     """
     period = Value(float(seconds)) if isinstance(seconds, float) else F(seconds)
     return ExpressionWrapper(F("inserted_at") + PHASE * period, DateTimeField())
 
 
 def due(wanted: Q, since: str, at_most: int | None = AT_ONCE, *, may_be_new: bool = True) -> list[Assignment]:
-    """The due assignments with a backup, as many as are begun at once, the longest ago first by the column `since`.
-    Related rows are read for these alone, since all assignments may be due on the day after an upgrade. `may_be_new`:
-    some of the wanted ones may have no value of `since`.
+    """The due assignments with a backup, the oldest by the column `since` first, at most as many as are started
+    together. Related rows are read for these alone, since all assignments may be due on the day after an upgrade.
+    `may_be_new`: `since` may be null.
     """
     backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
     found = Assignment.objects.active().filter(wanted, backed_up)
@@ -94,7 +94,7 @@ def due(wanted: Q, since: str, at_most: int | None = AT_ONCE, *, may_be_new: boo
 
 
 def asked_for(kind: str, ids: Iterable[int], since: str, by: str, now: datetime) -> list[Assignment]:
-    """The assignments among these with a backup, for which `by`, a user, wants it now; each is a line of the log."""
+    """The assignments among these that have a backup. The log gets a line for each: `by`, a user, asked for it."""
     found, text = due(Q(pk__in=ids), since, at_most=None), f"{by} asked for a {kind}"
     decisions.doing_all(
         (decisions.DecisionLine("asked for", text, kind, planning.subject_of(each.pk)) for each in found), now
@@ -115,8 +115,8 @@ def enqueue(
 ) -> int:
     """Put a record of each on the backlog, for the next `opening` of its policy. Returns the number of new ones.
 
-    `priority`: added to the policy's. `payload`: further facts for their payloads. `at_once`: outside of its window as
-    well, with `asked` in the payload; records that waited for it, or for their next try, count as new.
+    `priority`: added to the policy's. `payload`: further facts for their payloads. `at_once`: even outside of its
+    window, with `asked` in the payload; records that waited for the window, or for their next try, count as new.
     """
 
     def record(assignment: Assignment) -> BacklogRecord:
@@ -170,8 +170,8 @@ async def hand_on(run: Run) -> Outcome:
 
 
 class Work:
-    """A record at work in its execution unit: the stop signal and the progress of its programs. `stops_at_close`: it
-    stops when its window closes, whatever its policy's rule for backups.
+    """A record that runs in its execution unit: the stop signal and the progress of its programs. `stops_at_close`: it
+    stops when its window closes, whatever the policy says about backups.
     """
 
     stops_at_close = False
@@ -203,10 +203,9 @@ class Work:
 
 
 def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False, at_work: type[Work] = Work) -> Outcome:
-    """Do the work of a record; the value that it returns is the outcome, or its result. Blocks for as long as that
-    takes.
+    """Do the work of a record; what `work` returns is the outcome, or its result. Blocks until that is done.
 
-    `although_retired`: also if its source is retired.
+    `although_retired`: even if its source is retired.
     """
     try:
         assignment = assignment_of(run.record)
@@ -234,7 +233,7 @@ def do(run: Run, work: Callable[[Work], Any], *, although_retired: bool = False,
 
 
 class UpkeepRefused(Exception):
-    """The work does not begin now: its record gets this outcome."""
+    """The work cannot start now: its record gets this outcome."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__()
@@ -242,8 +241,8 @@ class UpkeepRefused(Exception):
 
 
 def record_points(assignment_id: int, repository_id: int, found: Iterable[dict[str, Any]]) -> None:
-    """Write the rows of backups whose result was lost, such as when the database went away in between: without one, a
-    point is never removed. `found`: the result of `runs.unrecorded`.
+    """Write the missing rows of backups whose result was lost, such as when the database went away: a point without a
+    row is never removed. `found`: the result of `runs.unrecorded`.
     """
     written = Backup.objects.filter(assignment=assignment_id, repository=repository_id)
     known = {layout.point_of(each) for each in written.values_list("snapshot", flat=True)}
@@ -262,8 +261,8 @@ def record_points(assignment_id: int, repository_id: int, found: Iterable[dict[s
 
 
 def count_what_is_left(assignment: Assignment, left: QuerySet[Backup]) -> None:
-    """Count again after points of an assignment go, and only `left` stay: its last success becomes the newest that is
-    left, and if that is older it is due. If none is left, it is as if it was never backed up.
+    """Update an assignment after points were removed and only `left` remain: its last success becomes the newest of
+    them, and if that is older, it is due. If none remains, it counts as never backed up.
     """
     last, at = assignment.last_backup_at, left.aggregate(at=Max("started_at"))["at"]
     # the name of a point, from which a lost row is written again, has whole seconds

@@ -1,11 +1,11 @@
 """Kind `removal`: deletes a source or a repository with the rows of its backups, and on request with their files.
 
-`start` retires a source and puts the record on the backlog, in one transaction: from then on it is neither planned nor
-edited. The record passes the gate of its source, so nothing else of that source is at work. Then, for each assignment
-and repository with backups: the folder is deleted, if requested, then the rows, some in each transaction; finally the
-row itself. The remaining rows show the rest of the work, so the next attempt finishes a removal that was killed
-anywhere. Without the files, the repository still describes them: manifests are stored next to them, and `RECOVER.txt`
-explains how to get them back.
+`start` retires a source and puts the record on the backlog, in one transaction: from then on the source is neither
+planned nor edited. The record passes the gate of its source, so no other record of that source runs. Then, for each
+assignment and repository with backups, the folder is deleted, if requested, and after it the rows, in several
+transactions; the row itself comes last. The remaining rows show what is left to do, so the next attempt finishes a
+removal that was killed at any point. Without the files, the repository still describes them: manifests are stored next
+to them, and `RECOVER.txt` explains how to get them back.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -52,8 +52,8 @@ Row = Source | Repository
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of sources or repositories that go with them: their backups, the bytes written for these, and the
-    repositories with them; and the `copies` of sources, with their repositories.
+    """The contents that are deleted with sources or repositories: their backups, the bytes written for these, and the
+    repositories that hold them; and the `copies` of sources, with their repositories.
     """
 
     backups: int
@@ -111,8 +111,8 @@ def under_way() -> frozenset[str]:
 
 
 def obstacle(row: Row, among: Collection[str] | None = None) -> str:
-    """A sentence: a row is being deleted, and how far that has come. Empty if it is not. `among`: the result of
-    `under_way`.
+    """A sentence about a row that is being deleted, and the progress of that. Empty if it is not being deleted.
+    `among`: the result of `under_way`.
     """
     if among is not None and _subject(row) not in among:
         return ""
@@ -125,13 +125,13 @@ def obstacle(row: Row, among: Collection[str] | None = None) -> str:
 
 
 def start(row: Row, *, with_backups: bool, by: str, now: datetime | None = None) -> BacklogRecord:
-    """Begin to delete a row. A source is retired by that, and its waiting restores are cancelled."""
+    """Begin to delete a row. This retires a source, and cancels its waiting restores."""
     return start_all([row], with_backups=with_backups, by=by, now=now)[0]
 
 
 @transaction.atomic
 def start_all(rows: Sequence[Row], *, with_backups: bool, by: str, now: datetime | None = None) -> list[BacklogRecord]:
-    """The same of rows of one kind, in as many statements for a thousand as for one."""
+    """The same for rows of one kind: a thousand take as many statements as one."""
     instant, subjects = now or database_clock(), {_subject(row): row for row in rows}
     # an edit comes before, or is refused
     list(type(rows[0]).objects.select_for_update(no_key=True).filter(pk__in=[row.pk for row in rows]).order_by("pk"))
@@ -184,7 +184,7 @@ def _subject(row: Row) -> str:
 
 
 def remove(run: Run) -> Outcome:
-    """Delete the rest of a row. Blocks for as long as that takes."""
+    """Delete the rest of a row. Blocks until that is done."""
     try:
         return _remove(run)
     except Busy as error:
@@ -227,7 +227,7 @@ def _remove(run: Run) -> Outcome:
 
 
 def _places(row: Row) -> list[tuple[Assignment, Repository]]:
-    """The places of its backups, by our rows; for a source also those where a run may have left files
+    """The places of its backups, according to our rows; for a source also places where a run may have left files
     without a backup.
     """
     pairs = set(Backup.objects.filter(**_of([row])).order_by().values_list("assignment", "repository").distinct())
@@ -241,7 +241,7 @@ def _places(row: Row) -> list[tuple[Assignment, Repository]]:
 
 
 def _forget_what_goes(assignment: Assignment, repository: Repository) -> None:
-    """Take the points that go out of the damage and the last success of an assignment."""
+    """Leave the removed points out of the damage and the last success of an assignment."""
     for checked in CheckRound.objects.filter(assignment=assignment):
         checked.damage = [each for each in checked.damage if each.get("repository") != repository.pk]
         checked.save(update_fields=["damage"])

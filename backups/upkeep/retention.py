@@ -1,12 +1,12 @@
 """Kind `retention`: removes the points of an assignment that its policy does not keep.
 
 A backup that succeeds puts its record on the backlog when there is something to remove, and so does a copy whose
-repository was busy at its end. It is not held by the repository's breaker: it makes room in a full repository. The
-points that the repository itself lists count, so a removal whose result was lost is noted by the next one; until then
-no check misses the points that it should remove (`retention_decisions.going`). A backup's row goes with its point. A
-point that should stay and is not there keeps its row and is named among the damage, as by a check; from then on another
-one stays in its place. If a policy was given another repository, its rules continue for the points in the earlier ones;
-one of those that fails is named, and delays nothing.
+repository was busy at its end. The repository's breaker does not hold it back, since it makes room in a full
+repository. The points that the repository itself lists are what counts, so a removal whose result was lost is noted by
+the next one; until then no check misses the points that it was to remove (`retention_decisions.going`). A backup's row
+is deleted with its point. A point that should be there and is missing keeps its row and is reported as damage, as a
+check would report it; from then on another point is kept in its place. When a policy moves to another repository, its
+rules still apply to the points in the earlier ones; an earlier one that fails is reported, and delays nothing.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ from storage.points.store import StorageFailed, StorageStopped
 KIND = planning.RETENTION
 MINUTES = 24 * 60
 PRUNE_EVERY = timedelta(hours=20)
-"""The least time between two prunes: each reads the data of all snapshots, so not for each source that forgets one."""
+"""The shortest time between two prunes. Each reads the data of all snapshots, so one serves many sources."""
 UNREADABLE = "its manifest cannot be read, so the point cannot be restored, and the one after it is not removed"
 
 
@@ -80,8 +80,8 @@ class Removal:
 
 @transaction.atomic
 def plan_retired(now: datetime | None = None) -> int:
-    """Put the records of retired sources with points to remove on the backlog: each once a day, each in a different
-    minute. Returns how many are new.
+    """Put a record on the backlog for each retired source with points to remove: once a day, each in a different
+    minute. Returns the number of new records.
     """
     instant = now or database_clock()
     has_points = Q(Exists(Backup.objects.filter(assignment=OuterRef("pk"))))
@@ -93,7 +93,7 @@ def plan_retired(now: datetime | None = None) -> int:
 
 
 def plan(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
-    """Put the records of assignments with points to remove on the backlog. Returns the number of new ones.
+    """Put a record on the backlog for each assignment with points to remove. Returns the number of new records.
 
     Those that are held back, whose source is paused, or whose policy is disabled are left out.
     """
@@ -126,8 +126,8 @@ def _remove(work: records.Work) -> Removal:
 
 
 def _remove_all(work: records.Work, done: Removal) -> None:
-    """Remove points from all its repositories. Raises: StorageFailed, StorageStopped, Busy, also after a part
-    of it is done.
+    """Remove points from all its repositories. Raises: StorageFailed, StorageStopped, Busy, also when
+    some of them are gone already.
     """
     assignment = work.assignment
     decided = defaultdict[int, list[KeptPoint]](list)
@@ -150,8 +150,8 @@ def _remove_all(work: records.Work, done: Removal) -> None:
 
 
 def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -> dict[str, Any] | None:
-    """Remove the points of an assignment in a repository that do not stay, with their rows. Returns the result, None if
-    all stay. Raises: StorageFailed, StorageStopped, Busy.
+    """Remove the points of an assignment from a repository that are not kept, with their rows. Returns the result; None
+    if all are kept. Raises: StorageFailed, StorageStopped, Busy.
     """
     goes = [each.point.name for each in decided if not each.reasons]
     stays = [each.point.name for each in decided if each.reasons and MISSING not in each.reasons]
@@ -174,7 +174,7 @@ def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -
 
 
 def prune(work: records.Work, repository: Repository) -> int:
-    """Free the data of a restic repository that no point holds, if that is due. Returns the freed bytes. Raises:
+    """Prune a restic repository if that is due: free the data that no point refers to. Returns the freed bytes. Raises:
     StorageFailed, StorageStopped, Busy.
     """
     last = repository.pruned_at
@@ -201,8 +201,8 @@ def _at(work: records.Work) -> dict[str, Any]:
 
 @transaction.atomic
 def _note_gone(assignment: Assignment, repository: Repository, gone: set[str]) -> None:
-    """Note the removed points at once: the settle may come hours later, or never. A removed point cannot come back,
-    since its name is not used again.
+    """Note the removed points at once: the settle may come hours later, or never. A removed point never returns, since
+    its name is not used again.
     """
     # locked first, as wherever an assignment and its dependent rows are written
     Assignment.objects.select_for_update(no_key=True).filter(pk=assignment.pk).first()
@@ -231,7 +231,7 @@ def _thin_copies(work: records.Work, done: Removal) -> None:
 
 
 def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
-    """Store the findings about the points that are left. Runs in the settle's transaction."""
+    """Store the findings about the remaining points. Runs in the settle's transaction."""
     records.log_outcome(record, outcome, now)
     match outcome:
         case Succeeded(result=Removal() as done):
@@ -255,10 +255,10 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 def note_manifests(
     assignment_id: int, repository_id: int, wrong: Mapping[str, str], there: Iterable[str], now: datetime
 ) -> None:
-    """Store which points of an assignment in a repository have manifests that cannot be read, or none, and why. For
-    points that are `there`, earlier findings stay: not all manifests were read.
+    """Store which points of an assignment in a repository have no manifest, or one that cannot be read, and why.
+    Earlier findings about points that are `there` are kept, since not all manifests were read.
     """
-    rows = CheckRound.objects.filter(pk=assignment_id).select_for_update(no_key=True)  # a check may note, too
+    rows = CheckRound.objects.filter(pk=assignment_id).select_for_update(no_key=True)  # a check may write here as well
     row = rows.first() or CheckRound(pk=assignment_id, planned_at=now)
     found = [asdict(of_manifest(point, why, repository_id)) for point, why in wrong.items()]
     stay = set(there) - wrong.keys()
@@ -282,9 +282,8 @@ def _log(record: ClaimedRecord, done: Removal, now: datetime) -> None:
         text = f"the manifest of point {', '.join(damaged[:3])} cannot be read, so the point after it stays"
         records.log(record, "damaged", text, now, points=damaged[:100])
     if done.lost:
-        text = (
-            f"the manifest of point {', '.join(done.lost[:3])} is missing, so it cannot be restored; no point goes now"
-        )
+        points = ", ".join(done.lost[:3])
+        text = f"the manifest of point {points} is missing, so it cannot be restored; no point is removed now"
         records.log(record, "damaged", text, now, points=done.lost[:100])
     for reason in done.failed:
         records.log(record, "failed", f"{reason}; the files there stay", now)

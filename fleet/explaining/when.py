@@ -1,11 +1,10 @@
-"""The estimated start of a source's backup: the claims of the queue `backups`, run forward from now some dozens of
-times.
+"""The estimated start of a source's backup: the claims of the queue `backups`, simulated a few dozen times from now on.
 
 In each run durations are drawn: the last duration of a backup, times a ratio of two recent consecutive backups of one
-source; for a first one, the durations of first ones. Whether a source that has to be asked is there is drawn by how
-often it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, widened as
-described in `fleet/foreseeing/intervals.py`. For a ready record the estimate is the median of runs in which no further
-source is asked. A record that does not qualify has no estimate, but a reason.
+source; for a first backup, a duration of other first backups. The presence of a source that has to be asked is drawn by
+how often it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, widened
+as described in `fleet/foreseeing/intervals.py`. For a ready record the estimate is the median of runs in which no
+further source is asked. Any other record has a reason in place of an estimate.
 """
 
 import random
@@ -45,7 +44,7 @@ MOST_IN_LINE = 300
 MOST_LANES = 50
 HORIZON = timedelta(hours=24)
 ASKED_WITHIN = timedelta(seconds=2)
-"""The time from the instant at which a source may be asked to its answer."""
+"""The time between the instant at which a source may be asked and its answer."""
 BY_TIME = (WaitingFor.START, WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.SNOOZE)
 """Waits that end by time alone."""
 
@@ -75,7 +74,7 @@ class ExpectedStart:
 
     @property
     def text(self) -> str:
-        """The estimate as text: the interval, since the median alone is seldom right to ten minutes."""
+        """The estimate as text: the interval, since the median is seldom right to within ten minutes."""
         if self.at is None:
             return f"no estimate, because {self.because}"
         if self.earliest == self.latest:
@@ -100,7 +99,7 @@ class Presence(NamedTuple):
 
 @dataclass(frozen=True)
 class QueueSnapshot:
-    """The queue of backups as it is read once; estimates are functions of it. `presence`: by the ids of records that
+    """The queue of backups, read once, from which all estimates are computed. `presence`: by the ids of records that
     have to be asked first.
     """
 
@@ -166,7 +165,7 @@ class QueueSnapshot:
         return ""
 
     def _is_next(self, record: BacklogRecord, check_time: TimeCheck) -> bool:
-        """True if it starts at once, however long others take."""
+        """True if it starts at once, no matter how long others take."""
         is_next = record.pk in starts(self.state, lambda each: inf, record.pk, check_time)
         return is_next and record.pk not in self.presence
 

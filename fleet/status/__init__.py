@@ -54,8 +54,8 @@ def with_status(sources: QuerySet[Any], now: datetime) -> QuerySet[Any]:
 def worst_first(
     sources: QuerySet[Any], now: datetime, most: int | None = None, only: ProtectionStatus | None = None
 ) -> list[Any]:
-    """The first sources, or the first of those in the status `only`, each with its `status`: by that,
-    and then by name.
+    """The first sources, or the first of those in the status `only`, each with its `status`: sorted by
+    status, then by name.
     """
     if only:
         ids = sources.filter(of_all.in_status([only], now)).order_by("name").values_list("pk", flat=True)[:most]
@@ -100,13 +100,13 @@ SET_ASIDE = {
 
 
 BY_RECORDS = {ProtectionStatus.RUNNING, ProtectionStatus.ABSENT, ProtectionStatus.WAITING}
-"""Statuses of which the planner, which does not know how many records there are, expects one assignment, and reads all
-policies for each."""
+"""Statuses for which the planner, not knowing how many records there are, expects a single assignment, and would read
+all policies for each."""
 
 
 def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
-    """The condition of assignments that are in one of these statuses now. All are looked at together, since the status
-    of each by itself takes four times as long; here: once for the count and the page of a list.
+    """The condition of assignments that are in one of these statuses now. All are examined together, once for
+    the count and the page of a list: the status of each by itself takes four times as long.
     """
     found = conditions(now, at_once=True)
     met = found | {status: (condition,) for status, condition in SET_ASIDE.items()}
@@ -122,7 +122,7 @@ def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
 
 
 def _meet_any(found: Mapping[ProtectionStatus, tuple[Any, ...]]) -> Q:
-    """The condition of assignments that meet any of these now. Each is asked by itself, of its own index."""
+    """The condition of assignments that meet any of these now. Each has a query of its own, served by its own index."""
     rows = [Assignment.objects.filter(each).order_by().values("pk") for each in chain(*found.values())]
     asked = [each.query.sql_with_params() for each in rows]
     values = chain(*(values for _, values in asked))
@@ -154,7 +154,7 @@ class FleetSummary:
 
     @property
     def total(self) -> int:
-        """The number of sources without retired ones."""
+        """The number of sources that are not retired."""
         return sum(self.by_status.values()) - self.by_status[ProtectionStatus.RETIRED]
 
     @property
@@ -163,7 +163,7 @@ class FleetSummary:
 
     @property
     def needs(self) -> str:
-        """The sources that need attention, as `3 failing, 2 never`."""
+        """The sources that need attention, such as `3 failing, 2 never`."""
         found = {status: number for status, number in self.by_status.items() if number and status in NEEDS_OPERATOR}
         return ", ".join(f"{number:,} {status}" for status, number in found.items())
 
@@ -198,9 +198,9 @@ def summary(
     need_alone: bool = False,
     by_status: dict[ProtectionStatus, int] | None = None,
 ) -> FleetSummary:
-    """Count by two statements. `most`: the number of sources in need of attention to name; None for all. `need_alone`:
-    as for `of_all.look`, for whoever shows no status of those that are protected. `by_status`: the numbers of sources,
-    if they are known already; then none are named.
+    """Count with two statements. `most`: the number of sources in need of attention to name; None for all.
+    `need_alone`: as for `of_all.look`, for callers that do not show the statuses of protected sources. `by_status`: the
+    numbers of sources, if they are known already; then none are named.
     """
     dead_letters = BacklogRecord.objects.filter(status=states.Status.FAILED).count()
     return FleetSummary(by_status, dead_letters) if by_status else _counted(now, dead_letters, most, need_alone)

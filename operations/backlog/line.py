@@ -1,10 +1,10 @@
-"""The line of a ready record: the number of records before it, by the key that decides, the first of them, and the
-throttles that let it through or not.
+"""The line of a ready record: the number of records before it, by the key that decides, the first of these, and
+whether throttles let it through.
 
-The order is that of the claim (`jobs/order.py`), the room of a throttle that of the database's own function, which the
-claim asks too; `operations/backlog/throttling.py` ranks as it does. The records before a record are a few ranges of the
-index `backlog_claim_order` in each lane: one for each deciding key, so no more rows are read than are counted, however
-long the backlog is.
+The order is that of the claim (`jobs/order.py`), and the room of a throttle comes from the database function that the
+claim uses; `operations/backlog/throttling.py` ranks as the claim does. The records before a record are a few ranges of
+the index `backlog_claim_order` in each lane, one for each deciding key, so no more rows are read than are counted,
+however long the backlog is.
 """
 
 from collections import Counter
@@ -23,15 +23,15 @@ from jobs.states import Status
 from operations.backlog.throttling import Head, Rooms, let_through
 
 COUNTED = 5_000
-"""The most records before a record that are counted, and the most of a queue."""
+"""The most records that are counted before a record, and in a queue."""
 LEAST_COUNTED = 500
-"""The least bound of the count in a lane, however many lanes there are."""
+"""The lowest bound of the count in a lane, however many lanes there are."""
 MOST_LANES = 200
-"""The most lanes that are all looked at. If there are more, only those that share a throttle are, up to this number."""
+"""The most lanes that are all examined. If there are more, only those that share a throttle are, up to this number."""
 SHOWN = 4
 """Records that are named."""
 FOLLOWED = 100
-"""The most records of a lane through which the claim with throttles is followed."""
+"""The most records of a lane for which the claim with throttles is simulated."""
 
 OPEN = "(b.closes_at IS NULL OR b.closes_at > %(now)s::timestamptz)"
 ORDER = ", ".join(f"b.{key}" for key in order.IN_SQL.split(", "))
@@ -86,8 +86,8 @@ SELECT throttle_id, room
 
 
 def rooms_of(queue: str, throttles: Sequence[int], now: datetime) -> dict[int, int]:
-    """The room of each of these throttles for records of `queue`: if that feeds another one, for records that are
-    asked.
+    """The room of each of these throttles for records of `queue`; if that feeds another queue, for records that are to
+    be asked.
     """
     rule = conf.queue_rules().get(queue)
     values = {"feeding": conf.feeding_queues(), "feeds": rule.feeds if rule else None, "now": now, "ids": [*throttles]}
@@ -122,15 +122,15 @@ class LineAhead:
         return count if room is None else min(count, room)
 
     def contends(self, lane: int) -> bool:
-        """True if the lane's records wait for the same as the record: for one of the record's throttles, or for no full
-        one.
+        """True if the lane's records compete with the record: they share a throttle with it, or none of their throttles
+        is full.
         """
         own = self.record.lane
         return lane == own or self.room(lane) != 0 or not set(self.lanes[own]).isdisjoint(self.lanes[lane])
 
     @property
     def ahead(self) -> int:
-        """The number of records that come before it, without those that other throttles hold back."""
+        """The number of records that come before it, not counting those that other throttles hold back."""
         own = set(self.lanes[self.record.lane])
         alike = {lane for lane, named in self.lanes.items() if lane == self.record.lane or own & set(named)}
         return sum(self.before[lane].total() if lane in alike else self.taken(lane) for lane in self.lanes)
@@ -147,7 +147,7 @@ class LineAhead:
         return self.all_lanes and all(each.total() < most for each in self.before.values())
 
     def by_key(self) -> "Counter[str]":
-        """Key → the number of records that it put first, without those that another full throttle holds back."""
+        """Key → the number of records that it put first, not counting those that another full throttle holds back."""
         passing = (count for lane, count in self.before.items() if self.contends(lane))
         return sum(passing, Counter())
 
@@ -190,13 +190,13 @@ class LineAhead:
 
 
 def line_of(record: BacklogRecord, now: datetime) -> LineAhead:
-    """The line of a ready record whose window is open. Six statements."""
+    """The line of a ready record whose window is open, in six statements."""
     return lines_of([record], now)[record.pk]
 
 
 def lines_of(records: Iterable[BacklogRecord], now: datetime) -> dict[int, LineAhead]:
-    """Record id → its line. The facts of a queue are read once, however many of its records are asked about, so it
-    takes one more statement for each record.
+    """Record id → its line. The facts of a queue are read once, so each further record of it takes one more
+    statement.
     """
     every_lane, contest, found = _every_lane(), cache(partial(_contest, now=now)), {}
     for record in records:
@@ -249,7 +249,7 @@ def before(record: BacklogRecord) -> str:
 
 
 def is_asked_at_once(record: BacklogRecord) -> bool:
-    """True if it was woken, in a queue that feeds another: then it is asked regardless of its throttles."""
+    """True if it was woken in a queue that feeds another: then its source is asked whatever its throttles say."""
     rule = conf.queue_rules().get(record.queue)
     return rule is not None and rule.feeds is not None and priorities.is_woken(record.priority)
 
