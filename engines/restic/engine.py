@@ -102,7 +102,8 @@ class ResticEngine(Engine):
                 shutil.rmtree(directory / DUMP, ignore_errors=True)
         warnings = (*fetched.warnings, *made.warnings)
         verdict = Verdict.WARNINGS if warnings else made.verdict
-        return replace(made, verdict=verdict, warnings=warnings, read=fetched.read, doubt=fetched.doubt)
+        of_source = {name: getattr(fetched, name) for name in ("read", "tables", "rows", "doubt")}
+        return replace(made, verdict=verdict, warnings=warnings, **of_source)
 
     def stage(
         self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from sources import planning
 from sources.models import Assignment, Copy, Policy, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from storage import layout
+from storage.points import runs
+from storage.stores import store_of
 from tests.backups.points_to_remove import add_backup, belongs_to
 from tests.factories import claim_ready
 from tests.sources.factories import claim, handed_on, make_assignment, make_policy, make_source, settle
@@ -79,8 +82,7 @@ def copied(assignment: Assignment) -> Copy:
 
 def points_in(repository: Repository | None, assignment: Assignment) -> list[str]:
     assert repository
-    found = Path(repository.location, assignment.directory, layout.MANIFESTS).iterdir()
-    return sorted(each.name.removesuffix(layout.MANIFEST_ENDING) for each in found)
+    return runs.points(store_of(locations.location_of(repository), Event()), assignment.directory)
 
 
 def change(folder: Path, **files: str) -> None:

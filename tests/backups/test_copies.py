@@ -1,43 +1,33 @@
 """Copies: points are brought into a second repository and restored from there, and users see how far it is."""
 
-import json
 import os
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.core.management import call_command
-from django.test import Client
 
-from alerting import raising
-from alerting.models import Alert, AlertKind
+from backups import locations
 from backups.restores import drills
 from backups.upkeep import checks, copies, removals, retention, retention_decisions
-from dashboard import metrics
-from fleet import assignment_findings
-from fleet.policy_edits import Policies
 from fleet.repository_edits import Repositories
-from fleet.status import reasons_of
-from jobs import tick
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import Failed, Handoff, Postponed, Succeeded
-from jobs.states import Status, WaitingFor
+from jobs.models import Decision
+from jobs.outcomes import Succeeded
 from sources import planning
 from sources.models import Assignment, Backup, CheckRound, Copy, Policy, Repository, Source
-from sources.planning import AVAILABILITY, BACKUPS
 from storage import layout
+from storage.places.location import RESTIC
 from storage.recover import program
 from tests.backups import copies_at_work
 from tests.backups.copies_at_work import at_work, backed_up, change, copied, copy_of, done, make_repository, points_in
 from tests.backups.points_to_remove import add_backup
-from tests.commands import command
+from tests.backups.stored_sources import make_repository_here
 from tests.engines.peers import tree
-from tests.operations.conditions.examining import finding
-from tests.sources.factories import claim, error_of, record_of, settle
+from tests.repositories import in_each_format
+from tests.sources.factories import error_of, make_assignment, make_policy, make_source
 from tests.storage.played_runs import ASSIGNMENT, BEGAN
 from tests.storage.with_digests import WithDigests
 
@@ -52,29 +42,44 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 @pytest.mark.slow
-def test_each_point_comes_into_the_copy_by_itself_and_restores_from_there(
-    assignment: Assignment, folder: Path, tmp_path: Path
+@in_each_format
+def test_each_point_comes_into_the_copy_by_itself_and_comes_back_from_there_alone(
+    format: str, folder: Path, tmp_path: Path, settings: Any
 ) -> None:
-    before = tree(folder)
-    backed_up(assignment)
-    row = copied(assignment)
-    assert (assignment.to_copy_since, row.error, row.as_of) == (None, "", assignment.last_backup_at)
-    assert copies.plan() == 0
+    settings.VAR_DIR = tmp_path / "var"
+    first, second = (make_repository_here(format, name, tmp_path / name) for name in ("office", "offsite"))
+    policy = make_policy(repository=first, copy_to=second, keep={"last": 2}, drill_from="copy")
+    anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
+    before = []
     for number in range(3):
-        change(folder, letter=f"{number}", **{f"only{number}": "x"})
-        backed_up(assignment)
-        row = copied(assignment)
-    first, second = assignment.policy.repository, assignment.policy.copy_to
-    assert row.points == points_in(second, assignment) == points_in(first, assignment)
-    assert len(row.points) == 3
-    assert "1 point copied (2 files" in Decision.objects.filter(kind=copies.KIND, what="copied").latest("pk").text
+        if number:
+            change(folder, letter=f"{number}", **{f"only{number}": "x"})
+        before.append(tree(folder))
+        backed_up(anna)
+        row = copied(anna)
+        assert (anna.to_copy_since, row.error, row.as_of) == (None, "", anna.last_backup_at)
+        assert copies.plan() == 0
+    assert row.points == points_in(second, anna) == points_in(first, anna)[-2:]
+    text = Decision.objects.filter(kind=copies.KIND, what="copied").latest("pk").text
+    assert ("1 point copied (2 " in text, "2 there, 1 removed" in text) == (True, True), text
+    second.refresh_from_db()
+    assert (second.pruned_at is not None) is (format == RESTIC)
+    assert checks.check_now([anna.pk]) == 1
+    for _ in (first, second):
+        assert isinstance(done(at_work(planning.CHECK)), Succeeded)
+    assert CheckRound.objects.get().damage == []
     os.rename(tmp_path / "office", tmp_path / "burnt")
+    assert drills.drill_now([anna.pk]) == 1
+    assert isinstance(done(at_work(planning.DRILL)), Succeeded)
+    anna.refresh_from_db()
+    assert (anna.drill_error, anna.proved_point) == ("", row.points[-1])
     call_command("restores", "run", "anna", "--from", "offsite", "--to", str(tmp_path / "back"))
-    assert tree(tmp_path / "back") == tree(folder)
     call_command("restores", "run", "anna", "--at", row.points[0], "--to", str(tmp_path / "then"))
-    assert tree(tmp_path / "then") == {**before, "letter": "0", "only0": "x"}
-    code = program.main([str(tmp_path / "offsite"), "--source", "anna", "--to", str(tmp_path / "recovered")])
-    assert (code, tree(tmp_path / "recovered")) == (0, tree(folder))
+    (tmp_path / "key").write_text(locations.key_of(second) or "")
+    named = [str(tmp_path / "offsite"), "--source", "anna", "--to", str(tmp_path / "recovered")]
+    assert program.main([*named, *(("--key-file", str(tmp_path / "key")) if second.key else ())]) == 0
+    found = [tree(tmp_path / each) for each in ("then", "back", "recovered")]
+    assert found == [before[1], before[2], before[2]]
 
 
 @pytest.fixture
@@ -186,91 +191,6 @@ def test_a_point_that_the_copy_has_lost_is_named_until_its_rules_let_it_go(
         assert isinstance(done(at_work()), Succeeded)
         assert [each["point"] for each in CheckRound.objects.get().damage] == known
         assert Copy.objects.get().points == listed
-
-
-def test_it_waits_for_its_own_window_and_is_planned_once(waiting: Assignment) -> None:
-    now = datetime(2026, 11, 24, 12, tzinfo=UTC)
-    Policy.objects.update(copy_window=[{"days": "mon-sun", "start": "22:00", "end": "06:00"}])
-    assert [copies.plan(now), copies.plan(now)] == [1, 0]
-    record = BacklogRecord.objects.unfinished().get(kind=copies.KIND)
-    assert (record.waiting_for, record.run_after.hour, record.closes_at and record.closes_at.hour) == (
-        WaitingFor.WINDOW, 22, 6
-    )  # fmt: skip
-    at = {record.pk: (now.replace(hour=22), now.replace(hour=6) + timedelta(days=1))}
-    assert planning.copy_openings([(record.pk, record.subject)], now) == at
-    record.delete()
-    assert copies.plan(now + copies.AGAIN_AFTER / 2) == 0, "it gave up, or was cancelled, a moment ago"
-    assert copies.plan(now + copies.AGAIN_AFTER * 2) == 1
-
-
-def test_a_person_who_mended_it_does_not_wait_for_the_next_retry(waiting: Assignment) -> None:
-    copies.plan()
-    settle(at_work(), Failed("the disk was full"), database_clock())
-    [record] = BacklogRecord.objects.filter(kind=copies.KIND)
-    assert record.waiting_for == WaitingFor.BACKOFF
-    assert copies.copy_now([waiting.pk]) == 1
-    record.refresh_from_db()
-    assert (record.status, record.failures) == (Status.READY, 1)
-    assert isinstance(done(at_work()), Succeeded)
-
-
-@pytest.mark.own_process
-def test_it_yields_to_a_backup_of_its_source_that_waits(waiting: Assignment, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert copies.plan() == 1
-    record = at_work()
-    planning.back_up_now([waiting])
-    settle(claim(AVAILABILITY, database_clock()), Handoff(BACKUPS, waiting.source.exclusive_key), database_clock())
-    assert record_of(waiting).waiting_for == WaitingFor.THROTTLE
-    monkeypatch.setattr(copies, "LOOK_EVERY_SECONDS", 0.0)
-    outcome = done(record)
-    assert isinstance(outcome, Postponed)
-    assert copies.YIELDED in outcome.reason
-    tick.tick(database_clock())
-    assert record_of(waiting).status == Status.READY
-
-
-def test_a_policy_says_where_to_and_what_is_there_is_behind_at_once(
-    waiting: Assignment, policy: Policy, tmp_path: Path
-) -> None:
-    edits = Policies()
-    row = edits.named(policy.schedule.name)
-    for name, why in ((policy.repository.name, "is the repository of its backups"), ("nowhere", "nowhere")):
-        with pytest.raises(ValidationError, match=why):
-            edits.edit(row, {"copy_to": name})
-        row = edits.named(policy.schedule.name)
-    edits.edit(row, {"copy_to": None})
-    waiting.refresh_from_db()
-    assert waiting.to_copy_since is None
-    edits.edit(edits.named(policy.schedule.name), {"copy_to": "offsite"})
-    waiting.refresh_from_db()
-    assert waiting.to_copy_since
-    copied(waiting)
-    edits.edit(edits.named(policy.schedule.name), {"zone": "Europe/Berlin"})
-    waiting.refresh_from_db()
-    assert waiting.to_copy_since is None, "an edit of something else copies nothing again"
-    [left] = edits.edit(edits.named(policy.schedule.name), {"copy_to": None}).warnings
-    assert "the copies in offsite stay there" in left
-
-
-def test_people_see_a_copy_that_is_overdue_or_fails_and_copy_now(waiting: Assignment, admin_client: Client) -> None:
-    now = database_clock()
-    opens = f"{now + timedelta(hours=12):%H}"  # never now
-    Policy.objects.update(copy_window=[{"days": "mon-sun", "start": f"{opens}:00", "end": f"{opens}:01"}])
-    copies.plan()
-    Copy.objects.update(error="the disk is full")
-    [why] = reasons_of([waiting.source], now).values()
-    assert "has not been in its copy since" in why
-    assert "(the disk is full)" in why
-    assert assignment_findings.copies_late(now) == {"offsite": 1}
-    raising.look(now)
-    assert AlertKind.COPY in Alert.objects.values_list("kind", flat=True)
-    assert "anna, one of its points has not been in its copy since" in finding("copies", now).what
-    assert 'backupsched_copies_overdue{repository="offsite"} 1.0' in metrics.exposition().decode()
-    assert "the disk is full" in admin_client.get(f"/admin/sources/source/{waiting.source_id}/change/").content.decode()
-    run, refused = command("sources copy")
-    assert "the disk is full" in run()
-    assert json.loads(run("anna", "--json")) == {"enqueued": 1}
-    assert "copied already" in refused("anna", code=1)
 
 
 @pytest.mark.slow

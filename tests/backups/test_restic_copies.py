@@ -1,7 +1,6 @@
 """Copies from one restic repository to another, as records of a real worker."""
 
 import os
-import secrets
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,46 +14,26 @@ from django.core.exceptions import ValidationError
 
 from backups import holdings, locations
 from backups.copying import order
-from backups.restores import drills
 from backups.upkeep import checks, copies, retention
 from external.processes.programs import find_restic
 from fleet.policy_edits import Policies
-from fleet.repository_edits import Repositories
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Succeeded
 from jobs.states import Status
-from sealing import stored_secrets
 from sources import planning
 from sources.models import Assignment, Backup, CheckRound, Repository
 from storage.places.location import RESTIC
 from storage.points.checking import GONE
-from storage.recover import program
 from storage.restic.snapshots import snapshots
 from storage.stores import store_of
-from tests.backups.copies_at_work import at_work, backed_up, change, copied, done
-from tests.engines.peers import tree
-from tests.engines.restic_keys import make_quick
+from tests.backups.copies_at_work import at_work, backed_up, change, copied, done, points_in
+from tests.backups.stored_sources import make_repository_here
 from tests.programs import needs_restic
 from tests.sources.factories import handed_on, make_assignment, make_policy, make_source
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def made(name: str, home: Path) -> Repository:
-    key = secrets.token_hex(32)
-    row = Repository.objects.create(
-        name=name, location=str(home / name), format=RESTIC, encrypted=True, key=stored_secrets.store(name, key)
-    )
-    assert not any(Repositories().finish(row))
-    make_quick(home / name / RESTIC, key)
-    return row
-
-
-def points_in(repository: Repository, assignment: Assignment) -> list[str]:
-    store = store_of(locations.location_of(repository), threading.Event())
-    return [each.point for each in snapshots(store.restic, assignment.directory)]  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -68,53 +47,37 @@ def another_backup_into(repository: Repository) -> Iterator[None]:
         yield  # it ends with its input
 
 
+@pytest.fixture
+def repositories(tmp_path: Path, settings: Any) -> list[Repository]:
+    settings.VAR_DIR = tmp_path / "var"
+    return [make_repository_here(RESTIC, name, tmp_path / name) for name in ("here", "there")]
+
+
 @pytest.mark.own_process
 @needs_restic
 @pytest.mark.slow
-def test_a_copy_is_a_whole_repository_from_which_points_come_back_alone(
-    tmp_path: Path, folder: Path, settings: Any
-) -> None:
-    settings.VAR_DIR = tmp_path / "var"
-    here, there = (made(name, tmp_path) for name in ("here", "there"))
-    policy = make_policy(repository=here, copy_to=there, keep={"last": 1}, drill_from="copy")
+def test_a_copy_that_is_busy_at_its_end_is_thinned_out_later(folder: Path, repositories: list[Repository]) -> None:
+    here, there = repositories
+    policy = make_policy(repository=here, copy_to=there, keep={"last": 1})
     anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
-    for number in range(2):
-        change(folder, letter=f"{number}")
-        backed_up(anna)
-        row = copied(anna)
-    assert (row.error, row.as_of, anna.to_copy_since) == ("", anna.last_backup_at, None)
-    assert row.points == points_in(there, anna) == points_in(here, anna)[-1:]
-    text = Decision.objects.filter(kind=copies.KIND, what="copied").latest("pk").text
-    assert ("1 point copied (2 packs)" in text, "1 there, 1 removed" in text) == (True, True), text
-    there.refresh_from_db()
-    assert there.pruned_at
+    backed_up(anna)
+    copied(anna)
     change(folder, letter="2")
     backed_up(anna)
     with another_backup_into(there):
         row = copied(anna)
     assert (len(row.points), row.error) == (2, "")
-    assert isinstance(done(at_work(planning.RETENTION)), Succeeded), "what is busy at its end is thinned out later"
+    assert isinstance(done(at_work(planning.RETENTION)), Succeeded)
     row.refresh_from_db()
     assert row.points == points_in(there, anna) == points_in(here, anna)[-1:]
-    (tmp_path / "here").rename(tmp_path / "burnt")
-    assert drills.drill_now([anna.pk]) == 1
-    assert isinstance(done(at_work(planning.DRILL)), Succeeded)
-    anna.refresh_from_db()
-    assert (anna.drill_error, anna.proved_point) == ("", row.points[-1])
-    key = tmp_path / "key"
-    key.write_text(locations.key_of(there) or "")
-    target = tmp_path / "back"
-    assert program.main([there.location, f"--key-file={key}", "--source=anna", f"--to={target}"]) == 0
-    assert tree(target) == tree(folder)
 
 
 @needs_restic
 @pytest.mark.slow
 def test_a_point_that_was_left_out_is_named_and_tried_again_until_it_has_come(
-    tmp_path: Path, folder: Path, settings: Any
+    folder: Path, repositories: list[Repository]
 ) -> None:
-    settings.VAR_DIR = tmp_path / "var"
-    here, there = (made(name, tmp_path) for name in ("here", "there"))
+    here, there = repositories
     anna = make_assignment(make_policy(repository=here, copy_to=there, keep={}), make_source(path=str(folder)))
     backed_up(anna)
     copied(anna)
@@ -180,10 +143,9 @@ def test_after_a_clock_that_was_ahead_a_point_is_named_after_the_last_one_by_nam
 @needs_restic
 @pytest.mark.slow
 def test_what_was_forgotten_is_removed_although_the_prune_fails_and_a_check_reads_all_of_both_and_misses_nothing(
-    tmp_path: Path, folder: Path, settings: Any
+    folder: Path, repositories: list[Repository]
 ) -> None:
-    settings.VAR_DIR = tmp_path / "var"
-    here, there = (made(name, tmp_path) for name in ("here", "there"))
+    here, there = repositories
     policy = make_policy(repository=here, copy_to=there, keep={})
     anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
     for number in range(2):
@@ -234,7 +196,7 @@ def test_what_a_killed_worker_forgot_is_not_missed_and_what_it_did_not_is(
     tmp_path: Path, folder: Path, settings: Any
 ) -> None:
     settings.VAR_DIR = tmp_path / "var"
-    here = made("here", tmp_path)
+    here = make_repository_here(RESTIC, "here", tmp_path / "here")
     policy = make_policy(repository=here, keep={})
     anna = make_assignment(policy, make_source(name="anna", path=str(folder)))
     for number in range(4):

@@ -8,7 +8,7 @@ import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
-from backups import locations, repository_orders
+from backups import repository_orders
 from backups.copying.handler import copy_source
 from backups.upkeep import copies
 from fleet.repository_edits import Repositories
@@ -21,16 +21,17 @@ from sources.availability.repository_breaker import guarded_by
 from sources.models import Assignment, Repository
 from storage import layout
 from storage.places import remotes
-from storage.places.location import RESTIC
+from storage.places.location import RCLONE, RESTIC
 from storage.places.locks import locked
 from storage.points import runs
 from storage.points.store import StorageFailed, Store
 from storage.recover import showing
 from tests.backups import copies_at_work
+from tests.backups.stored_sources import make_repository_here
 from tests.engines.peers import PASSWORD
-from tests.engines.restic_keys import make_quick
 from tests.engines.served import serving
 from tests.programs import needs_restic
+from tests.repositories import in_each_format
 from tests.sources.factories import claimed_for, error_of, handed_on, make_assignment, make_policy, make_source
 from tests.storage.repositories import KEY
 
@@ -54,12 +55,10 @@ def mount(place: Path) -> None:
     place.with_name("disk").rename(place)
 
 
-@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
+@in_each_format
 def test_no_backup_goes_to_the_mount_point_of_a_disk_that_is_away(format: str, folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "repository"
-    row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
-    if format == RESTIC:
-        make_quick(place / RESTIC, locations.key_of(row) or "")
+    row = make_repository_here(format, "office", place)
     made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
     assert isinstance(backed_up(made), Succeeded)
     unmount(place)
@@ -97,7 +96,7 @@ def test_one_that_is_full_is_told_by_its_test(settings: LazySettings, tmp_path: 
     assert "to stay free" in Repositories().test(row)["problem"]
 
 
-@pytest.mark.parametrize("format", ["rclone", pytest.param("restic", marks=[pytest.mark.slow, needs_restic])])
+@in_each_format
 def test_one_without_room_is_told_when_it_is_made(format: str, settings: LazySettings, tmp_path: Path) -> None:
     settings.RESERVE_PERCENT = 100
     place = {"name": "office", "location": str(tmp_path / "not" / "yet"), "format": format}
@@ -140,17 +139,15 @@ def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_pat
 @pytest.mark.parametrize(
     ("format", "said"),
     [
-        *(("rclone", each) for each in (None, "", "{}")),
-        pytest.param("restic", None, marks=[pytest.mark.slow, needs_restic]),
+        *((RCLONE, each) for each in (None, "", "{}")),
+        pytest.param(RESTIC, None, marks=[pytest.mark.slow, needs_restic]),
     ],
 )
 def test_whose_it_is_is_said_anew_where_our_points_lie(
     said: str | None, format: str, folder: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "repository"
-    row = Repositories().edit(Repository(), {"name": "office", "location": str(place), "format": format}).row
-    if format == RESTIC:
-        make_quick(place / RESTIC, locations.key_of(row) or "")
+    row = make_repository_here(format, "office", place)
     made = make_assignment(make_policy(repository=row), make_source(path=str(folder)))
 
     def settled(row: Assignment) -> Outcome:

@@ -22,7 +22,9 @@ from jobs.outcomes import Outcome, Succeeded, Unavailable
 from sources.availability.check import ask_source
 from sources.models import Assignment, Policy, Repository, Source
 from sources.models.source import SourceKind
+from storage.places.location import RCLONE, RESTIC
 from tests.api.asking import make_user
+from tests.backups.stored_sources import make_repository_here
 from tests.engines.peers import held
 from tests.operations.conditions.examining import OK, WARNING, finding
 from tests.programs import needs_restic
@@ -77,9 +79,17 @@ def check_refused(row: Assignment, policy: Policy) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    ("kind", "name"), [("local", "files"), pytest.param("sqlite", "shop.db", marks=pytest.mark.slow)]
+    ("kind", "name", "format"),
+    [
+        ("local", "files", RCLONE),
+        pytest.param("local", "files", RESTIC, marks=[pytest.mark.slow, needs_restic]),
+        pytest.param("sqlite", "shop.db", RCLONE, marks=pytest.mark.slow),
+    ],
 )
-def test_a_link_in_the_middle_of_a_path_leads_nowhere(kind: str, name: str, home: Path, policy: Policy) -> None:
+def test_a_link_in_the_middle_of_a_path_leads_nowhere(
+    kind: str, name: str, format: str, home: Path, tmp_path: Path
+) -> None:
+    policy = make_policy(repository=make_repository_here(format, "office", tmp_path / "repository"))
     row = make_assignment(policy, saved(home / "ann/projects" / name, kind))
     assert isinstance(backed_up(row), Succeeded)
     lead_away(home)
@@ -91,17 +101,6 @@ def test_a_link_in_the_middle_of_a_path_leads_nowhere(kind: str, name: str, home
     Sources().edit(Source.objects.get(), {})
     assert Source.objects.get().real_path == str(home / "bob/projects" / name)
     assert isinstance(backed_up(row), Succeeded)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.slow
-@needs_restic
-def test_nor_does_it_for_restic(home: Path, tmp_path: Path) -> None:
-    made = {"name": "vault", "location": str(tmp_path / "vault"), "format": "restic"}
-    policy = make_policy(repository=Repositories().edit(Repository(), made).row)
-    row = make_assignment(policy, saved(home / "ann/projects/files"))
-    lead_away(home)
-    check_refused(row, policy)
 
 
 @pytest.mark.django_db(transaction=True)

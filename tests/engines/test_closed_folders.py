@@ -13,8 +13,12 @@ from engines.base import BackupTask, Verdict
 from engines.rclone import bringing
 from storage.folders.beneath import LIST
 from storage.folders.walking import folders_below
-from tests.engines.peers import STARTED_AT, back_up, held, local_folder, point, task_for, write_files
+from storage.points import runs
+from storage.recover import showing
+from tests.engines.peers import STARTED_AT, back_up, held, local_folder, point, task_for, tree, write_files
+from tests.engines.restic_runs import FOLDER
 from tests.engines.unprivileged import in_a_child, without_capabilities
+from tests.repositories import RepositoryHere, in_each_format
 from tests.storage.renaming_disk import AS_GIVEN, renaming_disk
 
 FILES = {"a": "a", "closed/x": "x", "closed/sub/y": "y", "open/z": "z"}
@@ -56,6 +60,24 @@ def test_one_that_closes_after_it_was_listed_costs_its_own_files_alone(
     result = without_capabilities(task)
     assert (result.verdict, held(tmp_path / "copy")) == (Verdict.WARNINGS, FILES | {"a": "another"}), result
     assert [path for path, entry in point(tmp_path / "copy", result.snapshot).items() if entry.why] == ["closed/x"]
+
+
+@in_each_format
+def test_what_may_not_be_read_is_named_in_its_point_and_the_rest_comes_back(format: str, tmp_path: Path) -> None:
+    source, repository = write_files(tmp_path / "source", **FILES), RepositoryHere(format, tmp_path)
+    assert repository.back_up(local_folder(source)).verdict is Verdict.SUCCEEDED
+    write_files(source, secret="x", later="later")
+    (source / "secret").chmod(0)
+    (source / "closed").chmod(0)
+    result = without_capabilities(repository.task(local_folder(source)))
+    assert result.verdict is Verdict.WARNINGS, result
+    assert {"secret", "closed"} <= {each.partition(":")[0].rpartition("/")[2] for each in result.warnings}
+    assert [each["complete"] for each in runs.unrecorded(repository.store, FOLDER, [])] == [True, False]
+    report = repository.restored(tmp_path / "back")
+    lacking = "the backup was incomplete" if repository.is_restic else "since they could not be read or copied later"
+    assert lacking in showing.describe(report, dry_run=False)[1]
+    rest = {"a": "a", "open/z": "z", "later": "later"}
+    assert tree(tmp_path / "back").items() >= rest.items()
 
 
 def test_a_source_that_may_not_be_entered_is_named(task: BackupTask, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
 from engines.restores import drilling
 from engines.restores.drilling import Scratch
-from external.processes.programs import find_rclone
 from storage.places import remotes
 from storage.places.location import Location, of_directory
 from storage.points import removal
@@ -225,38 +224,6 @@ def test_a_removal_whose_server_is_killed_is_finished_by_the_next_one(tmp_path: 
         assert removal.remove(Store(location, Event()), FOLDER, [gone]).present == (first, last)
         for point in (first, last):
             assert as_pictured(location, point, tmp_path / point) == pictures[point]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another account")
-def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_kept(
-    scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program, scripts = scratch / "rclone-itself", scratch / "scripts"
-    shutil.copy(find_rclone(), program)
-    scripts.mkdir()
-    wrapper = scripts / "rclone"
-    drops = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
-    # it alone reads the source; lists of paths are for our own account
-    opens = 'for each; do case "$each" in --files-from0=*) chmod 644 "${each#--files-from0=}";; esac; done'
-    wrapper.write_text(f'#!/bin/sh\n{opens}\n[ "$1" = copy ] && exec {drops} {program} "$@"\nexec {program} "$@"\n')
-    wrapper.chmod(0o755)
-    source = write_files(
-        scratch / "source", a="1", b="2", mine="readable", locked="unreadable", **{"closed/within": "x"}
-    )
-    (source / "locked").chmod(0o600)
-    (source / "closed").chmod(0o700)
-    repository = scratch / "repository"
-    repository.mkdir()
-    os.chown(repository, NOBODY, NOBODY)
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(scripts))
-    before = os.umask(0)
-    try:
-        result = back_up(local_folder(source), remotes.location_of(str(repository), {}, {}, None))
-    finally:
-        os.umask(before)
-    assert result.verdict is Verdict.WARNINGS, result
-    assert {"locked", "closed/within"} <= {each.partition(":")[0] for each in result.warnings}
-    assert result.files == 3
 
 
 def test_a_drill_in_an_encrypted_repository_proves_and_on_a_full_disk_says_so(tmp_path: Path) -> None:

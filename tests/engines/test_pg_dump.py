@@ -17,20 +17,17 @@ from engines.postgresql import engine
 from engines.postgresql.engine import judge_dump
 from external.processes.programs import find_postgresql_program
 from external.processes.runner import EndReason, ProgramEnd
+from storage import layout
 from storage.places.location import Location
-from storage.points import manifests, runs
+from storage.points import manifests
 from storage.points.store import Store
 from storage.points.trees import opened
-from storage.restoring import into_folder
-from storage.restoring.base import Wish
-from storage.stores import store_of
 from tests.backups.restores.databases_here import database_of_the_tests
-from tests.engines import restic_runs as restic
 from tests.engines.dumps import dumps_in
 from tests.engines.peers import back_up as dump
 from tests.engines.peers import free_port, loopback_address, run, specification, task_for, write_files
-from tests.engines.restic_runs import FOLDER, location_at
-from tests.programs import needs_restic
+from tests.engines.restic_runs import FOLDER
+from tests.repositories import RepositoryHere, in_each_format
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,17 +46,20 @@ def _without_test_table(database: SourceSpec) -> Iterator[None]:
         cursor.execute("DROP TABLE engine_test")
 
 
-def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path: Path) -> None:
-    seen: list[EngineProgress] = []
-    result = run(task_for(database, tmp_path / "copy", policy="nightly"), seen.append)
+@in_each_format
+def test_a_database_is_dumped_into_one_good_point(format: str, database: SourceSpec, tmp_path: Path) -> None:
+    """A repository of restic gets it by way of files of this host, of which nothing stays."""
+    repository, seen = RepositoryHere(format, tmp_path), list[EngineProgress]()
+    result = repository.back_up(database, seen.append, policy="nightly")
     assert result.verdict is Verdict.SUCCEEDED, result.error
+    assert not [each for each in (tmp_path / "staging").rglob("*") if each.suffix in (".dump", ".sql", ".gz")]
+    [point], report = repository.points(), repository.restored(tmp_path / "back")
+    assert (layout.point_of(result.snapshot), report.files, report.failed) == (point, 3, [])
     names = ("database.dump", "database.json", "globals.sql")
-    file, about, roles = files = [tmp_path / "copy/files/20261121T065755Z" / name for name in names]
+    file, about, roles = files = [tmp_path / "back" / name for name in names]
     size = sum(each.stat().st_size for each in files)
-    assert (result.snapshot, result.files, result.size, result.added) == ("20261121T065755Z", 3, size, size)
+    assert (result.files, result.size) == (3, size)
     assert json.loads(about.read_text())["encoding"] == "UTF8"
-    assert roles.stat().st_size <= seen[-1].bytes_done <= size
-    assert (result.new, result.changed, result.unchanged, result.removed, result.read) == (None,) * 5
     with connection.cursor() as cursor:
         tables = connection.introspection.table_names(cursor)
         counted = [cursor.execute(f'SELECT count(*) FROM "{each}"').fetchone()[0] for each in tables]
@@ -67,14 +67,21 @@ def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path
     pg_restore = find_postgresql_program("pg_restore")
     sql = subprocess.run([pg_restore, "--file=-", "--table=engine_test", str(file)], capture_output=True, check=True)
     assert sql.stdout.count(b"x" * 100) == 1000
-    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
-    manifest = tmp_path / "copy/manifests/20261121T065755Z.jsonl.gz"
-    assert [(each.path, each.size, each.digest) for each in manifests.read(manifest)] == [
-        (each.name, each.stat().st_size, hashlib.sha256(each.read_bytes()).hexdigest()) for each in files
-    ]
-    header = manifests.read_header(manifest)
-    assert (header.engine, header.policy, header.complete) == ("pg_dump", "nightly", True)
-    assert header.engine_version.startswith("pg_dump (PostgreSQL) ")
+    with opened(repository.store, FOLDER, point, tmp_path / "cache") as tree:
+        header = tree.header
+        assert (header.engine, header.source_kind, header.policy) == ("pg_dump", "postgresql", "nightly")
+        assert header.complete
+    if not repository.is_restic:
+        assert result.added == size
+        assert roles.stat().st_size <= seen[-1].bytes_done <= size
+        assert (result.new, result.changed, result.unchanged, result.removed, result.read) == (None,) * 5
+        stored = repository.directory / layout.files_path(FOLDER) / point
+        assert {each.stat().st_mode & 0o777 for each in stored.iterdir()} == {0o600}
+        manifest = repository.directory / layout.manifest_path(FOLDER, point)
+        assert [(each.path, each.size, each.digest) for each in manifests.read(manifest)] == [
+            (each.name, each.stat().st_size, hashlib.sha256(each.read_bytes()).hexdigest()) for each in files
+        ]
+        assert header.engine_version.startswith("pg_dump (PostgreSQL) ")
 
 
 def test_a_dump_below_the_least_rate_is_ended_and_removed(
@@ -223,22 +230,3 @@ def test_a_server_whose_own_disk_is_full_is_not_the_repository(message: str, ver
     with pytest.raises(RunEnded) as ended:
         judge_dump(ProgramEnd(EndReason.EXITED, 1, tuple(message.splitlines())), task)
     assert ended.value.verdict is verdict
-
-
-@needs_restic
-@pytest.mark.slow
-def test_a_dump_goes_into_a_restic_repository_through_a_verified_file_of_which_nothing_stays(
-    database: SourceSpec, tmp_path: Path
-) -> None:
-    location = location_at(tmp_path / "repository")
-    result = restic.back_up(restic.restic_task(database, location, staging=str(tmp_path / "staging")))
-    assert result.verdict is Verdict.SUCCEEDED, result
-    assert not [each for each in (tmp_path / "staging").rglob("*") if each.suffix in (".dump", ".sql", ".gz")]
-    store = store_of(location, threading.Event())
-    [name] = runs.points(store, FOLDER)
-    with opened(store, FOLDER, name, tmp_path / "cache") as tree:
-        assert (tree.header.engine, tree.header.source_kind) == ("pg_dump", "postgresql")
-    report = into_folder.restore(Wish(FOLDER, name, tmp_path / "back"), store, tmp_path / "cache")
-    assert (report.files, report.failed) == (3, [])
-    restore = (find_postgresql_program("pg_restore"), "--list", str(tmp_path / "back/database.dump"))
-    assert "engine_test" in subprocess.run(restore, capture_output=True, text=True, check=True).stdout

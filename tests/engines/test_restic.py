@@ -10,7 +10,6 @@ import pytest
 
 from engines.at_repositories import point_upkeep, questions
 from engines.base import EngineProgress, SourceSpec, Verdict
-from engines.rclone.restore_folders import LEFT
 from engines.restores import to_source
 from storage import layout
 from storage.places import remotes
@@ -49,7 +48,6 @@ from tests.engines.restic_runs import (
     location_at,
     restic_task,
 )
-from tests.engines.webdav_shares import Share
 from tests.programs import needs_restic
 
 ODD = ("-dash", "new\nline", 'q"uote', "star*?[x]", "back\\slash", "é 𝄞", "a: b", "tab\t", "**", "␊")
@@ -86,54 +84,6 @@ def test_of_two_names_that_are_not_utf_8_and_listed_alike_a_point_says_that_one_
         whole.append(into_folder.restore(wish, store, tmp_path / "cache").complete)
     assert (tmp_path / "back 21/bad\ufffd").read_bytes() == b"bad\xff"
     assert json.dumps(whole) == "[true, false]"
-
-
-@needs_restic
-@pytest.mark.slow
-def test_folders_that_a_killed_restore_has_left_are_kept_and_named(tmp_path: Path) -> None:
-    left = {"docs/backupsched-restore-0123abcd", "a/.restore-20261121T065755Z.0123456789abcdef.unfinished"}
-    others = {"backupsched-restore-mine", "cache/backupsched-restore-0123abcd", "docs/.restore-mine.unfinished"}
-    files = {f"{each}/a": each for each in left | others}
-    (tmp_path / "files").mkdir()
-    with Share(**{path: text.encode() for path, text in files.items()}).served() as share:
-        for source in (share, local_folder(write_files(tmp_path / "files", **files))):
-            location = location_at(tmp_path / source.kind)
-            task = restic_task(source, location, options={"exclude": ["/cache"]}, staging=str(tmp_path / "staging"))
-            result = back_up(task)
-            assert result.verdict is Verdict.WARNINGS, result
-            assert {*result.warnings[0].removeprefix(f"{LEFT}: ").split(", ")} == left
-            store = store_of(location, threading.Event())
-            header = store.header(FOLDER, "20261121T065755Z")
-            assert (result.files, len(result.warnings), header and header.complete) == (4, 1, True)
-
-
-@needs_restic
-@pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="root gives files away")
-def test_owners_modes_and_hard_links_of_a_folder_of_this_host_come_back(tmp_path: Path) -> None:
-    source, location = tmp_path / "source", location_at(tmp_path / "repository")
-    write_files(source, program="program", **{"of ann": "x"})
-    (source / "linked").mkdir()
-    os.link(source / "of ann", source / "linked/too")
-    (source / "link").symlink_to("of ann")
-    os.setxattr(source / "of ann", "user.note", b"of ann")
-    for number, name in enumerate(("of ann", "program", "linked", "link")):
-        os.chown(source / name, 4711 + number, 5711 + number, follow_symlinks=False)
-    (source / "program").chmod(0o6755)
-    point = back_up(restic_task(local_folder(source), location)).snapshot.partition("/")[0]
-    wish = Wish(FOLDER, point, tmp_path / "back")
-    report = into_folder.restore(wish, store_of(location, threading.Event()), tmp_path / "cache")
-    assert (report.failed, is_all_set(report)) == ([], True)
-    facts = [
-        {
-            path.relative_to(top): (path.lstat().st_uid, path.lstat().st_gid, path.lstat().st_mode)
-            for path in top.rglob("*")
-        }
-        for top in (source, tmp_path / "back")
-    ]
-    assert facts[0] == facts[1]
-    assert (tmp_path / "back/of ann").samefile(tmp_path / "back/linked/too")
-    assert os.getxattr(tmp_path / "back/of ann", "user.note") == b"of ann"
 
 
 @needs_restic

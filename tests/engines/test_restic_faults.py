@@ -20,7 +20,6 @@ from storage.places.location import RESTIC
 from storage.places.locks import Busy
 from storage.points import runs
 from storage.points.store import StorageFailed
-from storage.recover import showing
 from storage.restic.program import Restic
 from storage.restic.snapshots import snapshots
 from storage.restic.store import INCOMING
@@ -41,7 +40,6 @@ from tests.engines.restic_runs import (
     location_at,
     restic_task,
 )
-from tests.engines.unprivileged import without_capabilities
 from tests.programs import needs_restic
 from tests.storage.recovering import recover
 from tests.waiting import eventually
@@ -226,20 +224,9 @@ def test_what_is_lost_of_one_source_keeps_no_other_from_being_recovered(tmp_path
     assert contents(tmp_path / "back" / FOLDER) == contents(source)
 
 
-def test_what_cannot_be_read_or_opened_is_named(tmp_path: Path) -> None:
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     source, location = fill(tmp_path / "source", 3, 100), location_at(tmp_path / "repository")
     assert back_up(restic_task(local_folder(source), location)).verdict is Verdict.SUCCEEDED
-    (source / "secret").write_text("x")
-    (source / "secret").chmod(0)
-    (source / "closed").mkdir(mode=0)
-    result = without_capabilities(restic_task(local_folder(source), location, started_at=STARTED_AT.replace(day=22)))
-    assert result.verdict is Verdict.WARNINGS, result
-    assert result.warnings[0] == "2 files were not read whole"
-    assert any("secret: Permission denied" in each for each in result.warnings), result.warnings
-    store = store_of(location, threading.Event())
-    assert [each["complete"] for each in runs.unrecorded(store, FOLDER, [])] == [True, False]
-    report = into_folder.restore(Wish(FOLDER, "20261122T065755Z", tmp_path / "back"), store, tmp_path / "cache")
-    assert "the backup was incomplete" in showing.describe(report, dry_run=False)[1]
     wrong = location_at(tmp_path / "repository", key="f" * 64)
     failed = run(restic_task(local_folder(source), wrong))
     assert failed.verdict is Verdict.REPOSITORY_FAILED

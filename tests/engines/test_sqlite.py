@@ -18,17 +18,15 @@ from engines.at_repositories import questions
 from engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from engines.restores import drilling, sqlite
 from engines.restores.scratch import Scratch
-from storage.places.location import Location, of_directory
+from storage.places.location import Location
 from storage.points import manifests
-from storage.points.store import Store
 from storage.restoring.base import Report, RestoreRefused, Wish
-from storage.stores import store_of
 from tests.engines import peers
-from tests.engines import restic_runs as restic
 from tests.engines.dumps import dumps_in
 from tests.engines.peers import run, small_disk, specification, task_for
+from tests.engines.restic_runs import FOLDER
 from tests.processes import below
-from tests.programs import needs_restic
+from tests.repositories import RepositoryHere, in_each_format
 from tests.waiting import PATIENCE
 
 POINT = "20261121T065755Z"
@@ -189,28 +187,30 @@ def test_a_full_disk_is_the_repositorys_and_a_killed_copy_the_sources(tmp_path: 
     assert back_up(file, tmp_path / "copy").verdict is Verdict.SUCCEEDED
 
 
-def test_a_drill_counts_it_and_a_restore_makes_a_new_file_beside_it(shop: Path, tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
+@in_each_format
+def test_a_drill_counts_it_and_a_restore_makes_a_new_file_beside_it(format: str, shop: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(shop)) as database, database:
         for number in range(400):  # whose names fill no one line
             database.execute(f"CREATE TABLE orders_of_tenant_{number:0180} (id)")
-    point = back_up(shop, tmp_path / "disk/copy").snapshot
-    store = Store(of_directory(tmp_path / "disk"), threading.Event())
+    repository = RepositoryHere(format, tmp_path)
+    result = repository.back_up(source_of(shop))
+    assert (result.verdict, result.tables) == (Verdict.SUCCEEDED, 403), result
+    [point], store = repository.points(), repository.store
     var = Path(tempfile.mkdtemp())  # which the account nobody may pass through, unlike `tmp_path`
     try:
         var.chmod(0o711)
         account = (65_534, 65_534) if os.geteuid() == 0 else None
         where = Scratch(str(var / "drills"), 0, account=account)
-        found = drilling.drill(store, "copy", where, source_kind="sqlite")
+        found = drilling.drill(store, FOLDER, where, source_kind="sqlite")
         few = {name: rows for name, rows in found.tables.items() if not name.startswith("orders_of")}
-        assert (found.error, len(found.tables)) == ("", 403)
+        assert (found.point, found.error, len(found.tables)) == (point, "", 403)
         assert few == {"pair": 1, 'odd "name': 0, "filler": ROWS}
     finally:
         shutil.rmtree(var)
     shop.chmod(0o640)
 
     def restore() -> Report:
-        wish = Wish("copy", point, Path("again.sqlite3"))
+        wish = Wish(FOLDER, point, Path("again.sqlite3"))
         return sqlite.create(wish, store, source_of(shop), tmp_path / "trees", lambda step: None)
 
     assert restore().failed == []
@@ -221,18 +221,3 @@ def test_a_drill_counts_it_and_a_restore_makes_a_new_file_beside_it(shop: Path, 
     again.rename(f"{again}-wal")
     with pytest.raises(RestoreRefused, match=r"again\.sqlite3-wal already"):
         restore()
-
-
-@needs_restic
-@pytest.mark.slow
-def test_a_point_of_restic_is_counted_and_restored_as_well(shop: Path, tmp_path: Path) -> None:
-    location = restic.location_at(tmp_path / "repository")
-    task = restic.restic_task(source_of(shop), location, staging=str(tmp_path / "staging"))
-    assert restic.back_up(task).verdict is Verdict.SUCCEEDED
-    store = store_of(location, threading.Event())
-    where = Scratch(str(tmp_path / "drills"), 0)
-    found = drilling.drill(store, task.folder, where, source_kind="sqlite")
-    assert (found.error, found.tables["filler"]) == ("", ROWS)
-    wish = Wish(task.folder, found.point, Path("again.sqlite3"))
-    sqlite.create(wish, store, source_of(shop), tmp_path / "trees", lambda step: None)
-    assert rows_of(shop.with_name("again.sqlite3")) == rows_of(shop)

@@ -13,11 +13,11 @@ import pytest
 from storage import layout
 from storage.points import manifests
 from storage.points.manifests import Entry, Header
-from storage.points.store import Store
 from storage.restoring import into_folder, placing, targets
 from storage.restoring.attributes import ACL, CAPABILITY, Owners
 from storage.restoring.base import Wish
-from tests.engines.peers import local_folder, points, run, task_for, write_files
+from tests.engines.peers import local_folder, write_files
+from tests.repositories import RepositoryHere, in_each_format
 from tests.storage import other_accounts
 from tests.storage.building import ASSIGNMENT, Built, WithoutPrograms, picture
 from tests.storage.extended_attributes import BOB, READ_BY_BOB, attributes, set_attribute
@@ -100,11 +100,13 @@ def test_a_file_that_is_there_already_keeps_its_owner_and_mode_and_is_named(buil
 
 @needs_root
 @pytest.mark.slow
-def test_a_folder_of_this_host_comes_back_from_the_backups_of_the_engine_as_it_was(home: Path) -> None:
+@in_each_format
+def test_a_folder_of_this_host_comes_back_from_the_backups_of_the_engine_as_it_was(format: str, home: Path) -> None:
     """With names that a disk may take for one, and after runs that took over what had not changed."""
-    source, destination = home / "source", home / "repository/nas"
+    source, repository = home / "source", RepositoryHere(format, home)
     write_files(source, Readme="1", README="2", a="a", program="program")
     (source / "d").mkdir()
+    os.chown(source / "d", ANN, BOB)
     (source / "d").chmod(0o1777)
     for name in ("d/too", "0"):
         os.link(source / "a", source / name)
@@ -113,15 +115,12 @@ def test_a_folder_of_this_host_comes_back_from_the_backups_of_the_engine_as_it_w
     (source / "program").chmod(0o6755)
     os.chown(source / "link", BOB, ANN, follow_symlinks=False)
     set_attribute(source / "program", "user.note", b"of ann")
-    task = task_for(local_folder(source), destination)
     for _ in range(3):  # what has just been written is doubtful in the first one
-        destination.parent.mkdir(exist_ok=True)
-        assert run(task).error == ""
+        assert repository.back_up(local_folder(source)).error == ""
     before = picture(source)
     (source / "a").write_text("later")
-    for point in points(destination)[1:]:
-        wish = Wish(task.folder, point, home / point)
-        report = into_folder.restore(wish, Store(task.location, Event()), home / "cache")
+    for point in repository.points()[1:]:
+        report = repository.restored(home / point, point)
         assert (report.failed, report.not_set, report.missing) == ([], [], [])
         assert picture(home / point) == before
         assert owners(home / point) == owners(source)
