@@ -1,6 +1,10 @@
-"""The staging folder of a restore: in its target, closed to all other accounts (`beneath`)."""
+"""The staging folder of a restore: in its target, closed to all other accounts (`beneath`), and locked, so that another
+restore into the same target at the same time has its own.
+"""
 
 import errno
+import fcntl
+import hashlib
 import os
 import re
 import secrets
@@ -9,11 +13,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from storage.folders import owners
-from storage.folders.beneath import PASS, Beneath, empty, listed
+from storage.folders.beneath import LIST, PASS, Beneath, empty, listed
 from storage.folders.own_folders import OwnFolders
 
 FILES, MAKING = b"files", b"making"
 STAGING = re.compile(r"\.restore-.*\.[0-9a-f]{16}\.unfinished")
+
+
+def title_of(assignment: str, point: str) -> str:
+    """The beginning of the name of a staging folder. Two assignments may have points of the same second, with other
+    files in the same places.
+    """
+    return f".restore-{point}.{hashlib.sha256(assignment.encode()).hexdigest()[:8]}"
 
 
 class NotPlaced(PermissionError):
@@ -21,10 +32,12 @@ class NotPlaced(PermissionError):
 
 
 class StagingFolder:
-    """The staging folder of a restore in its target. `files`: the folder in it that a program may write to."""
+    """The staging folder of a restore in its target. `files`: the folder in it that a program may write to. `title`:
+    the beginning of its name, which the next restore of the same files finds again if this one is interrupted.
+    """
 
     def __init__(self, target: Beneath, title: str) -> None:
-        self.target = target
+        self.target, self._lock = target, -1
         self.name = self._left_by_an_earlier(title) or self._made(title)
         self._folder = Beneath(os.open(self.name, PASS, dir_fd=target.descriptor), target.path / self.name)
         if not self._is_ours(self._folder.descriptor):
@@ -109,6 +122,8 @@ class StagingFolder:
         if remove:
             with suppress(OSError):  # another process has renamed it in the meantime
                 os.rmdir(self.name, dir_fd=self.target.descriptor)
+        if self._lock >= 0:
+            os.close(self._lock)
 
     def _give_making(self, home: bytes, owner: tuple[int, int] | None) -> None:
         if owner := owner or self.target.owner(home.rpartition(b"/")[0]):
@@ -134,21 +149,37 @@ class StagingFolder:
                 os.rmdir(MAKING, dir_fd=self._folder.descriptor)
 
     def _made(self, title: str) -> str:
-        name = f"{title}.{secrets.token_hex(8)}.unfinished"
-        os.mkdir(name, 0o700, dir_fd=self.target.descriptor)
-        return name
+        while True:
+            name = f"{title}{secrets.token_hex(4)}.unfinished"
+            os.mkdir(name, 0o700, dir_fd=self.target.descriptor)
+            if self._is_locked_now(name):  # else another restore has just taken it for one that was left
+                return name
 
     def _left_by_an_earlier(self, title: str) -> str:
         for name in self.target.names():
-            if name.startswith(f"{title}.") and STAGING.fullmatch(name):
+            if name.startswith(title) and STAGING.fullmatch(name):
                 with suppress(OSError):
                     descriptor = os.open(name, PASS, dir_fd=self.target.descriptor)
                     try:
-                        if self._is_ours(descriptor):
+                        if self._is_ours(descriptor) and self._is_locked_now(name):
                             return name
                     finally:
                         os.close(descriptor)
         return ""
+
+    def _is_locked_now(self, name: str) -> bool:
+        """Lock a folder until this one is closed. Returns False if another process works in it."""
+        lock = os.open(name, LIST, dir_fd=self.target.descriptor)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        except OSError:  # a file system without locks
+            os.close(lock)
+            return True
+        self._lock = lock
+        return True
 
     def _is_ours(self, descriptor: int) -> bool:
         """True if it is closed to all other accounts, as far as its file system can do that, and holds nothing but the

@@ -25,7 +25,7 @@ from pathlib import Path
 from storage.folders.beneath import Beneath
 from storage.folders.flushing import flush
 from storage.folders.own_folders import OwnFolders
-from storage.folders.staging import StagingFolder
+from storage.folders.staging import StagingFolder, title_of
 from storage.points.counted_paths import CountedPaths
 from storage.points.files import FileMatch, differs, is_inside, relative
 from storage.points.manifests import Entry
@@ -112,7 +112,7 @@ class _FolderRestore(RunningRestore):
         targets.check_room(self.path, self.size)
         self.report.files = self.report.size = self.report.replaced = 0
         with targets.opened(self.path, make=True) as self.target:
-            self.staging, is_done = StagingFolder(self.target, f".restore-{self.wish.point}"), False
+            self.staging, is_done = StagingFolder(self.target, title_of(self.wish.assignment, self.wish.point)), False
             self.store = replace(self.store, inherited=(*self.store.inherited, *self.staging.inherited))
             self.placing = FilePlacement(self, self.target, self.staging)
             try:

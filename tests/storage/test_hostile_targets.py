@@ -12,6 +12,7 @@ from threading import Event
 
 import pytest
 
+from storage.folders.staging import title_of
 from storage.points.store import StorageFailed
 from storage.restoring import into_folder
 from storage.restoring.base import RestoreRefused, Wish
@@ -97,13 +98,14 @@ def test_a_link_below_the_target_is_neither_followed_nor_read(built: Built, vict
 def test_a_staging_folder_that_another_one_prepared_is_not_taken(built: Built, victim: Path, home: Path) -> None:
     point, before, target = built.back_up(), picture(victim), home / "to"
     target.mkdir()
+    title = title_of(ASSIGNMENT, point)
     (target / f".restore-{point}.unfinished").symlink_to(victim)
-    (target / f".restore-{point}.0123456789abcdef.unfinished").symlink_to(victim)
-    theirs = target / f".restore-{point}.fedcba9876543210.unfinished"
+    (target / f"{title}01234567.unfinished").symlink_to(victim)
+    theirs = target / f"{title}fedcba98.unfinished"
     theirs.mkdir(mode=0o700)
     (theirs / "files").symlink_to(victim)
     os.chown(theirs, OWNER, OWNER)
-    of_root = target / f".restore-{point}.eeeeeeeeeeeeeeee.unfinished"
+    of_root = target / f"{title}eeeeeeee.unfinished"
     of_root.mkdir(mode=0o700)
     (of_root / "key").write_text("of root, and named by another one")
     report = restore(built, point, target, overwrite=True)

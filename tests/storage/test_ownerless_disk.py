@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.folders.staging import title_of
 from storage.restoring import into_folder
 from storage.restoring.base import Report, Wish
 from tests.storage.building import ASSIGNMENT, Built
@@ -25,7 +26,7 @@ def test_a_disk_that_keeps_neither_owners_nor_modes_can_be_restored_to(tmp_path:
             return into_folder.restore(wish, built.store, built.folder / "cache")
 
         assert restored("b").failed == []
-        (disk / f"to/.restore-{point}.{'a' * 16}.unfinished").mkdir()  # of one that was killed
+        (disk / f"to/{title_of(ASSIGNMENT, point)}{'a' * 8}.unfinished").mkdir()  # of one that was killed
         opened = len(os.listdir("/proc/self/fd"))
         report = restored()
         assert len(os.listdir("/proc/self/fd")) <= opened, "an open file keeps the disk from being unmounted"
