@@ -102,11 +102,15 @@ def test_a_table_of_the_watch_that_is_missing_hides_only_what_is_late():
 
 @pytest.mark.django_db
 class TestTheServer:
-    def test_an_old_postgresql_is_a_problem(self):
+    def test_an_old_postgresql_is_a_problem(self, monkeypatch):
         assert installation.judge_version("13.9", 130_009).severity is PROBLEM
         assert installation.judge_version("14.0", 140_000).severity is OK
+        monkeypatch.setattr(installation, "MIN_VERSION", 10_000_000)
+        assert finding("version").severity is PROBLEM
 
     def test_what_a_crash_loses_is_said(self):
+        run("SET LOCAL synchronous_commit = off")
+        assert finding("durability").severity is not OK
         settings = dict.fromkeys(("fsync", "full_page_writes", "synchronous_commit"), "on")
         for name, severity in (
             ("", OK),
