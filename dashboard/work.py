@@ -115,7 +115,7 @@ def _coming(record: BacklogRecord, assignment: Assignment | None) -> dict[str, A
         "record": record.pk, "name": _name(record, assignment),
         "source": assignment.source_id if assignment else None,
         "what": what if record.kind == KIND else f"{record.kind}: {what}",
-        "at": breakers.tried_at(record) if record.waiting_for is not None else None,
+        "at": breakers.next_try_at(record) if record.waiting_for is not None else None,
     }  # fmt: skip
 
 

@@ -53,18 +53,18 @@ def claimed(row: Sequence[Any], worker_id: int, token: UUID) -> ClaimedRecord:
 
 
 def all_claimed(rows: Iterable[Sequence[Any]]) -> list[ClaimedRecord]:
-    """Rows of RECORD_COLUMNS, each followed by its worker's id and its lease token. Those that cannot be read are set
-    aside, and left out."""
+    """Rows of RECORD_COLUMNS, each followed by its worker's id and its lease token. Those that cannot be read
+    fail, and are left out."""
     found = []
     for *row, worker_id, token in rows:
         try:
             found.append(claimed(row, worker_id, token))
         except UNREADABLE as error:
-            _set_aside(row, worker_id, token, error)
+            _fail_unreadable(row, worker_id, token, error)
     return found
 
 
-def _set_aside(row: Sequence[Any], worker_id: int, token: UUID, error: Exception) -> None:
+def _fail_unreadable(row: Sequence[Any], worker_id: int, token: UUID, error: Exception) -> None:
     named = dict(zip(ClaimedRecord._fields, row, strict=False))
     text = storable(f"its payload cannot be read, and no handler was asked: {error}", MAX_ERROR_LENGTH)
     log.error("set aside record #%s, %s %s: %s", named["id"], named["kind"], named["subject"], text)

@@ -13,7 +13,8 @@ CLOCK = "COALESCE(%(now)s::timestamptz, clock_timestamp())"
 """The present in a statement that may have waited for a lock; tests give `now`."""
 
 ARRIVAL = "COALESCE(%(now)s::timestamptz, statement_timestamp())"
-"""The present in a statement that waits for no lock: a claim, or a settle of plain successes."""
+"""The instant at which a statement arrived: its present, if it waits for no lock (a claim, a settle of plain
+successes)."""
 
 
 def database_clock() -> datetime:

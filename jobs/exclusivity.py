@@ -99,9 +99,9 @@ def _hands_on(record: ClaimedRecord, change: Transition, leases: Set[tuple[int, 
 def open_gates(keys: Iterable[str | None], now: datetime) -> None:
     """Let the records that wait behind `keys` (None: no key) look again at the next tick.
 
-    For every ready or running record that loses its key; one that waits behind the gate has none to give. Must be
-    called in the transaction that holds its row, before rows of assignments are locked: a handoff that meets the gate
-    at this moment comes before or after both.
+    For every ready or running record that loses its key; one that waits behind the gate has none to give. Call it in
+    the transaction that locks the record, before locking any assignment. A concurrent handoff under the key then sees
+    both changes or neither.
     """
     if held := sorted({key for key in keys if key is not None}):
         execute(LOCK_KEYS, {"keys": held})

@@ -18,7 +18,7 @@ from inspect import iscoroutinefunction
 from threading import Event, Lock
 from typing import Any
 
-from jobs.outcomes import ClaimedRecord, Outcome, Postponed
+from jobs.outcomes import ClaimedRecord, Outcome, Postponed, Results
 from jobs.states import AttemptOutcome, WaitingFor
 
 
@@ -64,8 +64,7 @@ class Run:
 
 _making_an_event = Lock()
 Handler = Callable[[Run], Outcome] | Callable[[Run], Awaitable[Outcome]]
-Result = tuple[ClaimedRecord, Outcome]
-AfterSettle = Callable[[Sequence[Result], datetime], None]
+AfterSettle = Callable[[Results, datetime], None]
 Opening = tuple[datetime, datetime | None]
 NextOpening = Callable[[list[tuple[int, str]], datetime], dict[int, Opening]]
 
@@ -134,7 +133,7 @@ def later(name: str) -> Callable[..., Any]:
 def one_by_one(write: Callable[[ClaimedRecord, Outcome, datetime], None]) -> AfterSettle:
     """An `after_settle` that calls `write(record, outcome, now)` for each result."""
 
-    def after_settle(results: Sequence[Result], now: datetime) -> None:
+    def after_settle(results: Results, now: datetime) -> None:
         for record, outcome in results:
             write(record, outcome, now)
 
@@ -153,29 +152,33 @@ def later_async(name: str) -> Callable[[Run], Awaitable[Outcome]]:
 
 
 class Registry:
-    """Kinds, their handlers by queue, and the functions of other apps that the queue calls.
-
-    `step`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute; `rare`:
-    every five minutes of a worker, and every minute of the clock outside; `due`: the condition of such a task.
-    `prunes`: every hour, `(now)`. `at_heartbeat`: of a worker. `at_claim(queue, claimed, wanted, worker id)`: after a
-    claim. `at_end(records, outcome, ended_at)`: when attempts have ended in one way, at that instant (None: now).
-    `before_retry(record ids)`: before they are locked, so that the ends of their batches are not noted until this
-    transaction ends. `at_retry(record ids)`: when these, which had ended, are unfinished again.
-    """
+    """Kinds, their handlers by queue, and the functions of other apps that the queue calls."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, Kind] = {}
         self.step = NO_STEP
+        """The step of other apps in a tick."""
         self.at_start: list[Callable[[datetime], int]] = []
+        """`(now)`: called when a worker starts, and every minute where none runs."""
         self.periodic: list[Callable[[], int]] = []
+        """Called every minute."""
         self.rare: list[Callable[[], int]] = []
+        """Called every five minutes by a worker, and every minute by the clock outside."""
         self.due: dict[Callable[[], int], str] = {}
+        """The SQL condition of such a task: it is not called while that is false."""
         self.prunes: list[Callable[[datetime], int]] = []
+        """`(now)`: called every hour."""
         self.at_heartbeat: list[Callable[[], None]] = []
+        """Called at each heartbeat of a worker."""
         self.at_claim: list[Callable[[str, Sequence[ClaimedRecord], int, int], None]] = []
+        """`(queue, claimed, wanted, worker id)`: called after a claim."""
         self.at_end: list[Callable[[Sequence[ClaimedRecord], AttemptOutcome, datetime | None], None]] = []
+        """`(records, outcome, ended_at)`: called when attempts have ended in one way, at that instant (None: now)."""
         self.before_retry: list[Callable[[Sequence[int]], None]] = []
+        """`(record ids)`: called before these are locked, so that the ends of their batches are not noted until this
+        transaction ends."""
         self.at_retry: list[Callable[[Sequence[int]], None]] = []
+        """`(record ids)`: called when these, which had ended, are unfinished again."""
         self._handlers: dict[tuple[str, str], tuple[Handler, bool]] = {}
 
     def add(self, kind: Kind) -> None:

@@ -4,6 +4,7 @@ A handler returns a value; it never writes the record. `jobs.transitions` comput
 `jobs.settling.settle` writes that, fenced.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple, get_args
@@ -163,3 +164,7 @@ class Held:
 
 Outcome = Succeeded | Failed | Unavailable | Handoff | Cancelled | Released | Postponed | Held
 OUTCOMES = frozenset(get_args(Outcome))
+
+Result = tuple[ClaimedRecord, Outcome]
+"""An attempt that has ended, and its outcome."""
+Results = Sequence[Result]

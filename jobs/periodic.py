@@ -116,7 +116,7 @@ def process_backlog(max_age_days: int) -> str:
 
     Raises: ValueError for an age that no tier has.
     """
-    swept = sweeps.process_backlog(max_age_days)
+    swept = sweeps.sweep_tier(max_age_days)
     if swept.done_before:
         return "swept before in this slot"
     more = ", and left some: it took its greatest number" if swept.left_some else ""

@@ -52,6 +52,11 @@ def execute_in_batches(sql: str, values: dict[str, Any], limit: int) -> int:
     return until_done(lambda: execute(sql, {**values, "limit": limit}).rowcount, limit)
 
 
+STEP_SECONDS = 0.1
+"""The share of a worker's tick that a step may take, but for the emission: promoting a million records that are due at
+once takes ten seconds. The next tick, right after the claims, does the rest."""
+
+
 def until_done(step: Callable[[], int], batch: int, seconds: float = math.inf) -> int:
     """Repeat `step`, which returns the number of rows that it changed, until these are fewer than `batch`, for at most
     `seconds`. Returns the sum."""

@@ -1,8 +1,8 @@
 """Priorities and their range: higher runs first.
 
 A user gives one from -MAX_PRIORITY to MAX_PRIORITY. A record that must go before all others has more than that added:
-FIRST_IN_LINE, until its next attempt has ended; or WOKEN, for one that was just woken, until an attempt after its
-answer has ended. The last needs no shortage to be asked (`jobs/worker/claimer.py`), so the two are told apart.
+FIRST_IN_LINE, until its next attempt has ended; or WOKEN, until the attempt that follows its answer has ended. Woken
+records are asked even without a shortage (`jobs/worker/claimer.py`).
 """
 
 MAX_PRIORITY = 100_000

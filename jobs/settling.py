@@ -1,7 +1,7 @@
 """Writes the outcomes of claimed records: step 3 of the lease protocol (`jobs/claiming.py`)."""
 
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -13,7 +13,7 @@ from jobs.clock import ARRIVAL, CLOCK, boot_seconds, database_clock
 from jobs.database_errors import is_away, is_busy
 from jobs.handlers import registry
 from jobs.models import Attempt, BacklogRecord
-from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Outcome, Succeeded
+from jobs.outcomes import Cancelled, ClaimedRecord, Failed, Outcome, Result, Results, Succeeded
 from jobs.prepared_statements import array, execute, facts_as_json
 from jobs.set_aside import name_once
 from jobs.states import AttemptOutcome, Status
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 IN_PARTS_SECONDS = 1.0
 """Seconds for which others may wait: the next results of a worker's settler, or the claims of one that rescues."""
 
-Results = Sequence[tuple[ClaimedRecord, Outcome]]
 
 LOCK_IN_ID_ORDER = """
 SELECT id, cancel_requested_at IS NOT NULL, inserted_at, lease_token
@@ -229,7 +228,7 @@ def _is_plain(record: ClaimedRecord, outcome: Outcome) -> bool:
     return kind.after_settle is None and kind.home_queue == record.queue
 
 
-def _settle_succeeded(results: list[tuple[ClaimedRecord, Outcome]], now: datetime | None) -> SettleResult:
+def _settle_succeeded(results: list[Result], now: datetime | None) -> SettleResult:
     """The work of `settle` for plain successes, in one statement."""
     results.sort(key=lambda result: result[0].id)
     records = [record for record, _ in results]
@@ -255,7 +254,7 @@ def _report_ends(records: list[ClaimedRecord], outcome: AttemptOutcome, ended_at
         each(records, outcome, ended_at)
 
 
-def _first_of_each_attempt(results: Results) -> list[tuple[ClaimedRecord, Outcome]]:
+def _first_of_each_attempt(results: Results) -> list[Result]:
     if len({record.id for record, _ in results}) == len(results):
         return list(results)
     firsts: dict[tuple[int, int, UUID], tuple[ClaimedRecord, Outcome]] = {}
@@ -264,7 +263,7 @@ def _first_of_each_attempt(results: Results) -> list[tuple[ClaimedRecord, Outcom
     return list(firsts.values())
 
 
-def _cancelled_by_a_user(results: Results, cancelled: set[int]) -> list[tuple[ClaimedRecord, Outcome]]:
+def _cancelled_by_a_user(results: Results, cancelled: set[int]) -> list[Result]:
     ended = Cancelled("cancelled while it ran")
     return [
         (record, ended if record.id in cancelled and not isinstance(outcome, Succeeded) else outcome)

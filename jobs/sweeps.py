@@ -89,7 +89,7 @@ class Swept:
     skipped: bool = False
 
 
-def process_backlog(max_age_days: int, *, max_records: int | None = None, now: datetime | None = None) -> Swept:
+def sweep_tier(max_age_days: int, *, max_records: int | None = None, now: datetime | None = None) -> Swept:
     """Make records ready that wait for a sweep and are at most `max_age_days` old, the newest first, once per slot.
 
     `max_records`: their largest number, by default SWEEP_MAX_RECORDS. `now` (aware) replaces the database's clock in
@@ -145,7 +145,7 @@ def run_overdue(now: datetime | None = None) -> int:
     instant = now or database_clock()
     swept_at = dict(Sweep.objects.values_list("max_age_days", "swept_at"))
     return sum(
-        process_backlog(tier.max_age_days, now=now).ready
+        sweep_tier(tier.max_age_days, now=now).ready
         for tier in tiers.TIERS
         if is_due(tier, swept_at.get(tier.max_age_days), instant) and instant >= slot(tier, instant) + OVERDUE_AFTER
     )

@@ -123,11 +123,11 @@ def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
         execute(HOLD.format(table="jobs_throttle"), {"ids": throttle_ids})
         Lane.objects.bulk_create([Lane(throttle_ids=list(key)) for key in sorted(missing)], ignore_conflicts=True)
         lanes |= _found(missing)
-    hold(lanes.values())
+    lock_lanes(lanes.values())
     return lanes
 
 
-def hold(lanes: Iterable[int]) -> None:
+def lock_lanes(lanes: Iterable[int]) -> None:
     """Keep the throttles of these lanes from being removed until the transaction ends."""
     if ids := sorted(set(lanes) - {0}):
         execute(HOLD.format(table="jobs_lane"), {"ids": ids})

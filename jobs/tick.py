@@ -19,7 +19,7 @@ from django.utils import timezone
 from jobs import breakers, promotion, rescuing
 from jobs.database_errors import log_unless_away
 from jobs.handlers import StepDue, registry
-from jobs.prepared_statements import execute, until_done
+from jobs.prepared_statements import STEP_SECONDS, execute, until_done
 from jobs.states import Status
 from jobs.window_ends import close_windows
 
@@ -32,9 +32,6 @@ EMIT_SECONDS = 0.5
 after the claims."""
 EMIT_SECONDS_WITHOUT_WORKERS = 20.0
 """The same for a tick outside of the workers, which keeps no claim waiting."""
-MOVE_SECONDS = 0.1
-"""The same for each other step of a worker's tick: promoting a million records that are due at once takes ten
-seconds."""
 
 # Served by `backlog_waiting_until`.
 PROMOTE = promotion.statement("run_after <= %(now)s::timestamptz", "run_after", key="ctid", run_after="run_after")
@@ -139,7 +136,7 @@ def act_on(
     """Do the work that a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: the
     leases that may be rescued (`rescuing.rescue`). `emit_for`: seconds after which the rest of the emission is left for
     the next tick."""
-    move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
+    move_for = emit_for * STEP_SECONDS / EMIT_SECONDS
     emitted = _done(registry.step.name, lambda: registry.step.do(due.now, emit_for), due.step.is_due)
     promoted = _done("promote", lambda: promote(due.now, move_for), emitted or due.has_come(due.run_after))
     let_through = partial(breakers.let_trials_through, due.now, move_for)
@@ -162,6 +159,6 @@ def _done(what: str, step: Callable[[], int], if_due: object) -> int:
         return 0
 
 
-def promote(now: datetime, seconds: float = MOVE_SECONDS) -> int:
+def promote(now: datetime, seconds: float = STEP_SECONDS) -> int:
     """Move waiting records whose time has come to ready, for some `seconds`. Returns how many."""
     return until_done(lambda: len(promotion.make_ready(PROMOTE, {"now": now, "limit": BATCH})), BATCH, seconds)

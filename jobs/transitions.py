@@ -179,8 +179,9 @@ def transition(
 
 
 def waiting(change: Transition, waiting_for: WaitingFor, until: datetime) -> Transition:
-    """The same transition with a wait for `waiting_for` until `until` (aware), but not for a shorter time than
-    before."""
+    """The transition, but into a wait for `waiting_for` until `until` (aware), or until its own `run_after` if that is
+    later.
+    """
     return change._replace(status=Status.WAITING, waiting_for=waiting_for, run_after=max(until, change.run_after))
 
 

@@ -40,14 +40,16 @@ def notify(queue: str) -> None:
 
 
 def notify_at_once(queue: str) -> None:
-    """The same without the limit: for work that a user waits for."""
+    """Wake idle workers of `queue` likewise, but however recently that was done: for work that a user waits for."""
     _send(CHANNEL, queue)
     if (heard := heard_here) is not None:
         transaction.on_commit(lambda: heard(queue))
 
 
 def notify_of_room(lanes: Iterable[int]) -> None:
-    """The same for workers that a throttle of these lanes holds up: records have given back their places."""
+    """Wake workers whose claims a throttle of these lanes limits, when the running transaction commits: its records
+    have given back their places.
+    """
     wanted = set(lanes) - {0}
     if unknown := wanted - _of_lane.keys():
         found = Lane.objects.filter(pk__in=unknown).values_list("pk", "throttle_ids")

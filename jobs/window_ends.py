@@ -17,15 +17,12 @@ from jobs import decisions, exclusivity
 from jobs.handlers import Kind, NextOpening, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import MAX_ERROR_LENGTH
-from jobs.prepared_statements import execute, storable, until_done
+from jobs.prepared_statements import STEP_SECONDS, execute, storable, until_done
 from jobs.set_aside import isolate
 from jobs.states import Status, WaitingFor
 
 BATCH = 500
 """Records in a transaction: it takes some 50 ms, for which others that need one of them wait."""
-
-CLOSE_SECONDS = 0.1
-"""The share of a tick that this step may take, in seconds; the next tick, right after the claims, closes the rest."""
 
 LOOK_AGAIN_AFTER = timedelta(hours=1)
 """The time until another look at a record that was set aside."""
@@ -46,7 +43,7 @@ UPDATE jobs_backlogrecord b
 WINDOW_CLOSED = "window closed"
 
 
-def close_windows(now: datetime, seconds: float = CLOSE_SECONDS) -> int:
+def close_windows(now: datetime, seconds: float = STEP_SECONDS) -> int:
     """Put off ready records whose window has closed to its next opening. Those of kinds without openings are dropped:
     they fail.
 

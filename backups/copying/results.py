@@ -23,6 +23,7 @@ from jobs.outcomes import (
     Outcome,
     Postponed,
     Released,
+    Results,
     Succeeded,
     Unavailable,
 )
@@ -32,14 +33,14 @@ from sources.domain import wake_hours
 from sources.models import Assignment, Progress
 
 
-def write_down(results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> None:
+def write_down(results: Results, now: datetime) -> None:
     """Bring the assignments of settled attempts up to date. Runs in the settle's transaction. The answers and silences
     of sources, which are most of a batch, take a few statements for all.
     """
     asked = [(record, outcome) for record, outcome in results if record.queue != planning.BACKUPS]
-    alone = _write_questions(asked, now)
+    others = _write_questions(asked, now)
     for record, outcome in results:
-        if record.queue == planning.BACKUPS or record.id in alone:
+        if record.queue == planning.BACKUPS or record.id in others:
             _write_down(record, outcome, now)
     stays = [record for record, outcome in asked if not isinstance(outcome, Failed | Cancelled)]
     records = {planning.assignment_in(record.payload): record.id for record in stays}
@@ -47,7 +48,7 @@ def write_down(results: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) 
         planning.keep_promise(Assignment.objects.filter(pk=assignment), records[assignment], now)
 
 
-def _write_questions(asked: Sequence[tuple[ClaimedRecord, Outcome]], now: datetime) -> set[int]:
+def _write_questions(asked: Results, now: datetime) -> set[int]:
     """Record which sources answered and which were silent. Returns the ids of the other records: those with another
     outcome, and those whose source has checked in in the meantime.
     """

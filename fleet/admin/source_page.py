@@ -189,7 +189,7 @@ def _next_attempt(known: KnownSource) -> tuple[str, datetime | None]:
             return f"now: {queue} has run for {span((now - record.started_at).total_seconds())}", None
     if any(record.status == Status.READY for record in records):
         return "as soon as a worker has room", None
-    dates = [breakers.tried_at(record) for record in records] or [
+    dates = [breakers.next_try_at(record) for record in records] or [
         date for each in assignments if each.policy.schedule.enabled and (date := _next_period(each, now))
     ]
     return ("at", min(dates)) if dates else ("none is planned", None)

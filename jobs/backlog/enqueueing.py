@@ -84,7 +84,7 @@ def enqueue(
     facts = {"kind": kind, "queue": home, "priority": priority, "retry_policy_id": retry_policy_id, "lane": lane}
     remaining = iter(items)
     with transaction.atomic():
-        throttles.hold([lane])
+        throttles.lock_lanes([lane])
         if retry_policy_id is not None and not RetryPolicy.objects.filter(pk=retry_policy_id).exists():
             raise ValueError(f"there is no retry policy {retry_policy_id}")
         facts["now"] = now or database_clock()

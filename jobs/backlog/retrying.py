@@ -79,8 +79,8 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     under way again, also for overlap. `now` (aware) replaces the database's clock in tests.
     """
     wanted = set(ids)
-    for hold in registry.before_retry:
-        hold(sorted(wanted))  # their triggers are locked before records, as emitters lock them
+    for lock_triggers in registry.before_retry:
+        lock_triggers(sorted(wanted))  # before records, as emitters lock them
     rows = lock(wanted)
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]
@@ -136,7 +136,7 @@ def _try_to_open(rows: list[BacklogRecord], now: datetime) -> bool:
         with transaction.atomic():
             queues = [registry.home_of(row.kind, row.queue) for row in rows]
             ids = [row.id for row in rows]
-            throttles.hold(row.lane for row in rows)
+            throttles.lock_lanes(row.lane for row in rows)
             execute(
                 OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "without_windows": registry.without_windows()}
             )

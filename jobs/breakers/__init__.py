@@ -18,7 +18,7 @@ waits by mistake is promoted after a day (LOOKED_AT_AGAIN_AFTER). Locks: records
 the tick, which locks a breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -30,16 +30,23 @@ from external.formatting import first_line, several
 from jobs import conf, decisions, order
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import MAX_ERROR_LENGTH, BreakerTarget, ClaimedRecord, Failed, Held, Outcome, Released, Succeeded
-from jobs.prepared_statements import storable, until_done
+from jobs.outcomes import (
+    MAX_ERROR_LENGTH,
+    BreakerTarget,
+    ClaimedRecord,
+    Failed,
+    Held,
+    Outcome,
+    Released,
+    Results,
+    Succeeded,
+)
+from jobs.prepared_statements import STEP_SECONDS, storable, until_done
 from jobs.promotion import make_ready, statement
 from jobs.retries import Rule, delay
 from jobs.states import Status, WaitingFor
 
 BATCH = 1000
-
-LOOK_SECONDS = 0.1
-"""The share of a tick that breakers may take, in seconds."""
 
 LOOK_AFTER = timedelta(seconds=5)
 """The delay before looking again at the result of a trial, and at rows that others held locked."""
@@ -52,8 +59,7 @@ has been in its queue for this long shows nothing: one more is let through.
 LONGEST_NAME = 200
 """Characters of a key or a title; the name of a host may be longer."""
 
-# All served by `backlog_held`. Everything but a wait for a breaker is left as it is, the window included: a tick closes
-# that right after.
+# All served by `backlog_held`. Only the wait ends; the same tick closes windows next.
 WAITS = f"waiting_for = {WaitingFor.BREAKER} AND breaker_id = %(breaker)s::bigint"
 IN_ITS_WINDOW = f"{WAITS} AND (closes_at IS NULL OR closes_at > %(now)s::timestamptz)"
 # The index yields the order. It skips records that were tried since the opening, some dozens, and closed windows.
@@ -62,8 +68,6 @@ FIRST_UNTRIED = statement(UNTRIED, order.IN_SQL)
 # Sorted, but used only when all that wait have been tried since the opening, so they are few.
 TRIED_LONGEST_AGO = statement(IN_ITS_WINDOW, "tried_at, id")
 WHATEVER_WAITS = statement(WAITS, order.IN_SQL)
-
-Results = Sequence[tuple[ClaimedRecord, Outcome]]
 
 
 def open_breaker(key: Combinable) -> Subquery:
@@ -96,8 +100,8 @@ def describe(breaker: Breaker) -> str:
     )
 
 
-def tried_at(record: BacklogRecord) -> datetime:
-    """The instant at which a waiting record is tried: behind an open breaker, that of its next trial."""
+def next_try_at(record: BacklogRecord) -> datetime:
+    """The instant at which a waiting record is tried next: behind an open breaker, that of its next trial."""
     breaker = record.breaker if record.waiting_for == WaitingFor.BREAKER else None
     return (breaker and breaker.probe_at) or record.run_after
 
@@ -218,7 +222,7 @@ def shut(breaker: Breaker, why: str, now: datetime) -> None:
     breaker.opened_at = breaker.trial_id = None
 
 
-def let_trials_through(now: datetime, seconds: float = LOOK_SECONDS) -> int:
+def let_trials_through(now: datetime, seconds: float = STEP_SECONDS) -> int:
     """Let the trials that are due through, and everything that waits for a breaker that has closed. A step of the tick.
 
     Works for some `seconds`; the next tick does the rest. Returns the number of records that it made ready.

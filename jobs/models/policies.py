@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 class RetryPolicy(models.Model):
     """The rule for the wait of a record after its k-th failure, and for giving up. All durations are in seconds.
 
-    An edit takes effect at the next failure of each record.
+    An edit takes effect at the next failure of a record, and at once for those that wait by the policy already
+    (`jobs/rescheduling.py`).
     """
 
     name = models.CharField(max_length=100, unique=True)

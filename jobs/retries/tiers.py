@@ -33,7 +33,6 @@ TIERS = (
     Tier(360, 192 * HOUR),
 )
 
-SHORTEST = TIERS[0].every
 OLDEST = TIERS[-1].max_age
 """Seconds: older records are no longer swept."""
 

@@ -33,8 +33,8 @@ class Failure:
     """The facts from which the next retry is computed. All instants in seconds since the epoch.
 
     `number`: k, this failure included. `at`: when it happened. `first_at`: the first of the series; None if unknown, so
-    the record counts as being on time. `inserted_at`: when the record was put on the backlog; None for the first
-    failure. `record_id` gives *phased* its phase.
+    the record counts as being on time. `inserted_at`: when the record was put on the backlog; None if unknown,
+    so it counts from `first_at`. `record_id` gives *phased* its phase.
     """
 
     number: int

@@ -67,7 +67,9 @@ class Hints:
         return bool(waiting)
 
     def blocked(self, queue: str, throttle_ids: frozenset[int], since: float) -> None:
-        """A claim sent at `since` (boot seconds) took less than it asked for; its records name these throttles."""
+        """Note that a claim of `queue`, sent at `since` (boot seconds), took fewer records than it asked for. Its ready
+        records name these throttles: one may be full, and when it has room, the queue is claimed from again.
+        """
         self._blocking[queue] = throttle_ids
         until = max((self._room_until.get(each, 0.0) for each in throttle_ids), default=0.0)
         if until >= since:  # heard of while this claim was under way, or when nothing waited for it

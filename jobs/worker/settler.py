@@ -16,7 +16,7 @@ from django.db.utils import Error
 from jobs import settling
 from jobs.clock import boot_seconds
 from jobs.database_errors import log_unless_away
-from jobs.outcomes import ClaimedRecord, Outcome
+from jobs.outcomes import ClaimedRecord, Outcome, Result
 from jobs.prepared_statements import prepare_in_this_thread
 from jobs.settling import SettleResult
 from jobs.worker import outage
@@ -25,8 +25,6 @@ log = logging.getLogger(__name__)
 
 BATCH = 2000
 TRY_AGAIN_AFTER_SECONDS = 0.5
-
-Result = tuple[ClaimedRecord, Outcome]
 
 
 class Settler(threading.Thread):

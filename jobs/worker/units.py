@@ -1,7 +1,7 @@
 """The runs that a worker holds: claimed, under way, or ended and not settled yet. Knows no database.
 
 A worker claims of long handlers one record per free place, so that nothing waits in a claimed batch while another
-worker is free; of quick ones as many more as the places will get through in a moment, hundreds of no-ops.
+worker is free; of quick ones as many more as the places will get through in a moment: for no-ops, hundreds.
 """
 
 import logging

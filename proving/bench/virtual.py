@@ -134,7 +134,7 @@ class Backlog:
         return max(math.ceil(comes / self.tick_every) * self.tick_every, self.now + self.tick_every)
 
     def _next_sweep(self) -> float:
-        return (self.now // tiers.SHORTEST + 1) * tiers.SHORTEST if self.sweeps else NEVER
+        return (self.now // tiers.TIERS[0].every + 1) * tiers.TIERS[0].every if self.sweeps else NEVER
 
     def _do_what_is_due(self) -> None:
         now = instant(self.now)
@@ -144,10 +144,10 @@ class Backlog:
         tick.act_on(replace(self._due, now=now, step=step), now=now, rescue=False)
         if self._trigger_at <= self.now:
             self._see_triggers()
-        if self.sweeps and self.now % tiers.SHORTEST == 0:
+        if self.sweeps and self.now % tiers.TIERS[0].every == 0:
             for tier in tiers.TIERS:
                 if now.timestamp() % tier.every == 0:
-                    sweeps.process_backlog(tier.max_age_days, max_records=self.max_records, now=now)
+                    sweeps.sweep_tier(tier.max_age_days, max_records=self.max_records, now=now)
         self._claim()
         while self._arrivals and self._arrivals[0][0] <= self.now:
             heapq.heappop(self._arrivals)[2](now)

@@ -95,16 +95,16 @@ class TestAtTheSameMoment:
         mine, others = [swept(), held(breaker)], [swept(), held(breaker)]
         with transaction.atomic():
             ACTIONS[verb]([record.pk for record in mine])
-            assert beside(lambda: sweeps.process_backlog(1, now=LATER)).result(timeout=PATIENCE).ready == 1
+            assert beside(lambda: sweeps.sweep_tier(1, now=LATER)).result(timeout=PATIENCE).ready == 1
             assert beside(lambda: breakers.let_trials_through(LATER)).result(timeout=PATIENCE) == 1
         after = Status.READY if verb == "retry" else Status.CANCELLED
         assert [fresh(record).status for record in mine + others] == [after, after, Status.READY, Status.READY]
-        assert sweeps.process_backlog(1, now=LATER).ready == 0
+        assert sweeps.sweep_tier(1, now=LATER).ready == 0
 
     def test_a_person_waits_for_a_sweep_under_way_and_finds_what_it_left(self, verb: str) -> None:
         record = swept()
         with transaction.atomic():
-            assert sweeps.process_backlog(1, now=LATER).ready == 1
+            assert sweeps.sweep_tier(1, now=LATER).ready == 1
             acting = beside(lambda: ACTIONS[verb]([record.pk]))
             eventually(a_lock_is_waited_for)
         acting.result(timeout=PATIENCE)

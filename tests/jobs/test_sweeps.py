@@ -7,7 +7,7 @@ import pytest
 from jobs.models import BacklogRecord, Decision, Sweep
 from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
-from jobs.sweeps import LARGEST, Swept, process_backlog, run_overdue, sweep_by_hand
+from jobs.sweeps import LARGEST, Swept, run_overdue, sweep_by_hand, sweep_tier
 from tests.factories import statuses
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, SLOT, make_waiting, ready
 
@@ -20,7 +20,7 @@ class TestWhatASweepTakes:
         records = [old, *(make_waiting(HOUR, waiting_for=what) for what in others)]
         late = SLOT + 50 * MINUTE
         with django_capture_on_commit_callbacks() as callbacks:
-            assert process_backlog(7, now=late) == Swept(7, ready=1)
+            assert sweep_tier(7, now=late) == Swept(7, ready=1)
         assert len(callbacks) == 1  # wakes the workers of the queue
         assert set(statuses(*records)) == {Status.WAITING}
         young.refresh_from_db()
@@ -30,13 +30,13 @@ class TestWhatASweepTakes:
     def test_the_newest_first_when_it_may_not_take_all(self):
         ages = [3 * HOUR, HOUR, 4 * HOUR, 2 * HOUR]
         records = {age: make_waiting(age) for age in ages}
-        assert process_backlog(1, max_records=2, now=NOW) == Swept(1, ready=2, left_some=True)
+        assert sweep_tier(1, max_records=2, now=NOW) == Swept(1, ready=2, left_some=True)
         assert ready() == {records[HOUR].pk, records[2 * HOUR].pk}
 
     @pytest.mark.parametrize(("days", "most"), [(0, 1), (-1, 1), (3, 1), (361, 1), (7, 0), (7, -1), (7, LARGEST + 1)])
     def test_an_age_of_no_tier_or_a_number_out_of_bounds_is_refused(self, days, most):
         with pytest.raises(ValueError, match=r"tier|records"):
-            process_backlog(days, max_records=most, now=NOW)
+            sweep_tier(days, max_records=most, now=NOW)
         if days != 3:  # by hand any age will do
             with pytest.raises(ValueError, match="sweep"):
                 sweep_by_hand(days, max_records=most, now=NOW)
@@ -45,15 +45,15 @@ class TestWhatASweepTakes:
 @pytest.mark.django_db
 class TestOnceInASlot:
     def test_a_second_sweep_in_a_slot_does_nothing(self):
-        process_backlog(7, now=NOW)
+        sweep_tier(7, now=NOW)
         make_waiting(HOUR)
-        assert process_backlog(7, now=SLOT + 59 * MINUTE) == Swept(7, done_before=True)
-        assert process_backlog(7, now=SLOT + 60 * MINUTE) == Swept(7, ready=1)
+        assert sweep_tier(7, now=SLOT + 59 * MINUTE) == Swept(7, done_before=True)
+        assert sweep_tier(7, now=SLOT + 60 * MINUTE) == Swept(7, ready=1)
 
     def test_a_sweep_dated_in_the_future_by_a_wrong_clock_holds_up_none(self):
-        process_backlog(1, now=NOW + 400 * DAY)
+        sweep_tier(1, now=NOW + 400 * DAY)
         make_waiting(HOUR)
-        assert process_backlog(1, now=NOW).ready == 1
+        assert sweep_tier(1, now=NOW).ready == 1
         assert Sweep.objects.get().swept_at == NOW
 
 
@@ -61,20 +61,20 @@ class TestOnceInASlot:
 class TestSweepsThatCoincide:
     def test_make_one_attempt_also_when_it_ends_between_them_or_one_of_them_is_late(self):
         record = make_waiting(HOUR)
-        assert [process_backlog(days, now=NOW).ready for days in (1, 7)] == [1, 0]
+        assert [sweep_tier(days, now=NOW).ready for days in (1, 7)] == [1, 0]
         BacklogRecord.objects.filter(pk=record.pk).update(
             status=Status.WAITING, waiting_for=WaitingFor.SWEEP, last_failure_at=NOW + timedelta(seconds=1)
         )
-        assert [process_backlog(days, now=NOW + timedelta(seconds=2)).ready for days in (14, 30, 180)] == [0] * 3
-        assert process_backlog(360, now=SLOT + 7 * MINUTE).ready == 0
-        assert process_backlog(1, now=SLOT + 7 * MINUTE).ready == 1
+        assert [sweep_tier(days, now=NOW + timedelta(seconds=2)).ready for days in (14, 30, 180)] == [0] * 3
+        assert sweep_tier(360, now=SLOT + 7 * MINUTE).ready == 0
+        assert sweep_tier(1, now=SLOT + 7 * MINUTE).ready == 1
 
     @pytest.mark.parametrize(
         ("failed_at", "taken"), [(NOW + 3 * DAY, 1), (NOW + timedelta(milliseconds=5), 0), (None, 1)]
     )
     def test_a_failure_counts_for_the_slot_in_which_it_happened(self, failed_at, taken):
         make_waiting(HOUR, last_failure_at=failed_at)
-        assert process_backlog(1, now=NOW).ready == taken
+        assert sweep_tier(1, now=NOW).ready == taken
 
 
 @pytest.mark.django_db
@@ -85,7 +85,7 @@ def test_a_full_sweep_is_warned_of_once_a_day_and_anew_when_it_was_over(caplog):
     def warnings(now: datetime) -> list[str]:
         caplog.clear()
         BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.SWEEP)
-        left_some = process_backlog(1, max_records=1, now=now).left_some
+        left_some = sweep_tier(1, max_records=1, now=now).left_some
         assert Sweep.objects.get().left_some == left_some == BacklogRecord.objects.filter(pk=other.pk).exists()
         return [record.getMessage() for record in caplog.records if record.name == "jobs.sweeps"]
 
@@ -105,7 +105,7 @@ def test_a_full_sweep_is_warned_of_once_a_day_and_anew_when_it_was_over(caplog):
 class TestOverdueSweeps:
     def test_are_run_a_minute_after_their_slot_began(self):
         for tier in TIERS:
-            process_backlog(tier.max_age_days, now=NOW - HOUR)
+            sweep_tier(tier.max_age_days, now=NOW - HOUR)
         make_waiting(HOUR)
         assert run_overdue(SLOT + timedelta(seconds=59)) == 0
         assert run_overdue(SLOT + timedelta(seconds=60)) == 1
@@ -121,13 +121,13 @@ class TestOverdueSweeps:
 @pytest.mark.django_db
 class TestByHand:
     def test_takes_what_has_just_failed_and_leaves_the_sweep_of_the_clock_as_it_was(self):
-        process_backlog(1, now=NOW - 5 * MINUTE)
+        sweep_tier(1, now=NOW - 5 * MINUTE)
         record = make_waiting(HOUR, last_failure_at=NOW)
         assert sweep_by_hand(1, now=NOW) == Swept(1, ready=1)
         assert statuses(record) == [Status.READY]
         assert Decision.objects.get().what == "swept by hand"
         assert Sweep.objects.get().swept_at == NOW - 5 * MINUTE
-        assert not process_backlog(1, now=NOW).done_before
+        assert not sweep_tier(1, now=NOW).done_before
 
     def test_takes_any_age_exactly_and_a_dry_run_counts_and_changes_nothing(self):
         old, young = make_waiting(3 * DAY), make_waiting(2 * DAY)

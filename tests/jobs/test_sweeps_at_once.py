@@ -9,7 +9,7 @@ from jobs import sweeps
 from jobs.models import BacklogRecord, Sweep
 from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
-from jobs.sweeps import ANOTHER, SWEEP, Swept, process_backlog, run_overdue, wanted
+from jobs.sweeps import ANOTHER, SWEEP, Swept, run_overdue, sweep_tier, wanted
 from tests.factories import NOON, statuses
 from tests.jobs.claim_plans import plans_of_the_prepared
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, build_waiting, make_waiting
@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE
 class TestAtTheSameMoment:
     def test_a_first_sweep_by_two_takes_every_record_once_and_fails_for_neither(self):
         BacklogRecord.objects.bulk_create([build_waiting(number * timedelta(seconds=30)) for number in range(100)])
-        swept = at_once(*[lambda: process_backlog(1, now=NOW)] * 4)
+        swept = at_once(*[lambda: sweep_tier(1, now=NOW)] * 4)
         assert sorted(one.ready for one in swept) == [0, 0, 0, 100]
         assert sum(one.done_before for one in swept) == 3
         assert Sweep.objects.get().swept == 100
@@ -36,7 +36,7 @@ class TestAtTheSameMoment:
         with monkeypatch.context() as patched:
             patched.setattr(sweeps, "_write_down", die)
             with pytest.raises(Exception, match="terminat"):
-                beside(lambda: process_backlog(1, now=NOW)).result(PATIENCE)
+                beside(lambda: sweep_tier(1, now=NOW)).result(PATIENCE)
         assert not Sweep.objects.exists()
         assert run_overdue(NOW + MINUTE) == 1
 
@@ -44,10 +44,10 @@ class TestAtTheSameMoment:
         held, free = make_waiting(179 * DAY), make_waiting(170 * DAY)
         with another_connection() as other, impatience():
             other.execute(sweeps.ALONE, {"max_age_days": 180})
-            assert process_backlog(180, now=NOW) == Swept(180, done_before=True)
+            assert sweep_tier(180, now=NOW) == Swept(180, done_before=True)
             other.rollback()
             other.execute("SELECT FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [held.pk])
-            assert process_backlog(180, now=NOW) == Swept(180, ready=1, skipped=True)
+            assert sweep_tier(180, now=NOW) == Swept(180, ready=1, skipped=True)
             assert not Sweep.objects.exists()
             assert run_overdue(NOW + MINUTE) == 0
         assert statuses(held, free) == [Status.WAITING, Status.READY]
