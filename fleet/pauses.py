@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from fleet.policy_edits import Policies
+from fleet.policy_edits import Policies, lock_policy
 from jobs.backlog.pausing import checked_end, checked_reason
 from jobs.clock import database_clock
 from sources import planning
@@ -44,6 +44,10 @@ def resume_those_over(now: datetime | None = None) -> int:
     """Resume the sources and policies whose pause had an end, once it has come. Returns their number."""
     instant = now or database_clock()
     sources = list(Source.objects.filter(paused_at__isnull=False, paused_until__lte=instant))
-    resumed = planning.resume(sources, instant, by=BY_ITSELF) if sources else 0
-    policies = Policy.objects.filter(schedule__enabled=False, paused_until__lte=instant).select_related("schedule")
-    return resumed + sum(resume_policy(policy, by=BY_ITSELF) for policy in policies)
+    resumed = planning.resume(sources, instant, by=BY_ITSELF, only_over=True) if sources else 0
+    over = Policy.objects.filter(schedule__enabled=False, paused_until__lte=instant).select_related("schedule")
+    for pk in over.values_list("pk", flat=True):
+        with transaction.atomic():
+            if lock_policy(pk) and (policy := over.filter(pk=pk).first()):  # it may be paused for longer by now
+                resumed += resume_policy(policy, by=BY_ITSELF)
+    return resumed

@@ -61,7 +61,8 @@ SELECT {CLAIMED_COLUMNS}
 STRAYS = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
- WHERE status = {Status.RUNNING} AND leased_by_id = %(worker)s::bigint AND id <> ALL(%(known)s::bigint[])
+ WHERE status = {Status.RUNNING} AND leased_by_id = %(worker)s::bigint
+   AND (id, lease_token) NOT IN (SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]))
  ORDER BY id
 """
 
@@ -92,13 +93,14 @@ class LeaseWatch:
         return [lease for lease, seen_at in self._first_seen.items() if seen_at <= until]
 
 
-def release_strays(*, worker_id: int, known: set[int]) -> bool:
+def release_strays(*, worker_id: int, known: Collection[ClaimedRecord]) -> bool:
     """Give back records that this worker owns without knowing it: claims whose COMMIT was lost on the way.
 
-    Must be called after a broken connection, with the ids of the records that the worker does run, again and again
-    until it returns True: none is left. It does not wait for a record that another transaction holds locked.
+    Must be called after a broken connection, with the records that the worker does run, again and again until it
+    returns True: none is left. It does not wait for a record that another transaction holds locked.
     """
-    values = {"worker": worker_id, "known": sorted(known)}
+    ids, tokens = [each.id for each in known], [each.lease_token for each in known]
+    values = {"worker": worker_id, "ids": ids, "tokens": tokens}
     lost = Released("its claim was committed, but the answer never reached the worker")
     with transaction.atomic():
         if strays := _all_claimed(FREE_STRAYS, values):

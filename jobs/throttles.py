@@ -172,7 +172,7 @@ def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:
         # each lane once: if claimed records take no room, or are locked, two lanes would be tried in turn for ever
         if lanes is None or len(found) >= values["limit"]:
             break
-        tried = [*tried, *lanes]
+        tried = sorted({*tried, *lanes})  # the answer may name those of earlier calls, too
     _named[queue] = frozenset(named or ())
     (_rated.add if is_rated and feeds["feeds"] is None else _rated.discard)(queue)
     return found

@@ -8,6 +8,7 @@ request may get it. Paused queues are not touched.
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from jobs import conf, decisions
 from jobs.clock import database_clock
@@ -44,16 +45,22 @@ def resume_queue(name: str) -> bool:
     Raises: ValueError for an unknown queue.
     """
     check_known(name)
-    deleted, _ = PausedQueue.objects.filter(name=name).delete()
-    if deleted:
-        notify(name)
-    return bool(deleted)
+    return _resume(name, PausedQueue.objects.all())
 
 
 def resume_those_over(now: datetime | None = None) -> int:
     """Resume the queues whose pause had an end, once it has come. Returns how many."""
-    over = PausedQueue.objects.filter(paused_until__lte=now or database_clock()).values_list("name", flat=True)
-    return sum(resume_queue(name) for name in over)
+    over = PausedQueue.objects.filter(paused_until__lte=now or database_clock())
+    return sum(_resume(name, over) for name in over.values_list("name", flat=True))
+
+
+@transaction.atomic
+def _resume(name: str, among: QuerySet[PausedQueue]) -> bool:
+    """Returns False if the queue is not, or no longer, `among` these."""
+    deleted, _ = among.filter(name=name).delete()
+    if deleted:
+        notify(name)
+    return bool(deleted)
 
 
 def held() -> Hold | None:

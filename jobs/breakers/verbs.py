@@ -61,13 +61,17 @@ def rename(guarded: BreakerTarget) -> None:
 @transaction.atomic
 def forget(guarded: BreakerTarget, *, now: datetime | None = None) -> None:
     """Delete the breaker of something that no longer exists; the records that wait for it decide by themselves what to
-    do.
+    do. If another transaction holds some of them locked, it is closed: the ticks let these through, and it is pruned.
     """
     instant = now or database_clock()
     for breaker in Breaker.objects.filter(key=breakers.key_of(guarded)).select_for_update():
         while breakers.let_through(breakers.WHATEVER_WAITS, breaker, breakers.BATCH, instant):
             pass
-        breaker.delete()
+        if breakers.held_by(breaker):
+            breakers.shut(breaker, "its target was deleted", instant)
+            breaker.save()
+        else:
+            breaker.delete()
 
 
 @transaction.atomic

@@ -51,7 +51,7 @@ $$;
 
 -- Claims up to `p_limit` records of `p_queue` that every throttle lets through, but not from the lanes `p_tried`.
 -- Returns them, or one row without a record, and in every row: the throttles that ready records of the queue name; and
--- the lanes that were tried when there are more with room, else NULL.
+-- the lanes that were tried, with `p_tried` if there are more with room; NULL if none has.
 CREATE OR REPLACE FUNCTION jobs_claim_beside_throttles(
     p_queue text, p_limit integer, p_worker bigint, p_token uuid, p_lease double precision, p_feeding text[],
     p_feeds text, p_tried integer[], p_now timestamptz)

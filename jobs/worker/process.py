@@ -162,7 +162,7 @@ class WorkerProcess:
         """Look, tick and claim once. Returns whether there was anything to do."""
         if self._was_cut_off:
             self.heartbeat.beat_now()
-            known = {run.record.id for run in self.units.runs()}
+            known = [run.record for run in self.units.runs()]
             self._was_cut_off = not rescuing.release_strays(worker_id=self.row.pk, known=known)
         moved = boot_seconds() >= self._look_at and self.look()
         self._release(self.units.starved(), "something long has taken the places of its queue")
@@ -273,11 +273,11 @@ class WorkerProcess:
         except Error as error:
             if is_away(error):
                 outage.begins(error)
-                self._was_cut_off = True
             elif is_busy(error):
                 log.warning("the database is busy, trying again: %s", str(error).strip())
             else:
                 raise
+            self._was_cut_off = True  # a claim may have been committed before
             self._look_at = boot_seconds() + self.poll_seconds
             return False
         outage.is_over()

@@ -166,12 +166,20 @@ def pause(
 
 
 @transaction.atomic
-def resume(sources: Iterable[Source], now: datetime | None = None, *, by: str = "a user", by_user: bool = False) -> int:
-    """Back up these sources again, at once if they are due; `by_user`: only those that their users paused. Returns the
-    number of resumed ones."""
+def resume(
+    sources: Iterable[Source],
+    now: datetime | None = None,
+    *,
+    by: str = "a user",
+    by_user: bool = False,
+    only_over: bool = False,
+) -> int:
+    """Back up these sources again, at once if they are due; `by_user`: only those that their users paused; `only_over`:
+    only those whose pause is over. Returns the number of resumed ones."""
     instant = now or database_clock()
     paused = Source.objects.filter(pk__in=[source.pk for source in sources], paused_at__isnull=False)
     chosen = paused.filter(paused_by_user=True) if by_user else paused
+    chosen = chosen.filter(paused_until__lte=instant) if only_over else chosen
     ids = list(chosen.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
     resumed = Source.objects.filter(pk__in=ids).update(
         paused_at=None, paused_until=None, paused_why="", paused_by_user=False

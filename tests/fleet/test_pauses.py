@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -15,6 +16,7 @@ from fleet import pauses
 from fleet.repository_edits import Repositories
 from fleet.status import reasons_of
 from jobs import backlog, periodic
+from jobs.backlog import pausing
 from jobs.backlog.pausing import held, release_if_over
 from jobs.clock import clock_asked_once
 from jobs.handlers import registry
@@ -33,6 +35,8 @@ from tests.api.asking import Program, problem_of
 from tests.commands import command
 from tests.factories import make_record, make_schedule, make_throttle
 from tests.sources.factories import failed_before, make_assignment, make_policy, make_source, record_of
+from tests.threads import a_lock_is_waited_for, another_connection, beside
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -95,6 +99,21 @@ class TestUntil:
         pauses.pause_policy(policy, by="a test")
         assert Policy.objects.get().paused_until is None
         assert pauses.resume_those_over(now + 2 * DAY) == 0
+
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize("paused", [PausedQueue, Source, Policy])
+    def test_what_a_user_pauses_for_longer_just_as_the_pause_ends_stays_paused(self, paused: type[Model]) -> None:
+        assignment, now = make_assignment(), timezone.now()
+        pausing.pause_queue("backups", until=now + DAY)
+        planning.pause([assignment.source], now, until=now + DAY)
+        pauses.pause_policy(assignment.policy, until=now + DAY, by="a test")
+        with another_connection() as other:
+            other.execute(f"UPDATE {paused._meta.db_table} SET paused_until = %s", [now + 3 * DAY])
+            ends = beside(lambda: pausing.resume_those_over(now + DAY) + pauses.resume_those_over(now + DAY))
+            eventually(a_lock_is_waited_for)
+            other.commit()
+            assert ends.result(PATIENCE) == 2
+        assert paused._default_manager.get(paused_until=now + 3 * DAY)
 
 
 class TestSurfaces:

@@ -147,3 +147,16 @@ def test_the_election_reads_the_index_of_the_held_and_sorts_nothing(crowd):
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "backlog_held" in plan, plan
     assert "Seq Scan" not in plan, plan
+
+
+def test_what_waits_locked_for_a_deleted_target_is_let_through_by_a_later_tick():
+    open_it()
+    first, *rest = hold(3)
+    with another_connection() as other, impatience():
+        other.execute("SELECT FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [first])
+        verbs.forget(OFFICE, now=NOON)
+        assert ready_ids() == rest
+    tick(NOON + SECOND)
+    assert set(ready_ids()) == {first, *rest}
+    verbs.forget(OFFICE, now=NOON + MINUTE)
+    assert not Breaker.objects.exists()

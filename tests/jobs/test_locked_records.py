@@ -70,9 +70,9 @@ class TestTheSettler:
 def test_a_stray_that_is_locked_is_given_back_later():
     [stray] = claim_new(1, now=None)
     with being_edited(stray) as edit, impatience():
-        assert not rescuing.release_strays(worker_id=stray.worker_id, known=set())
+        assert not rescuing.release_strays(worker_id=stray.worker_id, known=[])
         edit.commit()
-    assert rescuing.release_strays(worker_id=stray.worker_id, known=set())
+    assert rescuing.release_strays(worker_id=stray.worker_id, known=[])
     assert BacklogRecord.objects.get().status == Status.READY
 
 

@@ -271,11 +271,17 @@ class TestStrays:
         make_record()
         known, stray = claiming.claim("default", worker_id=worker.pk, limit=2, now=NOON)
         others = claim_one()
-        assert rescuing.release_strays(worker_id=worker.pk, known={known.id})
+        assert rescuing.release_strays(worker_id=worker.pk, known=[known])
         assert stored(stray).status == Status.READY
         assert stored(stray).failures == 0
         assert stored(known).status == stored(others).status == Status.RUNNING
         assert Attempt.objects.get().outcome == AttemptOutcome.RELEASED
+
+    def test_a_stray_of_which_the_worker_still_runs_an_earlier_attempt_is_given_back(self):
+        stray = claim_one()
+        earlier = stray._replace(lease_token=uuid4())
+        assert rescuing.release_strays(worker_id=stray.worker_id, known=[earlier])
+        assert stored(stray).status == Status.READY
 
 
 def database_start() -> datetime:

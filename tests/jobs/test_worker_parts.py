@@ -23,6 +23,7 @@ from jobs.worker.process import POLL_SECONDS, SHORTEST_SLEEP_SECONDS
 from jobs.worker.units import STARVED_SECONDS
 from tests.factories import make_claimed, make_record, make_worker
 from tests.jobs.held import Held
+from tests.threads import another_connection, impatience
 
 
 class TestGuard:
@@ -115,6 +116,16 @@ class TestSleep:
         assert worker._seconds_to_sleep() == STARVED_SECONDS
         worker.hints.again("default", 0.25)
         assert worker._seconds_to_sleep() == 0.25
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_asks_for_records_that_it_owns_unknowingly_after_the_database_was_busy():
+    """It may have claimed them: a record that cannot be read is written to after its claim was committed."""
+    worker, unreadable = process.WorkerProcess([QueueRule("default", 4)]), make_record()
+    with another_connection() as other, impatience():
+        other.execute("SELECT FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [unreadable.pk])
+        assert not worker._safely(lambda: BacklogRecord.objects.filter(pk=unreadable.pk).update(priority=1))
+    assert worker._was_cut_off
 
 
 class TestOptions:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection, transaction
 
+from jobs import prepared_statements, throttles
 from jobs.models import BacklogRecord
 from jobs.outcomes import ClaimedRecord
 from jobs.states import Status
@@ -37,6 +38,24 @@ def rows_read(table: str) -> int:
     with connection.cursor() as cursor:
         cursor.execute(FETCHED, [table])
         return cursor.fetchone()[0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_names_each_lane_once_however_many_have_only_locked_records(monkeypatch):
+    for _ in range(8):
+        make_record(lane=make_lane(make_throttle(1)))
+    sent: list[list[int]] = []
+
+    def execute(sql, values):
+        sent.append(values.get("tried", []))
+        return prepared_statements.execute(sql, values)
+
+    monkeypatch.setattr(throttles, "execute", execute)
+    with another_connection() as other, impatience():
+        other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE")
+        assert claim_ready(limit=1) == []
+    assert max(map(len, sent)) == 8
+    assert all(len(tried) == len(set(tried)) for tried in sent)
 
 
 @pytest.mark.django_db(transaction=True)
