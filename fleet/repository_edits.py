@@ -172,7 +172,7 @@ class Repositories(Service[Repository]):
         """The key of an encrypted repository, for paper. The log records that it was read. Raises: ValueError."""
         if (key := locations.key_of(row)) is None:
             raise ValueError(f"{row} is not encrypted, so it has no key")
-        decisions.doing("key read", f"{self.by} read the key of repository {row}", kind="repository", subject=f"{row}")
+        decisions.log("key read", f"{self.by} read the key of repository {row}", kind="repository", subject=f"{row}")
         return key
 
     def finish(self, row: Repository) -> FinishResult:

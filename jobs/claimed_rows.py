@@ -70,4 +70,4 @@ def _fail_unreadable(row: Sequence[Any], worker_id: int, token: UUID, error: Exc
     log.error("set aside record #%s, %s %s: %s", named["id"], named["kind"], named["subject"], text)
     execute(SET_ASIDE, {"id": named["id"], "token": token, "worker": worker_id, "error": text, "now": None})
     line = f"{named['subject']}: {text}"
-    decisions.doing("set aside", line, kind=named["kind"], subject=named["subject"])
+    decisions.log("set aside", line, kind=named["kind"], subject=named["subject"])

@@ -30,7 +30,7 @@ SILENT = "silent"
 """`what` of a line about a silence. Those that follow each other are compacted into one line."""
 
 
-def doing(
+def log(
     what: str,
     text: str,
     *,
@@ -66,8 +66,8 @@ class RecordLine:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def doing_to_records(lines: Sequence[RecordLine], now: datetime) -> None:
-    """Write many lines in one statement a thousand, as `doing` would write each."""
+def log_for_records(lines: Sequence[RecordLine], now: datetime) -> None:
+    """Write many lines in one statement a thousand, as `log` would write each."""
     rows = [Decision(what=each.what, text=each.text, facts=each.facts, at=now, **_about(each.record)) for each in lines]
     for row in rows:
         row.text = storable(row.text, MAX_ERROR_LENGTH)
@@ -86,7 +86,7 @@ class DecisionLine:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def doing_all(lines: Iterable[DecisionLine], now: datetime) -> None:
+def log_all(lines: Iterable[DecisionLine], now: datetime) -> None:
     """Write many lines in one statement a thousand."""
     rows = [Decision(at=now, **asdict(line)) for line in lines]
     for row in rows:

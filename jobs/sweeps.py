@@ -133,7 +133,7 @@ def sweep_by_hand(
             transaction.set_rollback(True)
         elif swept.ready:
             text = f"a user swept records up to {max_age_days} days old: {swept.ready} ready"
-            decisions.doing("swept by hand", text, now=instant)
+            decisions.log("swept by hand", text, now=instant)
         return swept
 
 
@@ -201,4 +201,4 @@ def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
     # at most once a day: the row shows it all the time, and nobody reads 288 warnings a day
     if row is None or not row.left_some or row.swept_at.date() != now.date():
         log.warning("%s", text)
-        decisions.doing("sweep left some", text, now=now)
+        decisions.log("sweep left some", text, now=now)

@@ -97,7 +97,7 @@ def _put_aside(kind: Kind, bad: dict[BacklogRecord, str], now: datetime) -> None
         until = now + LOOK_AGAIN_AFTER
         _put_off(kind, [(record, until, record.closes_at, error) for record, error in errors.items()], now)
     news = [(record, error) for record, error in errors.items() if error != record.last_error]
-    decisions.doing_all(
+    decisions.log_all(
         [decisions.DecisionLine("set aside", error, kind.name, record.subject) for record, error in news], now
     )
 
@@ -106,7 +106,7 @@ def _drop(kind: str, records: Sequence[BacklogRecord], now: datetime) -> None:
     drop([record.id for record in records], now)
     first, others = records[0].subject, len(records) - 1
     more = f" and {others} others" if others else ""
-    decisions.doing("dropped", f"{first}{more}: {WINDOW_CLOSED}", kind=kind, subject=first, now=now)
+    decisions.log("dropped", f"{first}{more}: {WINDOW_CLOSED}", kind=kind, subject=first, now=now)
 
 
 def drop(record_ids: list[int], now: datetime) -> None:

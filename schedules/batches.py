@@ -119,7 +119,7 @@ def drop_late(now: datetime, seconds: float = DROP_SECONDS) -> int:
             drop([record for record, _ in rows], now)
         dropped.update(trigger for _, trigger in rows)
         more = len(rows) >= AT_ONCE and time.monotonic() < until
-    decisions.doing_all([_dropped(triggers[pk], count) for pk, count in dropped.items()], now)
+    decisions.log_all([_dropped(triggers[pk], count) for pk, count in dropped.items()], now)
     return dropped.total()
 
 

@@ -87,7 +87,7 @@ def _see_some(now: datetime, until: float) -> tuple[int, int]:
         moved = {"schedule_id": [schedule.pk for schedule, _ in found]}
         execute(MOVE_WATERMARKS, moved | {"next_trigger_at": [each.next_trigger_at for _, each in found]})
         if lines := _lines(found, intents):
-            decisions.doing_all(lines, now)
+            decisions.log_all(lines, now)
         _shorten_queues([schedule for schedule, each in found if each.triggers], now)
     return len(schedules), len(intents)
 

@@ -102,7 +102,7 @@ def skip(skipped: dict[UnemittedTrigger, str], schedules: dict[int, Schedule], n
     ]
     cut = [_line_of_cut(*each) for each in found if each[0].events]
     unbegun = [(schedule, trigger.trigger_at, reason) for trigger, schedule, reason in found if not trigger.events]
-    decisions.doing_all([*cut, *batches.lines_of_skipped(unbegun)], now)
+    decisions.log_all([*cut, *batches.lines_of_skipped(unbegun)], now)
 
 
 def _line_of_cut(trigger: UnemittedTrigger, schedule: Schedule, reason: str) -> decisions.DecisionLine:

@@ -55,7 +55,7 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
         if not is_new:
             raise ValueError(f"{schedule} has a trigger at {trigger_at:%H:%M:%S} UTC already; try again in a second")
         text = f"triggered by {asked_by}" + (f", but emitted nothing: {reason}" if reason else "")
-        decisions.doing_all([batches.line(schedule, "triggered", trigger_at, text)], instant)
+        decisions.log_all([batches.line(schedule, "triggered", trigger_at, text)], instant)
     emitter.emit(instant, [trigger.pk], seconds=0)
     trigger.refresh_from_db()
     return trigger

@@ -134,7 +134,7 @@ class StoredSecrets(Service[StoredSecret]):
 
     def _log(self, row: StoredSecret, what: str) -> None:
         text = f"{self.by} {what} the secret {row.name}"
-        decisions.doing(f"secret {what}", text, kind="secret", subject=f"{PREFIX}{row.name}")
+        decisions.log(f"secret {what}", text, kind="secret", subject=f"{PREFIX}{row.name}")
 
 
 def _missing(name: str) -> str:

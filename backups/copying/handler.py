@@ -116,4 +116,4 @@ def _log_beginning(order: CopyOrder, assignment: Assignment, record: ClaimedReco
     expected = f"; the last one took {span(assignment.last_backup_for)}" if assignment.last_backup_for else ""
     text = f"{engine} begins to back up {assignment.source} under {assignment.policy}{expected}"
     facts = {"attempt": record.attempt, "engine": engine, "expected_seconds": assignment.last_backup_for}
-    decisions.doing("began", text, record=record, facts=facts)
+    decisions.log("began", text, record=record, facts=facts)

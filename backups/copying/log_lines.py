@@ -16,4 +16,4 @@ def line_of(record: ClaimedRecord, what: str, text: str, **facts: Any) -> decisi
 def write_line(record: ClaimedRecord, what: str, text: str, now: datetime, **facts: Any) -> None:
     """Write a line of the log."""
     line = line_of(record, what, text, **facts)
-    decisions.doing(line.what, line.text, record=record, facts=line.facts, now=now)
+    decisions.log(line.what, line.text, record=record, facts=line.facts, now=now)

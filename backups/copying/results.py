@@ -68,7 +68,7 @@ def _write_questions(asked: Results, now: datetime) -> set[int]:
     if answered:
         _were_there(answered, now)
     if lines:
-        decisions.doing_to_records(lines, now)
+        decisions.log_for_records(lines, now)
     return {record.id for record, _ in asked} - {line.record.id for line in lines}
 
 
@@ -144,7 +144,7 @@ def _write_silence(record: ClaimedRecord, outcome: Unavailable, now: datetime) -
         write_line(record, what, f"{reason}; but it has checked in since then and is asked at once", now)
         return
     again_at = again_at or now + timedelta(seconds=outcome.recheck_after)
-    decisions.doing_to_records([_silence(record, outcome, again_at, what, reason)], now)
+    decisions.log_for_records([_silence(record, outcome, again_at, what, reason)], now)
 
 
 def _silent_since(record: ClaimedRecord, outcome: Unavailable, now: datetime) -> datetime:

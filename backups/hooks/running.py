@@ -215,7 +215,7 @@ def _run(
         ended = replace(ended, exit_code=hook.exit_codes.get(ended.exit_code, ended.exit_code))
     text = f"hook {hook.name}, {what}: {how_ended}" + (f": {lines}" if lines else "")
     try:
-        decisions.doing("hook", f"{text} ({took})", **about)
+        decisions.log("hook", f"{text} ({took})", **about)
     except Error:  # a database that is away must not keep `after` from releasing the work of `before`
         log.exception("cannot write to the log of decisions: %s", text)
     return ended, "" if ended == ProgramEnd(EndReason.EXITED, 0, ended.last_lines) else text

@@ -43,7 +43,7 @@ def run_restore(run: Run) -> Outcome:
     def on_step(step: RestoreProgress) -> None:
         writer(EngineProgress(step.bytes_done, step.bytes_total, step.files_done))
 
-    decisions.doing(
+    decisions.log(
         "began",
         f"{'looking at' if row.dry_run else 'restoring'} {row} to {requests.describe_target(row)}",
         record=run.record,
@@ -92,16 +92,16 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
                 text = f"nothing was written; it would be {text}"
             text = process.added(text, report.elsewhere)
             facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}
-            decisions.doing("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)
+            decisions.log("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)
         case Cancelled(reason):
             refused = reason.startswith(REFUSED)
             found = {"outcome": RestoreOutcome.FAILED if refused else RestoreOutcome.CANCELLED, "error": reason}
-            decisions.doing("refused" if refused else "cancelled", f"{title}: {reason}", record=record, now=now)
+            decisions.log("refused" if refused else "cancelled", f"{title}: {reason}", record=record, now=now)
         case Failed(error):
             gave_up = BacklogRecord.objects.filter(pk=record.id, status=Status.FAILED).exists()
             found = {"outcome": RestoreOutcome.FAILED} if gave_up else {}
             found["error"] = error
-            decisions.doing("failed", f"{title}: {error}", record=record, now=now)
+            decisions.log("failed", f"{title}: {error}", record=record, now=now)
         case _:
             return
     if found.get("outcome"):

@@ -97,7 +97,7 @@ class Restores(Service[Restore]):
         row.record_id = record.first()
         row.save(update_fields=["record_id"])
         line = decisions.DecisionLine("asked for", f"{row.asked_by} asked to restore {title}", KIND, str(row.pk))
-        decisions.doing_all([line], row.asked_at)
+        decisions.log_all([line], row.asked_at)
         return []
 
     def _source(self, name: str) -> Source:

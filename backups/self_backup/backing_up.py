@@ -108,9 +108,9 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     match outcome:
         case Succeeded(result=DayArchive(file, size)):
             SelfBackup.objects.filter(day=record.subject).update(ended_at=now, file=file, size=size)
-            decisions.doing("succeeded", f"the scheduler itself is backed up: {file}", record=record, now=now)
+            decisions.log("succeeded", f"the scheduler itself is backed up: {file}", record=record, now=now)
         case Failed(error):
-            decisions.doing("failed", error, record=record, now=now)
+            decisions.log("failed", error, record=record, now=now)
 
 
 def recovery_key() -> RecoveryKey:

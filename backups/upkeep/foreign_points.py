@@ -129,4 +129,4 @@ def accept(point: ForeignPoint, *, by: str) -> None:
         f"{point.facts['digest']}"
     )
     line = decisions.DecisionLine("accepted", text, planning.CHECK, planning.subject_of(assignment.pk))
-    decisions.doing_all([line], database_clock())
+    decisions.log_all([line], database_clock())

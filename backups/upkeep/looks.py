@@ -202,7 +202,7 @@ def _note_away(row: Repository, found: LookResult, record: ClaimedRecord, now: d
             if row.away_why
             else ("looked through", "it is there, and the newest points were looked for")
         )
-        decisions.doing(what, f"repository {row}: {text}", record=record, now=now)
+        decisions.log(what, f"repository {row}: {text}", record=record, now=now)
 
 
 def note(repository: Repository, missing: dict[int, list[str]], there: dict[int, list[str]], now: datetime) -> None:
@@ -239,7 +239,7 @@ def note(repository: Repository, missing: dict[int, list[str]], there: dict[int,
         lines += [_line(each, "missed", f"point {name} is not {where} any more") for name in new]
         lines += [_line(each, "there again", f"point {name} is {where} again") for name in again]
     restic_turns.write_rounds(changed, "damage")
-    decisions.doing_all(lines, now)
+    decisions.log_all(lines, now)
 
 
 def _is_lost(damage: dict[str, object], repository: Repository) -> bool:

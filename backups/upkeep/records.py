@@ -96,7 +96,7 @@ def due(wanted: Q, since: str, at_most: int | None = AT_ONCE, *, may_be_new: boo
 def asked_for(kind: str, ids: Iterable[int], since: str, by: str, now: datetime) -> list[Assignment]:
     """The assignments among these that have a backup. The log gets a line for each: `by`, a user, asked for it."""
     found, text = due(Q(pk__in=ids), since, at_most=None), f"{by} asked for a {kind}"
-    decisions.doing_all(
+    decisions.log_all(
         (decisions.DecisionLine("asked for", text, kind, planning.subject_of(each.pk)) for each in found), now
     )
     return found
@@ -296,4 +296,4 @@ def log_outcome(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 def log(record: ClaimedRecord, what: str, text: str, now: datetime, **facts: Any) -> None:
     title = f"{record.kind} of {record.payload['title']}"
-    decisions.doing(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)
+    decisions.log(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)

@@ -152,7 +152,7 @@ def start_all(rows: Sequence[Row], *, with_backups: bool, by: str, now: datetime
         decisions.DecisionLine("asked for", f"{by} deletes {_title(row)} {files}", KIND, key)
         for key, row in new.items()
     )
-    decisions.doing_all(lines, instant)
+    decisions.log_all(lines, instant)
     notify(planning.AVAILABILITY)
     return list(found.order_by("pk"))
 
@@ -279,6 +279,6 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
     match outcome:
         case Succeeded():
             text = f"{title} is deleted, with {several(record.payload['of'], 'backup')}"
-            decisions.doing("deleted", text, record=record, now=now)
+            decisions.log("deleted", text, record=record, now=now)
         case Failed(error):
-            decisions.doing("failed", f"deleting {title}: {error}", record=record, now=now)
+            decisions.log("failed", f"deleting {title}: {error}", record=record, now=now)

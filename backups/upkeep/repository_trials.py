@@ -106,7 +106,7 @@ def _note(row: Repository, found: Trial, record: ClaimedRecord, now: datetime) -
         transaction.on_commit(partial(repository_breaker.try_again, row, by=by))
         transaction.on_commit(partial(trying_again.of_repository, row))
     row.save(update_fields=["looked_at", "untried", "tried", "made_at", "away_since", "away_why"])
-    decisions.doing("missed" if found.problem else "tried", f"repository {row}: {row.tried}", record=record, now=now)
+    decisions.log("missed" if found.problem else "tried", f"repository {row}: {row.tried}", record=record, now=now)
 
 
 def as_it_is(row: Repository) -> tuple[Any, ...]:

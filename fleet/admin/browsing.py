@@ -248,7 +248,7 @@ def _download(request: HttpRequest, place: BrowsedPlace) -> StreamingHttpRespons
     line = decisions.DecisionLine(
         "downloaded", f"{what}: {several(files, 'file')}", KIND, f"assignment:{place.assignment.pk}"
     )
-    decisions.doing_all([line], database_clock())
+    decisions.log_all([line], database_clock())
     shown = "".join(each if each.isprintable() else "_" for each in name)
     answer.headers["Content-Disposition"] = content_disposition_header(True, shown) or "attachment"
     if length is not None:

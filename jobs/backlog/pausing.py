@@ -88,7 +88,7 @@ def hold(reason: str, *, by: str, until: datetime | None = None, now: datetime |
         found.reason, found.until = reason, until or found.until
         found.save(update_fields=["reason", "until"])
     end = f", until {found.until:%Y-%m-%d %H:%M} UTC" if found.until else ""
-    decisions.doing("held", f"{by} held everything: {reason}{end}", now=now)
+    decisions.log("held", f"{by} held everything: {reason}{end}", now=now)
     notify_held()
     return True
 
@@ -100,7 +100,7 @@ def release(*, by: str, now: datetime | None = None) -> bool:
     if found:
         PastHold.objects.create(since=found.since, until=now or database_clock())
         found.delete()
-        decisions.doing("released", f"{by} ended the hold: work continues", now=now)
+        decisions.log("released", f"{by} ended the hold: work continues", now=now)
         notify_at_once(EVERY_QUEUE)
     return found is not None
 

@@ -284,4 +284,4 @@ def let_through(sql: str, breaker: Breaker, limit: int, now: datetime) -> list[i
 def write(what: str, breaker: Breaker, text: str, now: datetime) -> None:
     """A line of the log about a breaker."""
     facts = {"failures": breaker.failures, "trials": breaker.trials}
-    decisions.doing(what, text, kind="breaker", subject=breaker.key, facts=facts, now=now)
+    decisions.log(what, text, kind="breaker", subject=breaker.key, facts=facts, now=now)

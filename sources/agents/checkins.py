@@ -171,7 +171,7 @@ def enrolled(source: Source, hostname: str, now: datetime) -> None:
         Source.objects.filter(pk=source.pk).update(hostname=hostname)
     subject = planning.subject_of_source(source.pk)
     text = f"an agent of {source.name} was enrolled"
-    decisions.doing("enrolled", text, kind=planning.KIND, subject=subject, facts={"hostname": hostname}, now=now)
+    decisions.log("enrolled", text, kind=planning.KIND, subject=subject, facts={"hostname": hostname}, now=now)
 
 
 STORE = f"""
@@ -261,7 +261,7 @@ def _log(source: Source, facts: Facts, now: datetime) -> None:
     known = {**_known(source), "clock_skew": source.clock_skew, "reason": facts.reason, "version": facts.version}
     subject = planning.subject_of_source(source.pk)
     text = f"{source.name} checked in{_details(source, facts)}"
-    decisions.doing("checked in", text, kind=planning.KIND, subject=subject, facts=known, now=now)
+    decisions.log("checked in", text, kind=planning.KIND, subject=subject, facts=known, now=now)
 
 
 def _known(source: Source) -> dict[str, Any]:

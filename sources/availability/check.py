@@ -203,5 +203,5 @@ def _follow(record: ClaimedRecord, source: Source, address: str) -> bool:
     if not Source.objects.filter(pk=source.pk).update_unless_locked(address=address):
         return False
     text = f"{source} is at {address} now, and no longer at {source.address}: its pinned host key answers there"
-    decisions.doing("moved", text, record=record, facts={"from": source.address, "to": address})
+    decisions.log("moved", text, record=record, facts={"from": source.address, "to": address})
     return True

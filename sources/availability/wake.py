@@ -83,7 +83,7 @@ def _after_silence(record: ClaimedRecord, assignment: Assignment, reason: str, b
         if error := wake(source, broadcast, now):
             return Unavailable(f"{reason}; {error}", policy.recheck_after)
     text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
-    decisions.doing("woken", text, record=record, now=now)
+    decisions.log("woken", text, record=record, now=now)
     return after_a_packet(policy, reason)
 
 

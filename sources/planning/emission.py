@@ -189,7 +189,7 @@ def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids:
             for policy, trigger_at in batches
             if (count := counts.get(policy.schedule_id))
         ]
-        decisions.doing_all(lines, now)
+        decisions.log_all(lines, now)
     if counts:
         notify(AVAILABILITY)
     return sum(counts.values())

@@ -26,5 +26,5 @@ def accept(assignment_ids: Sequence[int], *, now: datetime | None = None, by: st
         )
         for each in found
     )
-    decisions.doing_all(lines, instant)
+    decisions.log_all(lines, instant)
     return len(found)

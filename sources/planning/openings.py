@@ -101,7 +101,7 @@ def _count_skips(skipped: list[decisions.DecisionLine], now: datetime) -> None:
     if skipped:
         ids = [assignment_of(line.subject) for line in skipped]
         Assignment.objects.filter(pk__in=ids).update(skips=F("skips") + 1)
-        decisions.doing_all(skipped, now)
+        decisions.log_all(skipped, now)
 
 
 def _line(policy: Policy, assignment: Assignment, closes_at: datetime) -> decisions.DecisionLine:

@@ -227,4 +227,4 @@ def _write_pauses(sources: QuerySet[Source], since: datetime) -> list[int]:
 
 
 def _log(what: str, text: str, subjects: Iterable[str], now: datetime) -> None:
-    decisions.doing_all((decisions.DecisionLine(what, text, KIND, subject) for subject in subjects), now)
+    decisions.log_all((decisions.DecisionLine(what, text, KIND, subject) for subject in subjects), now)

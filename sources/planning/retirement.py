@@ -80,4 +80,4 @@ def _end(assignments: Collection[int], kinds: Collection[str], why: str, now: da
 
 def _log(what: str, text: str, ids: list[int], now: datetime) -> None:
     lines = (decisions.DecisionLine(what, text, planning.KIND, planning.subject_of_source(pk)) for pk in ids)
-    decisions.doing_all(lines, now)
+    decisions.log_all(lines, now)

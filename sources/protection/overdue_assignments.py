@@ -86,7 +86,7 @@ def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
     while execute(ANY, values).fetchall():
         with transaction.atomic():
             rows = execute(LOOK, values).fetchall()
-            decisions.doing_all((_line(*row) for row in rows), instant)
+            decisions.log_all((_line(*row) for row in rows), instant)
         changed += len(rows)
         if len(rows) < AT_ONCE or time.monotonic() >= until:
             break

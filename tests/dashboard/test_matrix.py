@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from jobs.decisions import doing
+from jobs import decisions
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome, Status
 from sources import planning
@@ -72,7 +72,7 @@ def test_a_cell_leads_to_what_happened_to_the_attempt(
 ) -> None:
     text = "its disk is nearly full"
     subject = planning.subject_of(laptop.pk)
-    doing("failed", text, kind=planning.KIND, subject=subject, now=before + timedelta(hours=2))
+    decisions.log("failed", text, kind=planning.KIND, subject=subject, now=before + timedelta(hours=2))
     page = admin_client.get("/matrix/").content.decode()
     [row] = [line for line in page.splitlines() if "laptop" in line and "<td>" in line]
     cells = row.split("<td>")[1:]

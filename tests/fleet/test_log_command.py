@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from jobs import decisions
 from jobs.clock import database_clock
-from jobs.decisions import doing
 from jobs.models import Decision
 from operations.considerations import consider
 from sources import planning
@@ -121,7 +121,7 @@ class TestConsidering:
 class TestJson:
     def test_each_line_is_an_object(self, laptop: Assignment) -> None:
         subject = planning.subject_of(laptop.pk)
-        doing("answered", "it läuft", kind="backup", subject=subject, facts={"after": 1.5}, now=NOON)
+        decisions.log("answered", "it läuft", kind="backup", subject=subject, facts={"after": 1.5}, now=NOON)
         [line] = log("laptop-1", "--json")
         assert json.loads(line) == {
             "at": "2026-03-02T12:00:00+00:00", "level": "doing", "what": "answered", "text": "it läuft",
@@ -148,7 +148,7 @@ def test_what_makes_no_sense_is_refused_with_an_example(laptop: Assignment, argu
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_following_tells_each_new_line_once_and_ends_with_ctrl_c(tmp_path: Path) -> None:
-    doing("answered", "before it began")
+    decisions.log("answered", "before it began")
     out, err = tmp_path / "out", tmp_path / "err"
     argv = [sys.executable, str(settings.BASE_DIR / "manage.py"), "backlog", "log", "--follow"]
     environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "tests.settings"}
@@ -159,9 +159,9 @@ def test_following_tells_each_new_line_once_and_ends_with_ctrl_c(tmp_path: Path)
     ):
         try:
             eventually(lambda: "before it began" in out.read_text())
-            doing("began", "while it looked", now=database_clock() - timedelta(seconds=20))  # committed late
+            decisions.log("began", "while it looked", now=database_clock() - timedelta(seconds=20))  # committed late
             eventually(lambda: "while it looked" in out.read_text())
-            doing("began", "and again")
+            decisions.log("began", "and again")
             eventually(lambda: "and again" in out.read_text())
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 0

@@ -17,7 +17,7 @@ class TestDoing:
     def test_a_line_says_what_was_done_to_which_record_and_when(self, caplog: pytest.LogCaptureFixture) -> None:
         record = make_claimed(queue="backups", subject="assignment:7")
         with caplog.at_level("INFO", logger="jobs.doing"):
-            decisions.doing("answered", "it answered", record=record, facts={"attempt": 1}, now=NOON)
+            decisions.log("answered", "it answered", record=record, facts={"attempt": 1}, now=NOON)
         line = Decision.objects.get()
         assert (line.level, line.what, line.text) == (Level.DOING, "answered", "it answered")
         assert (line.kind, line.queue, line.subject, line.facts) == ("test", "backups", "assignment:7", {"attempt": 1})
@@ -29,7 +29,7 @@ class TestDoing:
     def test_many_lines_are_one_statement(self, django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
         lines = [decisions.DecisionLine("paused", "by a person", "backup", f"source:{n}") for n in range(50)]
         with django_assert_num_queries(1):
-            decisions.doing_all(lines, NOON)
+            decisions.log_all(lines, NOON)
         assert Decision.objects.filter(what="paused", at=NOON).count() == 50
 
 

@@ -129,14 +129,14 @@ def test_a_stop_ends_before_at_once_and_gives_after_a_moment_and_what_it_cuts_of
 def test_after_runs_though_the_database_goes_away_in_between(
     write: Write, log: Path, laptop: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doing = decisions.doing
+    written = decisions.log
 
     def goes_away(what: str, *args: Any, **facts: Any) -> None:
         if what == "hook":
             raise OperationalError("the connection is closed")
-        doing(what, *args, **facts)
+        written(what, *args, **facts)
 
-    monkeypatch.setattr(decisions, "doing", goes_away)
+    monkeypatch.setattr(decisions, "log", goes_away)
     monkeypatch.setattr("backups.repository_orders.back_up", lambda task, **_: goes_away("hook"))
     write(before="", after="")
     assert isinstance(copy(laptop), Postponed)
