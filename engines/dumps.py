@@ -34,7 +34,7 @@ from external.processes.runner import ProgramEnd, StopSignal
 from storage import layout
 from storage.places.location import of_directory
 from storage.places.locks import locked
-from storage.points import runs
+from storage.points import known, runs
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, StorageStopped, Store
 
@@ -108,8 +108,9 @@ class Dump(EngineRun):
         self.point = f"{layout.files_path(folder)}/{self.name}"
         for run in self.begun.left:
             with suppress(StorageFailed):
-                _remove_dump(self.store, folder, run)
-                runs.end(self.store, folder, run)
+                if known.has_mark(self.store.known, run):  # another one may be under way, in another installation
+                    _remove_dump(self.store, folder, run)
+                    runs.end(self.store, folder, run)
         runs.mark(self.store, folder, self.name, self.header(self.engine.name, "", boot=runs.boot()))
         with ExitStack() as undone:
             undone.callback(self._discard)

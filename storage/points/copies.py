@@ -1,12 +1,12 @@
 """The points and files that a copy of a repository should bring or has brought, and its result."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from storage import layout
-from storage.points import arrived_files
+from storage.points import arrived_files, runs
 from storage.points.digests import digests_of_copy
 from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, Store
@@ -54,6 +54,18 @@ def check_is_there(newest: str, found: list[str], folder: str) -> None:
     if not found or (newest and newest not in found):
         what = f"point {newest} of {folder} is not" if newest else f"no point of {folder} is"
         raise StorageFailed(f"{what} in the repository that is to be copied; the copy stays as it is")
+
+
+def check_alone(copy: Store, folder: str, there: Collection[str], before: str) -> None:
+    """Check that a copy still has the points that were `there`, right before it gets another one. `before`: the one
+    whose files that one has, empty if none. Raises: StorageFailed if that is gone, or another run has brought points in
+    the meantime, such as one of a cloned installation: it may have deleted the files that came since as remains.
+    """
+    now = runs.all_points(copy, folder)
+    if not set(now) <= set(there):
+        raise StorageFailed(f"another run has brought points of {folder} to the copy in the meantime: {runs.OTHER}")
+    if before and before not in now:
+        raise StorageFailed(f"point {before} of {folder} was removed from the copy in the meantime; it is tried again")
 
 
 def later_than(points: list[str], found: list[str]) -> list[str]:

@@ -35,7 +35,7 @@ from storage.points import amiss, known, manifests, overwritten_files, runs, sor
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.compared_files import AT_ONCE, ComparedFiles
 from storage.points.copied_manifests import NOT_COPIED, CopiedManifest, warnings_in
-from storage.points.copies import CopyResult, check_is_there, later_than, remove_pieces
+from storage.points.copies import CopyResult, check_alone, check_is_there, later_than, remove_pieces
 from storage.points.copy_leftovers import CopyLeftovers, Found
 from storage.points.copy_transfers import CopyTransfers, OnProgress
 from storage.points.manifests import Entry, ManifestDamaged
@@ -93,6 +93,7 @@ class _PointCopying:
     marks: list[str] = field(default_factory=list)
     there: set[str] = field(default_factory=set)
     noted: set[str] | None = None
+    found: list[str] = field(default_factory=list)  # all that were there, also foreign ones
 
     def __post_init__(self) -> None:
         self.files = layout.files_path(self.folder)
@@ -103,7 +104,8 @@ class _PointCopying:
         found = runs.points(self.source, self.folder)
         check_is_there(newest, found, self.folder)
         names = self.target.names(f"{self.folder}/{layout.MANIFESTS}")
-        points = self.done.points = self.target.ours(runs.points_among(names))
+        self.found = runs.points_among(names)
+        points = self.done.points = self.target.ours(self.found)
         self.marks = runs.named_among(names, layout.UNFINISHED)
         # no copy of ours has noted anything of a point that is yet to come
         forged = amiss.later_than(names, layout.by_time([*found[-1:], *points[-1:]])[-1])
@@ -199,6 +201,8 @@ class _PointCopying:
             look = overwritten_files.look(self.source, self.target, self.files, lambda: _entries(found, without))
             for text in {**look.others, **unlike, **look.overwritten}.values():
                 self.done.note(text)
+            there = {*self.found, *self.done.new, point}
+            check_alone(self.target, self.folder, there, _point_of(before) if before else "")
             self._write_last(manifest, point, found)
         runs.end(self.target, self.folder, point)
         return manifest

@@ -59,8 +59,13 @@ def taken(names: Iterable[str], known: Known | None, started_at: datetime) -> li
     return [
         each
         for each in names
-        if known is None or each in known or each + OF_A_MARK in known or _may_be_ours(layout.order_of(each), last)
+        if has_mark(known, each) or (known and each in known) or _may_be_ours(layout.order_of(each), last)
     ]
+
+
+def has_mark(known: Known | None, run: str) -> bool:
+    """True if the mark of a run is one that the scheduler has written."""
+    return known is None or run + OF_A_MARK in known
 
 
 def _may_be_ours(found: tuple[str, int], last: tuple[str, int]) -> bool:

@@ -23,7 +23,9 @@ a copy, it finds all the files that it names.
 *A point that came between*, such as one that a user has accepted: the points after it took over nothing from it, but
 from an earlier one, their `base`. Where that shows, or `is_chained` says it, no file goes before all manifests are
 read; and the point whose base shows it stays as long as the one that came between. A foreign point (`known.py`) counts
-for nothing: it decides about no other one. The files that it names stay, if it can be read and is between them.
+for nothing: it decides about no other one. The files that it names stay, if it can be read and is later than the kept
+point before the removed ones: the clone of an installation takes over from its own points, and names files of an old
+one that no point of ours names any more.
 """
 
 import tempfile
@@ -190,7 +192,7 @@ class _PointRemoval:
             read.append(each)
         only |= {old.place: old.size for old in self.named.ends(read[-1], after)} if read else {}
         kept = [each for each in (before, after) if each]
-        foreign = [each for each in self.foreign if _is_between(before, each, after)]
+        foreign = [each for each in self.foreign if before is None or layout.is_later(each, before)]
         if not self._is_chain(before, read, after):
             kept = [each for each in layout.by_time({*self.found, *self.named.lost}) if each not in self.removed]
             kept, foreign = [each for each in kept if each not in {*self.going, *gone}], list(self.foreign)
@@ -259,8 +261,3 @@ def _is_earlier(base: str, point: str) -> bool:
         return base != "" and layout.is_later(point, base)
     except ValueError:
         return True
-
-
-def _is_between(before: str | None, point: str, after: str | None) -> bool:
-    later = before is None or layout.is_later(point, before)
-    return later and (after is None or layout.is_later(after, point))

@@ -36,7 +36,8 @@ rclone of the run was killed, so everything that arrived altered is deleted or n
 class BegunRun:
     """A run under way. `name`: of the run and of its point; `newest`: the point before it, None if it is the first.
     `lost`: a later point that has a row and is missing, empty if there is none. `left`: the runs since the later of
-    these two that made no point, the last one first; `marks`: all that had a mark.
+    these two that made no point, the last one first; `marks`: all that had a mark; `there`: all points, also foreign
+    ones.
     """
 
     name: str
@@ -44,6 +45,10 @@ class BegunRun:
     left: tuple[str, ...] = ()
     marks: frozenset[str] = frozenset()
     lost: str = ""
+    there: frozenset[str] = frozenset()
+
+
+OTHER = "if there is a clone of this installation, give it another repository"
 
 
 class BaseGone(StorageFailed):
@@ -99,13 +104,20 @@ def begin(store: Store, folder: str, started_at: datetime, recorded: str = "") -
     since = lost or newest
     left = [each for each in marks if each not in there and (since is None or layout.is_later(each, since))]
     named = layout.name_of(started_at, [*before, *([recorded] if recorded else [])])
-    return BegunRun(named, newest, tuple(left[::-1]), frozenset(marks), lost)
+    return BegunRun(named, newest, tuple(left[::-1]), frozenset(marks), lost, frozenset(there))
 
 
 def mark(
     store: Store, folder: str, run: str, header: Header, entries: Iterable[Entry] = (), *, again: bool = False
 ) -> None:
-    """Record the files that a run is about to bring, sorted by path, before it does. `again`: it has a mark already."""
+    """Record the files that a run is about to bring, sorted by path, before it does. `again`: it has a mark already.
+    Raises: BaseGone if another run has begun under this name in the meantime, such as that of a cloned installation in
+    the same second: neither lock nor lease is between them on a remote.
+    """
+    if not again and store.location.directory is None:
+        ends = layout.UNFINISHED, layout.MANIFEST_ENDING
+        if {run + each for each in ends}.intersection(store.names(f"{folder}/{layout.MANIFESTS}")):
+            raise BaseGone(f"another run of {folder} has begun as {run} in the meantime: {OTHER}")
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / run
         manifests.write(file, header, entries)
@@ -151,15 +163,18 @@ def boot() -> str:
 
 def check_base(store: Store, folder: str, begun: BegunRun) -> None:
     """Check the base of a run, right before it makes its point. Raises: BaseGone if the point that it took over from is
-    gone; StorageFailed if another run has come in the meantime, while its machine was frozen.
+    gone; StorageFailed if another run has come in the meantime, while its machine was frozen, or from another
+    installation: that one may have deleted files of this run as the remains of a killed one.
     """
     files = store.names(f"{folder}/{layout.MANIFESTS}")
-    there = store.ours(points_among(files))
+    there = points_among(files)
     marks = set(named_among(files, layout.UNFINISHED)) - begun.marks
     later = [each for each in marks if layout.is_later(each, begun.name)]
-    is_new = there and there[-1] not in (begun.newest, begun.lost)
+    is_new = not begun.there.union([begun.lost]).issuperset(there)
     if later or (is_new and (begun.newest is None or begun.newest in there)):
-        raise StorageFailed(f"another run has taken over {folder} in the meantime; this one ends without a point")
+        raise StorageFailed(
+            f"another run has taken over {folder} in the meantime; this one ends without a point: {OTHER}"
+        )
     if begun.newest and begun.newest not in there:
         raise BaseGone(f"point {begun.newest} of {folder} was removed in the meantime")
 
