@@ -201,8 +201,8 @@ class _PointCopying:
             look = overwritten_files.look(self.source, self.target, self.files, lambda: _entries(found, without))
             for text in {**look.others, **unlike, **look.overwritten}.values():
                 self.done.note(text)
-            there = {*self.found, *self.done.new, point}
-            check_alone(self.target, self.folder, there, _point_of(before) if before else "")
+            expected = {*self.found, *self.done.new, point}
+            check_alone(self.target, self.folder, expected, _point_of(before) if before else "")
             self._write_last(manifest, point, found)
         runs.end(self.target, self.folder, point)
         return manifest
