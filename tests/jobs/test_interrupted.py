@@ -137,6 +137,8 @@ class TestPoison:
 
         def over() -> bool:
             poisoned.update(process.pid for process in workers.started if process.poll() == EXIT_CODE_OF_POISON)
+            held = BacklogRecord.objects.filter(pk=poison.pk, leased_by__pid__in=poisoned)
+            held.filter(lease_expires_at__gt=(now := database_clock())).update(lease_expires_at=now)
             while len(workers.alive()) < 2:
                 workers.start(wait=False)
             return not BacklogRecord.objects.unfinished().exists()

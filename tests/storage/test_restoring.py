@@ -267,7 +267,7 @@ def test_a_damaged_cache_of_a_manifest_keeps_no_point_from_its_restore(
 
 
 def test_a_cache_that_turns_out_to_be_damaged_is_said_to_be_and_made_again(built: Built, tmp_path: Path) -> None:
-    for number in range(2000):
+    for number in range(300):
         built.write(f"docs/{number}", "")
     point, cache, store = built.back_up(), tmp_path / "cache", Store(built.location, Event())
     with opened(store, ASSIGNMENT, point, cache) as tree:
