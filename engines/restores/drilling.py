@@ -116,11 +116,11 @@ def drill(
 
 
 def _sample(tree: Tree, room: float, *, is_whole: bool) -> list[Entry] | None:
-    """The files to restore; None if all are. Raises: StorageFailed when there is no room for them."""
+    """The files and links to restore; None if all are. Raises: StorageFailed when there is no room for them."""
     files, size = tree.total()
     if size <= room and (is_whole or (files <= ALL_FILES and size <= BYTES)):
         return None
-    found = (each for each in tree.below("") if each.kind == "file" and each.is_kept and each.size <= room)
+    found = (each for each in tree.below("") if each.kind != "folder" and each.is_kept and each.size <= room)
     drawn = [] if is_whole else heapq.nsmallest(SAMPLE_FILES, found, key=lambda _: random.random())  # noqa: S311
     sample, left = drawn[:1], min(room, BYTES) - sum(each.size for each in drawn[:1])
     for each in drawn[1:]:

@@ -12,7 +12,7 @@ from storage import layout
 from storage.places.rclone import Rclone, StorageFailed, rows_to
 from storage.points.batches import batches
 from storage.points.files import rows_below
-from storage.points.moving import TransferProgress, fetch_here
+from storage.points.moving import TransferProgress, fetch_here, files_of
 from storage.points.other_names import OF_A_NAME
 
 SMALL, MANIFEST = 2**20, 2**30
@@ -27,8 +27,9 @@ than it was given.
 """
 OF_A_LOOK = 1_000
 """The most files that are looked up by one rclone, which shows no sign of life before it has looked up all of them."""
-NOT_SHOWN = re.compile(r"\b(unauthorized|forbidden|locked|denied)\b", re.IGNORECASE)
-"""Answers of servers about a name that they do not have, or do not show."""
+NOT_SHOWN = re.compile(r"\b(unauthorized|forbidden|locked|denied)\b|is a directory not a file", re.IGNORECASE)
+"""Answers of servers about a name that they do not have as that of a file, or do not show."""
+NO_FILE = "it is not a file, but a folder, a link or something else"
 BETWEEN_LOOKS = 100
 """The number of files between two checks for a stop."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
@@ -104,6 +105,10 @@ class ReadableStore(Rclone):
         digests: dict[str, str] = {}
         problems: dict[str, str] = {}
         moved = TransferProgress()
+        if (here := self._here(path)) is not None:
+            there = {*files_of(here, paths)}  # a restore takes no others
+            problems |= {each: NO_FILE for each in paths if each not in there}
+            paths = [each for each in paths if each in there]
 
         def take(line: str) -> None:
             if not moved.take(line) and (digest := DIGEST.match(line)):

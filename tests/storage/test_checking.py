@@ -4,7 +4,7 @@ brought again by the next backup."""
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from storage.places.location import Location, of_directory
 from storage.points import checking, manifests, removal
 from storage.points.checking import GONE, CheckResult, Damage
 from storage.points.known import digest_of
+from storage.points.reading import NO_FILE
 from storage.points.store import StorageFailed, Store
 from tests.engines.peers import STARTED_AT, local_folder, task_for
 from tests.engines.served import KEY, serving
@@ -112,6 +113,17 @@ def test_a_flipped_bit_is_found_named_with_its_points_and_brought_again_by_the_n
     assert (found.damaged, found.mended) == ([damage], []), "of the older points it stays known"
     fourth = backed.back_up(*found.damaged)
     assert backed.entry(fourth, "a", tmp_path / "manifest").place == f"{third}/a", "and is brought once"
+
+
+def test_a_folder_in_place_of_a_file_on_a_server_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    with serving("sftp", tmp_path / "served") as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, None)
+        backed = Backed(tmp_path / "source", location, tmp_path / "served")
+        point = backed.back_up(a="a", b="b")
+        [file] = backed.files.rglob(f"{point}/a")
+        put_folder(file)
+        assert [each.path for each in backed.check().damaged] == ["a"]
 
 
 @pytest.fixture
@@ -235,6 +247,35 @@ def test_what_is_wrong_is_named_with_the_first_and_the_last_point_that_hold_it(p
         file.write_text(text)
     found = check(played, damaged)
     assert (found.damaged, sorted(found.mended)) == ([], ["a", "b"])
+
+
+def put_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def put_link(file: Path) -> None:
+    """To the very file, as a program makes it that saves space."""
+    file.rename(other := file.with_name("elsewhere"))
+    file.symlink_to(other)
+
+
+def put_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize("put", [put_folder, put_link, put_pipe])
+def test_what_is_not_a_file_any_more_is_damage_and_keeps_nothing_else_from_being_read(
+    put: Callable[[Path], None], played: WithDigests
+) -> None:
+    first, second = played.points()
+    put(played.place(second, "a"))
+    played.place(first, "b").write_text("the sbme")
+    damaged = check(played).damaged
+    assert [(each.path, each.point) for each in damaged] == [("a", second), ("b", second)]
+    assert damaged[0].why == NO_FILE
+    assert check(played, damaged).damaged == damaged
 
 
 def test_a_size_speaks_where_no_digest_is_known_and_a_manifest_gets_what_was_read(tmp_path: Path) -> None:

@@ -182,6 +182,12 @@ def test_of_much_a_sample_is_drilled(built: Built, var: Path, monkeypatch: pytes
     monkeypatch.setattr(drilling, "SAMPLE_FILES", 5)
     done = drilling.drill(store, ASSIGNMENT, scratch)
     assert (done.files, done.of_files, done.error) == (5, 20, "")
+    for number in range(20):
+        (built.source / f"{number}").unlink()
+        (built.source / f"{number}").symlink_to("of links alone")
+    built.back_up()
+    done = drilling.drill(store, ASSIGNMENT, scratch)
+    assert (done.files, done.of_files, done.error) == (5, 20, "")
 
 
 @pytest.mark.slow
