@@ -2,7 +2,7 @@
 
 A server chooses the names, so no name is used as it is: any character but a letter, a digit or a harmless sign is
 written as in URLs (`%2F`), and so is the first letter of *cur*, *new* and *tmp*, which a Maildir uses itself. A name
-that is too long for a file system, or equal to another one if case does not count, ends in a digest.
+that is too long for a file system, or that a disk may take for another one, ends in a digest.
 """
 
 import hashlib
@@ -13,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from storage.points.named_files import folded
 
 LISTED = re.compile(rb'\((?P<flags>[^)]*)\) (?P<delimiter>NIL|"(?:\\.|[^"\\])")(?: (?P<name>.*))?', re.DOTALL)
 SHIFTED = re.compile("&([^-]*)(-?)")
@@ -79,7 +81,7 @@ def directories(folders: Collection[Folder]) -> dict[bytes, str]:
     alike = defaultdict(set)
     for folder in folders:
         for levels in _above(folder.levels):
-            alike[tuple(_folded(_safe(each)) for each in levels)].add(levels)
+            alike[tuple(folded(_safe(each)) for each in levels)].add(levels)
     clashing = {levels for those in alike.values() if len(those) > 1 for levels in those}
     return {folder.raw: _path(folder.levels, clashing) for folder in folders}
 
@@ -117,10 +119,6 @@ def _is_harmless(letter: str) -> bool:
 
 def _escaped(letter: str) -> str:
     return "".join(f"%{byte:02X}" for byte in letter.encode(errors="surrogatepass"))
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _digest(levels: tuple[bytes, ...]) -> str:

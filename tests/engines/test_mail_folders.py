@@ -1,9 +1,10 @@
 """The directory of each folder of a mailbox, whatever its server calls it."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engines.imap.folders import LONGEST_PATH, Folder, directories, parse
+from storage.points.named_files import folded
 
 
 def test_lines_of_list_are_read_in_every_form() -> None:
@@ -32,10 +33,13 @@ def test_a_name_is_written_so_that_every_storage_takes_it() -> None:
     assert {each: folder.is_below(each) for each in paths} == paths
 
 
+@example([[each.encode()] for each in ("\u0390", "\u03aa\u0301")])  # equal in NFC of their lower case only
+@example([[each.encode()] for each in ("\u03b0", "\u03ab\u0301")])
+@example([[each.encode()] for each in ("\u1fd7", "\u03aa\u0342")])
 @given(st.lists(st.lists(st.binary(max_size=130), min_size=1, max_size=8), unique_by=tuple))
 def test_no_two_folders_share_a_directory_and_none_leads_out(names: list[list[bytes]]) -> None:
     found = directories([Folder(b"/".join(each), tuple(each)) for each in names])
-    assert len({each.casefold() for each in found.values()}) == len(found)
+    assert len({folded(each) for each in found.values()}) == len(found)
     for path in found.values():
         assert len(path.encode()) <= LONGEST_PATH
         assert not {"", ".", "..", "cur", "new", "tmp"} & {each.casefold() for each in path.split("/")}
