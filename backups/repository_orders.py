@@ -116,7 +116,7 @@ def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dic
     return work("remove_folder", repository, stop, ours=asdict(locations.identity_of(repository)), **facts)
 
 
-def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
+def reason_for(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
     """Ask a question whose answer is a reason, such as *not_writable*, as `ask` does. None if there is no reason, or
     `stop` came before that was known."""
     try:
@@ -167,7 +167,7 @@ def give(
     terms: dict[str, Any] = {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
     terms |= {"reserve_percent": settings.RESERVE_PERCENT, "loopback": settings.LOOPBACK}
     order = Order(program, do, facts, terms, take, secrets=secrets)
-    return orders.give(order, stop, silent_for=silent_for, grace=grace, kept=keep and partial(_is_kept, keep))
+    return orders.give(order, stop, silent_for=silent_for, grace=grace, kept=keep and partial(_keep_or_log, keep))
 
 
 def give_at(location: Location, program: Program, do: str, facts: Mapping[str, Any], *how: Any, **more: Any) -> Any:
@@ -193,7 +193,8 @@ def progress_to(listener: Callable[[EngineProgress], None]) -> Callable[[dict[st
     return take
 
 
-def _is_kept(keep: Callable[[str, str], object], facts: dict[str, str]) -> bool:
+def _keep_or_log(keep: Callable[[str, str], object], facts: dict[str, str]) -> bool:
+    """Keep the digest of a point. Returns whether that succeeded; a failure is logged, and the work continues."""
     try:
         keep(facts["point"], facts["digest"])
     except Exception as error:

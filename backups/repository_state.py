@@ -55,7 +55,7 @@ def not_writable(repository: Repository, stop: StopSignal | None = None) -> str 
         location = locations.location_of(repository)
     except StorageFailed as error:
         return str(error)
-    return repository_orders.why(*_writing_to(location), stop, **_facts_of(repository))
+    return repository_orders.reason_for(*_writing_to(location), stop, **_facts_of(repository))
 
 
 def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
@@ -72,7 +72,7 @@ def not_writable_of(rows: Iterable[Repository]) -> dict[str, str]:
         if isinstance(location, str):
             here[each.name] = {"location": location} | _facts_of(each)
         else:
-            there[each.name] = partial(repository_orders.why, question, location, **_facts_of(each))
+            there[each.name] = partial(repository_orders.reason_for, question, location, **_facts_of(each))
     with ThreadPoolExecutor(AT_ONCE) as threads:
         asked = {name: threads.submit(ask) for name, ask in there.items()}
         found |= of_directories("not_written", here)

@@ -74,7 +74,7 @@ class Repositories(Service[Repository]):
         if row.pk and row.encrypted and not row.key:
             return {"key": "is missing: without it no backup there can be read"}
         # first, in a process that can be killed: the following steps would wait for a dead share without a limit
-        if not row.remote and (reason := repository_orders.why("not_usable", row.location)):
+        if not row.remote and (reason := repository_orders.reason_for("not_usable", row.location)):
             return {"location": reason}
         try:
             overlaps.check_repository(row)
@@ -218,7 +218,7 @@ def result_of_test(row: Repository) -> str:
 
 def make_directory(location: str) -> str | None:
     """Make the directory of a repository, with its parents, if it is missing. Returns why that is not possible."""
-    return repository_orders.why("not_made", location)
+    return repository_orders.reason_for("not_made", location)
 
 
 def points_of(backups: QuerySet[Backup], copies: QuerySet[Copy], then: str) -> list[str]:

@@ -115,8 +115,8 @@ def test_a_disk_that_is_away_before_its_first_backup_is_told_with_what_to_do(tmp
     )
     place.parent.rmdir()
     place.parent.touch()
-    assert str(place.parent) in (repository_orders.why("not_made", str(place)) or "")
-    assert "see that its disk is mounted" in (repository_orders.why("not_made", str(place)) or "")
+    assert str(place.parent) in (repository_orders.reason_for("not_made", str(place)) or "")
+    assert "see that its disk is mounted" in (repository_orders.reason_for("not_made", str(place)) or "")
 
 
 def test_one_that_takes_no_file_is_told_with_what_to_do() -> None:

@@ -149,7 +149,7 @@ def test_a_database_that_restarts_in_mid_backup_leaves_a_line_and_a_fault_its_tr
             raise OperationalError("terminating connection") from psycopg.errors.AdminShutdown("terminating connection")
         raise KeyError("x")
 
-    assert not repository_orders._is_kept(keep, {"point": "20261121T065755Z", "digest": "d"})
+    assert not repository_orders._keep_or_log(keep, {"point": "20261121T065755Z", "digest": "d"})
     [line] = caplog.records
     assert "20261121T065755Z could not be kept" in line.message
     assert bool(line.exc_info) is not is_expected
