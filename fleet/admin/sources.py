@@ -39,7 +39,7 @@ from fleet.admin.protection import ErrorFilter, PolicyOfSourceFilter, StatusOfSo
 from fleet.admin.source_form import SettingsByKind
 from fleet.admin.source_page import SourcePage
 from fleet.status import with_assignment_status, with_status
-from fleet.status.ordering import FEW, worst_first
+from fleet.status.ordering import DATES, FEW, by_date, worst_first
 from operations.admin.decisions import log_url
 from sources import planning
 from sources.domain.status import COLOURS, ProtectionStatus
@@ -139,9 +139,13 @@ class WorstFirstPage(ByIds):
     def ids_of_page(self) -> list[Any]:
         by_status = str(self.list_display.index("shown_status"))
         asked = self.params.get(ORDER_VAR, by_status)
-        if asked not in (by_status, f"-{by_status}") or (self.show_all and self.can_show_all):
+        first, order = (self.page_num - 1) * self.list_per_page, self.queryset.query.order_by
+        if self.show_all and self.can_show_all:
             return super().ids_of_page()
-        first = (self.page_num - 1) * self.list_per_page
+        if self.result_count > FEW and order in [(f"{sign}{date}", "-pk") for date in DATES for sign in ("", "-")]:
+            return by_date(self.queryset, order[0], first, self.list_per_page)
+        if asked not in (by_status, f"-{by_status}"):
+            return super().ids_of_page()
         if asked == by_status:
             return self._worst_first(first, self.list_per_page)
         if self.query.strip():  # of many found by words, the planner expects few: the end of the list takes long

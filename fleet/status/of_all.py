@@ -233,8 +233,9 @@ def in_status(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
     if of_found:  # as one array: for two of them the planner reads all sources
         q |= ACTIVE & Q(pk__in=ids_of(" UNION ALL ".join(of_found), *values))
     if ProtectionStatus.PROTECTED in statuses:
-        sql, values = by_place(f"SELECT id FROM ({ranked(FOUND)}) AS found", now)
-        q |= ACTIVE & ~Q(pk__in=ids_of(sql, *values))
+        # those set aside are left out by their ids, too: so the rest is counted in an index
+        sql, values = by_place(f"SELECT id FROM ({ranked(FOUND)}) AS found UNION ALL {SET_ASIDE}", now)
+        q |= ~Q(pk__in=ids_of(sql, *values))
     if ProtectionStatus.PAUSED in statuses:
         q |= Q(paused_at__isnull=False, retired_at=None)
     if ProtectionStatus.RETIRED in statuses:

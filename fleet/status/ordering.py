@@ -12,10 +12,11 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import DateTimeField, Exists, Max, Min, OuterRef, QuerySet, Value
 
 from fleet.status.of_all import FOUND, FOUND_OF_SOME, IDS, IN_NEED, RANKS, ranked
 from sources.domain.status import BY_RANK, ProtectionStatus
+from sources.models import Assignment
 
 FEW = 1000
 """The most sources that are looked up one by one."""
@@ -98,6 +99,8 @@ SELECT id, rank
          OFFSET CASE WHEN {NUMBER} >= {{end}} THEN 0 ELSE GREATEST(0, {{first}} - {NUMBER_ACTIVE}) END)) AS page
  ORDER BY rank, {{order}}
 """
+DATES = {"last_backup_at": Max, "proved_at": Max, "next_backup_at": Min}
+"""Dates of a source: of which of its assignments each is."""
 MOST = 10**9
 """Rows of a page that has all."""
 
@@ -139,6 +142,21 @@ def worst_first(
         if len(page) == most:
             return page
     return _asked(ALL.format(**parts), values)
+
+
+def by_date(sources: QuerySet[Any], order: str, first: int, most: int) -> list[int]:
+    """The ids of `most` of these sources from the number `first` on, counted from 0, by one of their DATES, with a
+    minus for descending, and then the newest first. All assignments are read once: to look up those of each source
+    takes twice as long.
+    """
+    field = order.removeprefix("-")
+    chosen = sources.order_by().values("pk")
+    of_chosen = Assignment.objects.filter(source__in=chosen) if sources.query.where else Assignment.objects.all()
+    dated = of_chosen.order_by().values("source").annotate(at=DATES[field](field)).values_list("source", "at")
+    without = chosen.filter(~Exists(Assignment.objects.filter(source=OuterRef("pk"))))
+    rows = dated.union(without.values_list("pk", Value(None, DateTimeField())), all=True)
+    page = rows.order_by(order.replace(field, "at"), "-source")[first : first + most]
+    return [pk for pk, _ in page]
 
 
 def _named(sql: str, values: Sequence[Any]) -> tuple[str, dict[str, Any]]:

@@ -3,14 +3,18 @@
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
 from fleet.admin.sources import SourceAdmin
 from fleet.files.apply import apply_fleet
+from fleet.status.ordering import FEW
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from sources.models import Assignment, Backup, Policy, Source
@@ -108,6 +112,27 @@ class TestSourceList:
         ]  # fmt: skip
         assert [each.name for each in listed(admin_client, f"{SOURCES}?o=1")][:2] == ["due", "failing"]
         assert [each.name for each in listed(admin_client, f"{SOURCES}?q=er")] == ["overdue", "never"]
+
+    @pytest.mark.parametrize("asked", ["", "&kind__exact=local", "&status=needs you", "&q=e", "&p=2", "&all="])
+    def test_is_sorted_by_dates_alike_whether_sources_are_many_or_few(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch, asked: str
+    ) -> None:
+        monkeypatch.setattr(SourceAdmin, "list_per_page", 5)
+        pages = []
+        for few in (FEW, 0):
+            monkeypatch.setattr("fleet.admin.sources.FEW", few)
+            orders = [f"{sign}{column}" for sign in ("", "-") for column in (5, 6, 7)]
+            pages.append([[each.name for each in listed(admin_client, f"{SOURCES}?o={o}{asked}")] for o in orders])
+        assert pages[0] == pages[1]
+        assert pages[0][0] != pages[0][3]
+
+    def test_the_address_of_a_row_leads_back_to_the_list_with_its_filters(self, admin_client: Client) -> None:
+        page = f"{SOURCES}{Source.objects.get(name='due').pk}/change/"
+        for query in ("q=d", "status=due&q=du+ue&o=-5.1", "o=%26%3D%C3%A4.5&kind__exact=local"):
+            html = admin_client.get(f"{SOURCES}?{query}").content.decode()
+            kept = urlencode({"_changelist_filters": query})
+            address = add_preserved_filters({"opts": Source._meta, "preserved_filters": kept}, page)
+            assert f'href="{escape(address)}"' in html, query
 
     def test_shows_fifty_sources_in_as_many_queries_as_six(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries

@@ -2,6 +2,7 @@
 
 import random
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.utils import timezone
 
 from fleet.assignment_findings import APART
 from fleet.status import assignments_in, of_all, reasons_of, summary, with_assignment_status, with_status
-from fleet.status.ordering import OLDEST_SUCCESS_FIRST, worst_first
+from fleet.status.ordering import DATES, OLDEST_SUCCESS_FIRST, by_date, worst_first
 from jobs.backlog import hold
 from jobs.breakers import describe
 from jobs.models import BacklogRecord, Breaker
@@ -137,6 +138,11 @@ def test_all_sources_at_once_are_in_the_statuses_that_they_are_in_one_by_one() -
         found = worst_first(Source.objects.all(), NOW, order=OLDEST_SUCCESS_FIRST, few=few)
         assert dict(found) == dict(in_order)
         assert [*found] == sorted(found, key=lambda pk: (found[pk].rank, success[pk] is not None, success[pk]))
+    dated, some = with_status(Source.objects.with_protection(), NOW), {"name__contains": "1"}
+    for rows, order in product((dated, dated.filter(**some)), [*DATES, *(f"-{date}" for date in DATES)]):
+        for first in (0, 7, 56):
+            in_order = rows.order_by(order, "-pk").values_list("pk", flat=True)[first : first + 7]
+            assert by_date(rows, order, first, 7) == [*in_order], (order, first)
 
 
 def test_records_are_not_each_looked_up_for_their_assignment() -> None:
