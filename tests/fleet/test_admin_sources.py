@@ -113,18 +113,17 @@ class TestSourceList:
         assert [each.name for each in listed(admin_client, f"{SOURCES}?o=1")][:2] == ["due", "failing"]
         assert [each.name for each in listed(admin_client, f"{SOURCES}?q=er")] == ["overdue", "never"]
 
-    @pytest.mark.parametrize("asked", ["", "&kind__exact=local", "&status=needs you", "&q=e", "&p=2", "&all="])
     def test_is_sorted_by_dates_alike_whether_sources_are_many_or_few(
-        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch, asked: str
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(SourceAdmin, "list_per_page", 5)
+        asked = [f"{sign}{date}{more}" for sign in ("", "-") for date in (5, 6, 7) for more in ("", "&q=e", "&p=2")]
         pages = []
         for few in (FEW, 0):
             monkeypatch.setattr("fleet.admin.sources.FEW", few)
-            orders = [f"{sign}{column}" for sign in ("", "-") for column in (5, 6, 7)]
-            pages.append([[each.name for each in listed(admin_client, f"{SOURCES}?o={o}{asked}")] for o in orders])
+            pages.append([[each.name for each in listed(admin_client, f"{SOURCES}?o={order}")] for order in asked])
         assert pages[0] == pages[1]
-        assert pages[0][0] != pages[0][3]
+        assert pages[0][0] != pages[0][9]
 
     def test_the_address_of_a_row_leads_back_to_the_list_with_its_filters(self, admin_client: Client) -> None:
         page = f"{SOURCES}{Source.objects.get(name='due').pk}/change/"
