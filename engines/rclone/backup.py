@@ -46,7 +46,7 @@ def back_up(run: RcloneRun) -> EngineResult:
             begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
             if begun.left and run.space.lack():  # the disk may be full because of the files that they left
                 with suppress(StorageFailed):
-                    arrived_files.of_runs(store, folder, begun.left)
+                    arrived_files.remove_pieces(store, folder, begun.left)
             run.space.check_before()
             with ExitStack() as opened:
                 result = _PointAttempt(run, begun, opened).make()
@@ -70,9 +70,9 @@ class _PointAttempt:
         self.comparison: Comparison
 
     def make(self) -> EngineResult:
-        point = self.opened.enter_context(coming(self.store, self.task.folder, self.begun))
+        previous = self.opened.enter_context(coming(self.store, self.task.folder, self.begun))
         self._list()
-        last = point.wait()
+        last = previous.wait()
         self._compare(last)
         try:
             if self.wanted.files:
@@ -199,7 +199,7 @@ class _PointAttempt:
             )
             is_sure = not self.run.is_in_doubt
         with suppress(StorageStopped, StorageFailed, OSError):
-            arrived_files.of_runs(store, self.task.folder, [self.begun.name])
+            arrived_files.remove_pieces(store, self.task.folder, [self.begun.name])
             if self.task.location.directory or is_sure:
                 runs.note_flushed(store, self.task.folder, self.begun.name)
 

@@ -44,7 +44,7 @@ CAPABILITY = "security.capability"
 class PointMaker:
     """The making of a point. `problems`: the reasons why files were not copied; `gone`: the paths that the source
     confirms as gone; `early`: the digests of files that were read while others came. `failed`: files that should have
-    come and did not. `named`: the paths that the point names; `left`: those of the last one that it does not.
+    come and did not. `named`: the paths that the point names; `dropped`: those of the last one that it does not.
     `notes`: other facts that users must know.
     """
 
@@ -62,7 +62,7 @@ class PointMaker:
     exceptions: int = 0
     failed: int = 0
     named: int = 0
-    left: int = 0
+    dropped: int = 0
     notes: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     _done: dict[str, Entry] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class PointMaker:
                 self._count(item, entry)
                 self.named += 1
                 yield entry
-        if self.named + self.left != (paths := self.comparison.listed + self.comparison.carried):
+        if self.named + self.dropped != (paths := self.comparison.listed + self.comparison.carried):
             raise RunEnded(Verdict.SOURCE_FAILED, NOT_ALL.format(paths, self.named))
         self.notes += self._changed.sentences
 
@@ -117,7 +117,7 @@ class PointMaker:
                 return None
             case PathDecision.ASKED if item.path in self.gone:
                 self.comparison.removed += 1
-                self.left += 1
+                self.dropped += 1
                 return None
             case PathDecision.ASKED:
                 return self.comparison.excepted(item.entry, item.old, NOT_GONE)

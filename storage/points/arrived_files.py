@@ -33,10 +33,15 @@ def look(store: Store, folder: str, folders: Iterable[str], take: Callable[[str,
 
 
 def of_runs(store: Store, folder: str, some: Collection[str]) -> dict[str, Arrived]:
-    """Files that these runs have brought, by place."""
+    """Files that these runs have brought, by place. The remains of others are deleted, as by `look`."""
     there, found = store.names(layout.files_path(folder), folders=True), dict[str, Arrived]()
     look(store, folder, (each for each in folders_among(there) if layout.run_of(each) in some), found.__setitem__)
     return found
+
+
+def remove_pieces(store: Store, folder: str, some: Collection[str]) -> None:
+    """Delete the remains of files that these runs were fetching, as far as these credentials may."""
+    of_runs(store, folder, some)
 
 
 def folders_among(names: Iterable[str]) -> list[str]:
