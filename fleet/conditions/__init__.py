@@ -1,5 +1,8 @@
-"""Conditions of sources and repositories: upkeep, the state of their backups, plans, when they are due, and reach, the
-addresses that they lead to.
+"""Conditions of sources and repositories.
+
+plans         when backups are due
+reach         the addresses that sources and repositories lead to
+repositories  the state of repositories, and of what is done to their contents
 """
 
-from fleet.conditions import plans, reach, upkeep  # noqa: F401 - declare their conditions
+from fleet.conditions import plans, reach, repositories  # noqa: F401 - declare their conditions

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fleet.conditions.upkeep import checks
+from fleet.conditions.repositories import checks
 from operations.finding import Look
 from sources.models import Assignment, CheckRound
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from backups.hooks import debts
-from fleet.conditions.upkeep import hooks, owed_hooks
+from fleet.conditions.repositories import hooks, owed_hooks
 from fleet.policy_edits import Policies
 from operations.finding import ExaminedCondition, Look, Severity
 from sources.declarations import hook_file

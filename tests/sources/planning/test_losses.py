@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from backups.copying import losses
 from engines.base import EngineResult, Verdict
-from fleet.conditions.upkeep import broken_off
+from fleet.conditions.repositories import broken_off
 from fleet.status import reasons_of
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import ClaimedRecord, Succeeded, Unavailable

@@ -1,4 +1,4 @@
-"""Conditions of sources and repositories, and of their upkeep."""
+"""Conditions of repositories, and of the backups, checks, copies and drills in them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
