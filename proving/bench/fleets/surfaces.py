@@ -2,6 +2,7 @@
 pages; common filters and searches; and the commands.
 
 A page is opened by Django's test client, through all middleware, as a superuser, and a command as a separate process.
+Both find compiled modules, and look for garbage as rarely, as those of an installation do.
 """
 
 import gc
@@ -25,6 +26,7 @@ from django.urls import reverse
 
 from api.root import api
 from backupsched import monitoring
+from backupsched.command_line import COLLECT_AFTER
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Worker
 from jobs.states import Status
@@ -123,6 +125,8 @@ def open_pages(wanted: list[str], repeats: int) -> dict[str, Any]:
     client = Client(raise_request_exception=False, HTTP_HOST="localhost")
     client.force_login(user)
     connection.close()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
     found = {name: address for name, address in pages().items() if is_wanted(name, wanted)}
     first = {FIRST: _opened(client, reverse("home"), 1)} if is_wanted(FIRST, wanted) else {}
     return first | {name: _opened(client, address, repeats) for name, address in found.items()}
@@ -181,12 +185,13 @@ def run_command(name: str, directory: str) -> dict[str, Any]:
         changed.write_text(fleet.read_text().replace('"start": "00:00"', '"start": "01:00"', 1))
     (Path(directory) / "counted").unlink(missing_ok=True)
     with _rows_read() as rows, kept.open("wb") as out, (Path(directory) / "errors").open("wb") as errors:
+        compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         began = time.perf_counter()
         started = [sys.executable, "-m", "proving.bench.fleets.counting", str(Path(directory) / "counted"), *arguments]
         try:
             done = subprocess.run(
                 started,
-                env=os.environ | {"BACKUP_SECRET_BENCH": "none"},
+                env=compiled | {"BACKUP_SECRET_BENCH": "none"},
                 stdout=out,
                 stderr=errors,
                 timeout=LONGEST_COMMAND,
