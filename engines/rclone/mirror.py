@@ -26,14 +26,18 @@ def mirror(run: RcloneRun, folder: Path) -> Judgement:
     """Make the folder the same as the source: changed files are fetched. No more bytes may come than the folder has or,
     once that was too few, than the source has just before. If a file comes without an end, all that were being copied
     then are left out at the second time, and then fetched one by one; the folder keeps an earlier copy of one that does
-    not come. Raises: RunEnded.
+    not come. Files that the server never sends are left out at once. Raises: RunEnded.
     """
     how, once, left_out = rclone_arguments(pattern_options(run.task.options)), set[str](), set[str]()
+    never = dict[str, LoggedError]()
     size = _size_without_pieces(folder) or run.size_of(*how)
     for _ in range(MOST_LIMITS):
-        judgement = run.transfer(mirror_arguments(run.task, str(folder), *sorted(left_out)), size)
+        judgement = run.transfer(mirror_arguments(run.task, str(folder), *sorted(left_out)), size, may_lack=True)
         if judgement.stood_still:
             _size_without_pieces(folder)
+            if judgement.is_silent:
+                never |= {each.name: each for each in judgement.problems if each.message == judgement.text}
+                left_out |= never.keys()
             continue
         check(judgement)
         if not judgement.is_cut:
@@ -45,8 +49,8 @@ def mirror(run: RcloneRun, folder: Path) -> Judgement:
     else:
         check(judgement)
         raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY.format(judgement.problems[-1].path))
-    problems = [*judgement.problems]
-    for path in sorted(left_out):
+    problems = [*judgement.problems, *never.values()]
+    for path in sorted(left_out - never.keys()):
         problems += _alone(run, folder, path)
     return replace(judgement, problems=tuple(problems))
 

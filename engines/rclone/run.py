@@ -61,11 +61,18 @@ class RcloneRun(EngineRun):
             return self._stood_still(error)
 
     def transfer(
-        self, arguments: tuple[str, ...], size: int, inherited: tuple[int, ...] = (), folder: str | None = None
+        self,
+        arguments: tuple[str, ...],
+        size: int,
+        inherited: tuple[int, ...] = (),
+        folder: str | None = None,
+        *,
+        may_lack: bool = False,
     ) -> Judgement:
         """Let rclone copy something of the source. `size`: bytes that should come, which limit those that do;
         `inherited`: descriptors that it gets; `folder`: the folder below `files` that it goes to, None if it goes
-        elsewhere. Raises: RunEnded if it was ended; StorageStopped.
+        elsewhere; `may_lack`: files that never come may be left out there, too. Raises: RunEnded if it was ended;
+        StorageStopped.
         """
         self.progress.begin()
         pulse = Pulse(self._take, self._sign_of_life)
@@ -74,7 +81,8 @@ class RcloneRun(EngineRun):
         except StoodStill as error:
             judgement = self._stood_still(error)
         except RunEnded as error:
-            if folder is None or not self.log.transferring or not self._is_of_single_files(error):
+            is_bound = folder is None and not may_lack
+            if is_bound or not self.log.transferring or not self._is_of_single_files(error):
                 self.cut |= self._amiss(folder)  # they go as the run is left
                 self.is_in_doubt = True
                 raise

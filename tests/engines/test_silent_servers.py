@@ -8,10 +8,11 @@ import pytest
 
 from engines.base import Verdict
 from engines.rclone import run as rclone_run
+from engines.rclone.engine import RcloneEngine
 from engines.rclone.remotes import way_to
 from engines.rclone.run import RcloneRun
 from storage.places import remotes
-from tests.engines.peers import STARTED_AT, back_up, held, point, task_for
+from tests.engines.peers import STARTED_AT, back_up, held, point, task_for, tree
 from tests.engines.served import KEY, serving
 from tests.engines.webdav_shares import Share
 from tests.processes import below
@@ -35,6 +36,21 @@ def test_files_that_never_come_are_exceptions_and_all_others_come(names: list[st
     assert held(tmp_path / "copy") == changed | dict.fromkeys(names, "earlier"), result
     entries = point(tmp_path / "copy", result.snapshot).values()
     assert {each.path: each.why for each in entries if each.why} == dict.fromkeys(names, WHY)
+    assert below("--config=") == []
+
+
+def test_a_file_that_never_comes_is_left_out_of_what_is_stored_here_for_restic(tmp_path: Path) -> None:
+    share = Share(a=b"a", z=b"z", **dict.fromkeys(["b[1]", "silent"], b"earlier"))
+    with share.served() as source:
+        task = task_for(source, tmp_path / "copy", stall_timeout=STALL_SECONDS)
+        for _ in range(2):
+            result, folder = RcloneEngine().stage(task, tmp_path / "stage", Event(), lambda progress: None)
+            whole = tree(folder)
+            share.files = dict.fromkeys(share.files, b"changed since")
+            share.silent = {"silent", "b[1]"}
+    assert whole == {"a": "changed since", "z": "changed since", "silent": "earlier", "b[1]": "earlier"}, result
+    assert result.verdict is Verdict.WARNINGS
+    assert sorted(result.warnings) == ["2 files not copied", f"b[1]: {WHY}", f"silent: {WHY}"]
     assert below("--config=") == []
 
 
