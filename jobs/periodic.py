@@ -119,7 +119,7 @@ def process_backlog(max_age_days: int) -> str:
     swept = sweeps.sweep_tier(max_age_days)
     if swept.done_before:
         return "swept before in this slot"
-    more = ", and left some: it took its greatest number" if swept.left_some else ""
+    more = ", and left some: it took its maximum" if swept.left_some else ""
     held = ", and left some that others held: it is done again in a minute" if swept.skipped else ""
     return f"{swept.ready} ready{more}{held}"
 

@@ -194,7 +194,7 @@ def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
     if not swept.left_some:
         return
     text = (
-        f"the sweep of records up to {swept.max_age_days} days old took its greatest number, "
+        f"the sweep of records up to {swept.max_age_days} days old took its maximum, "
         f"{swept.ready:,}, and left older ones, which wait longer than intended for their age: raise "
         "JOBS['SWEEP_MAX_RECORDS'], or cancel the records that will never succeed"
     )

@@ -39,9 +39,9 @@ from storage.points.trees import Tree
 from storage.restoring.base import Report, RestoreProgress, TargetFailed, Wish
 from storage.stores import store_of
 
-CONFIRM = "It may hold anything: if you know why, and want it all the same, allow it by --foreign, a tick or `foreign`"
+CONFIRM = "It may hold anything. If you know why and want it all the same, allow it with --foreign, a tick or `foreign`"
 LOOK_SECONDS = 120.0
-"""Seconds for the names of points, which a page waits for: a listing that only drips is never silent."""
+"""Seconds that a page waits for the names of points: a listing that only trickles is never silent."""
 PATIENCE_SECONDS = 5.0
 """Seconds that a page waits for work that may take longer: it continues behind the page."""
 LACKING = ", but some of its files are lacking or older there"
@@ -224,9 +224,9 @@ def added(text: str, sentence: str) -> str:
 
 def way_out(repository: Repository | None, folder: str, point: str) -> str:
     """A sentence that names the other repositories that have a point of the assignment of that folder, and how to
-    restore from there. Empty if none is known. One is named only if it reports at this moment that it has this very
-    point, and if no check has found damage there that may touch it. One whose copy of the point lacks files is named
-    only if no other is.
+    restore from there. Empty if none is known. A repository is named only if it reports right now that it has this
+    very point, and no check has found damage there that may affect it. One whose copy of the point lacks files is
+    named only if there is no other.
     """
     with suppress(Error):  # the failure itself must be reported, also while the database is away
         rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
@@ -257,7 +257,7 @@ def _others(assignment: Assignment, repository: Repository | None, point: str) -
 
 
 def _touches(damage: Iterable[dict[str, Any]], point: str) -> bool:
-    """True if any of the damage may touch that point; restic names no point."""
+    """True if any of the damage may affect that point; restic names no point."""
     return any(each["place"] == RESTIC or Damage(**each).touches(point) for each in damage)
 
 

@@ -34,8 +34,8 @@ from storage.restoring import moments
 
 KIND, QUEUE = names.RESTORE, names.RESTORES
 NONE_THERE = (
-    "none of the {} points that repository {} has by our records is in {}: was it moved, or is another disk mounted "
-    "there?"
+    "none of the {} points that repository {} has according to our records is in {}: was it moved, or is another disk "
+    "mounted there?"
 )
 ACCOUNT = ("user", "secret")
 ALLOWED = ("overwrite", "foreign", "dry_run", "trusted", "roles_with_rights")

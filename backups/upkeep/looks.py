@@ -270,7 +270,7 @@ def lacking(row: Repository, stop: StopSignal | None = None, *, is_new: bool) ->
         looked_at += len(wanted)
         if lost:
             of = f"the newest point of {several(len(lost), 'source')} of {looked_at:,}"
-            was = f", which by our records is in {old.location}" if old.location != row.location else ""
+            was = f", which according to our records is in {old.location}" if old.location != row.location else ""
             return f"{of} is not there, such as {lost[0][1]} of {lost[0][0]}{was}"
         after = wanted[-1].id
         if len(wanted) < size or time.monotonic() >= until:

@@ -112,7 +112,7 @@ class BackupAdmin(OfManyRows, ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = (EngineFilter, "repository", PolicyOfBackupFilter, "ended_at")
     search_fields = ("assignment__source__name", "snapshot")
-    search_help_text = "Words of the name of the source; or how the name of a point begins"
+    search_help_text = "Words from the name of the source, or the beginning of the name of a point"
     list_select_related = ("assignment__source", "assignment__policy__schedule", "repository")
     paginator = BackupPaginator
 
@@ -148,7 +148,7 @@ class BackupAdmin(OfManyRows, ReadOnlyAdmin):
 class AssignmentAdmin(AsksFirst[Verb], SingleSearchAdmin, PagedByIds, ReadOnlyAdmin):
     """Sources under their policies: the facts on which the next decision about each depends. Edited with the source."""
 
-    when_empty = "An assignment is a source under a policy; it is made on the page of the source."
+    when_empty = "An assignment is a source under a policy; it is added on the page of the source."
     list_display = (
         "__str__", "shown_status", "last_backup", "shown_proved_at", "next_backup", "shown_overdue_since",
         "failures", "shown_held_back_since",
@@ -282,5 +282,5 @@ class AssignmentAdmin(AsksFirst[Verb], SingleSearchAdmin, PagedByIds, ReadOnlyAd
 class ProgressAdmin(ReadOnlyAdmin):
     """The progress of running backups."""
 
-    when_empty = "While a backup runs, it is listed here with how far it is."
+    when_empty = "Running backups are listed here, with their progress."
     list_display = ("record_id", "attempt", "bytes_done", "bytes_total", "files_done", "updated_at")

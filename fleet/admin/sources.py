@@ -65,7 +65,7 @@ class AssignmentFormSet(BaseInlineFormSet):  # type: ignore[type-arg]  # no gene
                         row, page,
                     ))  # fmt: skip
             elif "policy" in form.changed_data:
-                raise ValidationError("A policy is not exchanged for another one: add the other, and delete this one.")
+                raise ValidationError("A policy cannot be exchanged: add the other one, and delete this one.")
 
 
 class AssignmentInline(TabularInline):
@@ -126,8 +126,8 @@ class AssignmentInline(TabularInline):
 
 
 class WorstFirstPage(ByIds):
-    """A page of the list, with sources that need attention first unless another order is asked for: found for all
-    sources at once, since to sort them by their status one by one takes seconds.
+    """A page of the list, with sources that need attention first unless another order is asked for. It is found for
+    all sources at once: finding the status of each to sort them takes seconds.
     """
 
     def get_ordering_field_columns(self) -> dict[int, str]:
@@ -243,10 +243,10 @@ class SourceAdmin(SourcePage, SingleSearchAdmin, RemovesInBackground, BrowsesBac
         ids = sources.values("pk")
         moved = planning.back_up_now(Assignment.objects.filter(source__in=ids), asked_by=str(request.user))
         put = f"{several(moved, 'backup')} put at the head of the backlog"
-        message = f"{put if moved else 'No source was left to back up'}; running backups were left alone."
+        message = f"{put if moved else 'No source was left to back up'}; running backups continue."
         planned = Assignment.objects.active().values("source")
         if idle := Source.objects.filter(pk__in=ids).exclude(pk__in=planned).count():
-            message += f" Left out, as paused, retired or under no enabled policy: {idle:,}."
+            message += f" Left out, being paused, retired or under no enabled policy: {idle:,}."
         self.message_user(request, message, messages.SUCCESS if moved else messages.WARNING)
 
     @admin.action(description="Pause: no more backups until resumed", permissions=["change"])

@@ -1,9 +1,9 @@
 """The status of all sources at once: the number in each, the sources in one, and the worst of them.
 
-Most sources are protected, and nothing is looked up for them: partial indexes have those that are in trouble by
+Most sources are protected, and nothing is looked up for them: partial indexes list those that are in trouble by
 themselves and those that are set aside, and one pass over the assignments with their unfinished records finds all
-others. If they were asked source by source, as `fleet.status.with_status` does for the rows of a page, each of nine
-conditions would be a separate pass over all of them. So the conditions are written twice, here and in
+others. Source by source, as `fleet.status.with_status` does it for the rows of a page, each of nine conditions would
+be a separate pass over all of them. So the conditions are written twice, here and in
 `fleet/status/conditions.py`; a test compares them.
 """
 

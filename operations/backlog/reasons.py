@@ -1,4 +1,4 @@
-"""Reasons why a record does not run now: every reason with its numbers, in the order in which they would have to end.
+"""Reasons why a record does not run now: every reason with its numbers, in the order in which they have to end.
 
     waiting   everything is on hold, or its queue paused · what it waits for, and until when · its window · no worker
               serves its queue
@@ -139,7 +139,7 @@ def _for_answer(record: BacklogRecord, now: datetime) -> list[Reason]:
 
 
 def _put_off(record: BacklogRecord, now: datetime) -> list[Reason]:
-    """The reason that its handler put it off; the text of that ends with `looked at again at`."""
+    """The reason that its handler put it off, a text that ends with `looked at again at`."""
     ahead = span(max(0.0, (record.run_after - now).total_seconds()))
     text = f"it was put off: {first_line(record.last_error)} {moment(record.run_after)} UTC, in {ahead}"
     return [Reason(Code.PUT_OFF, text, record.run_after, {"error": record.last_error})]
@@ -147,7 +147,7 @@ def _put_off(record: BacklogRecord, now: datetime) -> list[Reason]:
 
 def _behind_gate(record: BacklogRecord, around: Surroundings) -> Reason:
     """The reason that another record has its exclusive key, and which one."""
-    what, facts = "another record under its exclusive key is ready or runs", dict[str, object]()
+    what, facts = "another record with its exclusive key is ready or running", dict[str, object]()
     if other := around.before_gate.get(record.exclusive_key or ""):
         where = _worker(other) if other.status == Status.RUNNING else f", in queue {other.queue}"
         of = f" of {other.origin}" if other.origin else ""
@@ -192,9 +192,9 @@ def _for_sweep(record: BacklogRecord, now: datetime) -> Reason:
 
 
 def _left_behind(record: BacklogRecord, around: Surroundings) -> list[Reason]:
-    """Sweeps that would have taken it if they had not reached their greatest number."""
+    """Sweeps that would have taken it if they had not reached their maximum."""
     days, since = (around.now - record.inserted_at) / timedelta(days=1), record.last_failure_at or around.now
-    left = "took its greatest number, {:,}, and left older records"
+    left = "took its maximum, {:,}, and left older records"
     return [
         Reason(Code.SWEEP, f"the {sweep} at {moment(sweep.swept_at)} UTC {left.format(sweep.swept)}")
         for sweep in around.full_sweeps
@@ -205,7 +205,7 @@ def _left_behind(record: BacklogRecord, around: Surroundings) -> list[Reason]:
 def _for_breaker(record: BacklogRecord, around: Surroundings) -> list[Reason]:
     breaker, now = around.breakers.get(record.breaker_id or 0), around.now
     if breaker is None:
-        what = "the target of its breaker does not exist any more; it is looked at again"
+        what = "the target of its breaker no longer exists; it is checked again"
         return [_until(Code.BREAKER, what, record, now)]
     facts = {"breaker": breaker.key, "since": breaker.opened_at, "error": first_line(breaker.last_error)}
     if not breaker.is_open:

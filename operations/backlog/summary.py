@@ -25,7 +25,7 @@ BOUND = 50_000
 """The most ready records in a queue that are counted, and likewise waiting and finished ones."""
 
 SILENT_SHOWN_FOR = timedelta(days=1)
-"""A silent worker that holds nothing is history after this."""
+"""The time after which a silent worker that holds nothing is no longer shown."""
 
 LYING = ("waiting", "ready", "running", "oldest_ready_for")
 """Numbers of a queue that lists show."""
@@ -71,7 +71,7 @@ class QueueSummary:
 
     @property
     def unfinished(self) -> int:
-        """The number of records that it holds."""
+        """The number of its records."""
         return self.waiting + self.ready + self.running
 
     @property
@@ -221,7 +221,7 @@ def _add_finished(queues: Queues, now: datetime, bound: int) -> None:
 
 
 def workers_of(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSummary]:
-    """Workers that have not stopped: alive, silent for less than a day and not replaced, or holding records still."""
+    """Workers that have not stopped: alive, silent for less than a day and not replaced, or still holding records."""
     held: Counter[int] = Counter()
     for _, worker_id, count in running:
         held[worker_id] += count

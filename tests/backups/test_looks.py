@@ -292,5 +292,5 @@ def test_a_list_of_an_unmounted_place_says_so(sources: list[Assignment], tmp_pat
     (tmp_path / "office").mkdir()
     assert "there is no repository.json in" in unlisted("s0")
     Repository.objects.update(made_at=None)  # as once it was moved by force
-    text = f"none of the 1 points that repository office has by our records is in {tmp_path}/office"
+    text = f"none of the 1 points that repository office has according to our records is in {tmp_path}/office"
     assert text in unlisted("s0")

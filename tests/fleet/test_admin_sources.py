@@ -146,7 +146,7 @@ class TestSourceList:
     def test_back_up_now_moves_to_the_head_and_leaves_out_the_paused(self, admin_client: Client) -> None:
         text = act(admin_client, "back_up_now", "due", "paused")
         assert "1 backup put at the head" in text
-        assert "Left out, as paused, retired or under no enabled policy: 1." in text
+        assert "Left out, being paused, retired or under no enabled policy: 1." in text
         [record] = BacklogRecord.objects.filter(status=Status.READY, priority=100)
         assert record.subject == f"assignment:{Assignment.objects.get(source__name='due').pk}"
 
@@ -197,7 +197,7 @@ class TestSourcePage:
         ("changes", "words"),
         [
             ({"assignments-0-DELETE": "on"}, "There are backups of due under daily, or copies"),
-            ({"assignments-0-policy": "weekly"}, "A policy is not exchanged"),
+            ({"assignments-0-policy": "weekly"}, "A policy cannot be exchanged"),
         ],
     )
     def test_saving_it_loses_no_backups_and_leaves_no_record_to_another_policy(

@@ -68,8 +68,7 @@ class TestWaiting:
         Sweep.objects.create(max_age_days=1, swept_at=NOON + MINUTE, swept=10_000, left_some=True)
         assert why(record, NOON + MINUTE)[1:] == [
             "it is 3 d old: the next sweep of its age comes at 2026-03-02 13:00:00 UTC, in 59 min",
-            "the sweep of the last 7 days at 2026-03-02 12:01:00 UTC took its greatest number, 10,000, "
-            "and left older records",
+            "the sweep of the last 7 days at 2026-03-02 12:01:00 UTC took its maximum, 10,000, and left older records",
         ]
 
     def test_a_breaker_tells_since_when_the_error_the_next_trial_and_how_many_wait(self):
@@ -89,7 +88,7 @@ class TestWaiting:
         [
             (WaitingFor.WINDOW, "its window is closed until"),
             (WaitingFor.SNOOZE, "its user wants no backup until"),
-            (WaitingFor.THROTTLE, "another record under its exclusive key is ready or runs; it looks again at"),
+            (WaitingFor.THROTTLE, "another record with its exclusive key is ready or running; it looks again at"),
             (WaitingFor.RECHECK, "it is not asked again before 2026-03-02 12:01:00 UTC, in 1 min, unless its source"),
         ],
     )
