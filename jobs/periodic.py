@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 
-from jobs import breakers, conf, decisions, long_waits, sweeps
+from jobs import breakers, clock_repairs, conf, decisions, sweeps
 from jobs.backlog import pausing
 from jobs.breakers import verbs
 from jobs.clock import clock_asked_once, database_clock
@@ -41,7 +41,7 @@ KEPT_ATTEMPTS = 1000
 
 
 MINUTELY = (pausing.resume_those_over, pausing.release_if_over)
-RARE = (breakers.correct_clocks, long_waits.correct)
+RARE = (breakers.correct_clocks, clock_repairs.correct)
 DUE: dict[Callable[[], int], str] = {
     pausing.resume_those_over: "EXISTS (SELECT FROM jobs_pausedqueue WHERE paused_until <= clock.now)",
     pausing.release_if_over: "EXISTS (SELECT FROM jobs_hold WHERE until <= clock.now)",

@@ -46,7 +46,7 @@ class SourcesConfig(AppConfig):
         add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up, due=has_assignments)
         batches_provided[:] = [later("sources.planning.previews:batches_of_policies")]
         registry.add_periodic(later("sources.protection.overdue_assignments:look"), due=has_assignments)
-        registry.add_periodic(later("sources.planning.long_waits:correct"), rare=True, due=has_assignments)
+        registry.add_periodic(later("sources.planning.clock_repairs:correct"), rare=True, due=has_assignments)
         ended = " OR ".join(
             f"EXISTS (SELECT FROM {table} WHERE {column} < clock.now - interval '1 day')"  # kept for longer
             for table, column in (("sources_agenttoken", "revoked_at"), ("sources_enrolmentcode", "expires_at"))

@@ -1,16 +1,16 @@
 """Due work, put on the backlog; and the related requests of users, operators and agents.
 
-emission     due assignments → records, one statement for any number of policies
-openings     the openings of their windows, and backups that only start if they fit
-replanning   after an edit of a policy
-requests     back up now, pause, resume
-retirement   a source retires, or returns
-arrivals     a source checks in
-standings    the facts about a source's assignments that its check-in needs
-previews     the next periods of a policy
-long_waits   ends waits that a wrong clock has made too long
-held_back    releases an assignment whose last backup looked wrong
-names        kinds, queues and subjects of the records
+emission       due assignments → records, one statement for any number of policies
+openings       the openings of their windows, and backups that only start if they fit
+replanning     after an edit of a policy
+requests       back up now, pause, resume
+retirement     a source retires, or returns
+arrivals       a source checks in
+standings      the facts about a source's assignments that its check-in needs
+previews       the next periods of a policy
+clock_repairs  ends waits that a wrong clock has made too long
+held_back      releases an assignment whose last backup looked wrong
+names          kinds, queues and subjects of the records
 """
 
 from sources.planning.arrivals import check_in, checked_in_among, has_checked_in_since

@@ -244,7 +244,7 @@ class TestOfEvents:
 
         assert due() == set()
         assignment = make_assignment(make_policy(check_within=None, drill_every=None))
-        always = {"backing_up", "emission", "overdue_assignments", "long_waits"}
+        always = {"backing_up", "emission", "overdue_assignments", "clock_repairs"}
         assert due() == always | {"looks"}
         changes = {
             "checks": {"check_within": 1},

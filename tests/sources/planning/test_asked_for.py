@@ -10,7 +10,7 @@ from jobs.states import Status, WaitingFor
 from jobs.tick import promote
 from sources import planning
 from sources.models import Assignment, Source
-from sources.planning import long_waits
+from sources.planning import clock_repairs
 from tests.sources.factories import (
     backed_up,
     claim,
@@ -202,6 +202,6 @@ def test_an_operators_pause_takes_the_place_of_the_users() -> None:
 def test_one_that_was_begun_under_a_clock_that_was_ahead_lasts_from_now_on() -> None:
     assignment, ahead = make_assignment(), NINE + 30 * DAY
     snooze(assignment, ahead + 5 * HOUR, ahead)
-    assert long_waits.correct(NINE) == 1
+    assert clock_repairs.correct(NINE) == 1
     assert paused()[0] == TWO
     assert assignment.source.pauses.get().since == NINE

@@ -1,13 +1,13 @@
-"""Corrects, once a minute, the waits and ranks that a database clock which was ahead has left behind.
+"""Corrects, every five minutes, the waits and ranks that a database clock which was ahead has left behind.
 
 After one tick or settle by a clock that is a month ahead, a record waits until then, or ranks behind everything that
 becomes due until then; one unfinished record keeps its assignment from every period in between. No instant of a wait
 shows the clock by which it was computed, but the attempt before the wait does: it ended in the future. Such a wait ends
 now, and the record is tried, which at worst is one try too early: by a clock that is set back behind the true time,
 every attempt is in the future. Waits for a window and for a snooze do not follow from an attempt: the module that knows
-windows and snoozes corrects them (`sources.planning.long_waits`).
+windows and snoozes corrects them (`sources.planning.clock_repairs`).
 
-Rows that others hold locked are corrected in the next minute.
+Rows that others hold locked are corrected the next time.
 """
 
 import time

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import jobs.tick
-from jobs import claiming, exclusivity, long_waits, periodic, retries, settling, transitions
+from jobs import claiming, clock_repairs, exclusivity, periodic, retries, settling, transitions
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Breaker
@@ -17,7 +17,7 @@ from jobs.outcomes import ClaimedRecord, Failed, Handoff, Held, Outcome, Postpon
 from jobs.states import WaitingFor
 from sources import planning
 from sources.models import Assignment, Policy, Source
-from sources.planning import long_waits as of_windows
+from sources.planning import clock_repairs as of_windows
 from tests.factories import make_worker
 from tests.jobs.clocks import step_the_databases_clock
 from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy
@@ -83,11 +83,11 @@ def longest_wait(record: BacklogRecord, now: datetime) -> datetime:
 def what_waits_too_long(now: datetime) -> list[str]:
     waiting = BacklogRecord.objects.waiting()
     found = [f"{each!r} {WaitingFor(each.waiting_for).name} {each.run_after}" for each in waiting
-             if each.run_after > longest_wait(each, now) + long_waits.A_MOMENT]  # fmt: skip
+             if each.run_after > longest_wait(each, now) + clock_repairs.A_MOMENT]  # fmt: skip
     latest = now.date() + (LONGEST_DEMOTION_DAYS + 1) * DAY
     return found + [
         f"{each!r} ranks at {each.rank_day} {each.tried_at}" for each in BacklogRecord.objects.ready()
-        if (each.tried_at and each.tried_at > now + long_waits.A_MOMENT)
+        if (each.tried_at and each.tried_at > now + clock_repairs.A_MOMENT)
         or (each.rank_day and each.rank_day > max(latest, (each.due_day or now.date()) + LONGEST_DEMOTION_DAYS * DAY))
     ]  # fmt: skip
 
@@ -96,7 +96,7 @@ def a_minutes_round(now: datetime) -> None:
     """The minute of a worker, and the one after: the rank of what waited is looked at once it is ready."""
     for _ in range(2):
         tick(now)
-        long_waits.correct(now)
+        clock_repairs.correct(now)
         of_windows.correct(now)
         tick(now)
 
@@ -117,7 +117,7 @@ def test_no_step_of_the_clock_makes_anything_wait_longer_than_its_kind_may(
         work_while_the_clock_steps(data, before, before + first, names)
         a_minutes_round(before + second)
         assert not what_waits_too_long(before + second)
-        assert long_waits.correct(before + second) == of_windows.correct(before + second) == 0
+        assert clock_repairs.correct(before + second) == of_windows.correct(before + second) == 0
         transaction.set_rollback(True)
 
 
@@ -174,7 +174,7 @@ def test_a_round_in_a_worker_does_not_read_all_records_that_ever_were_also_after
         [before] = cursor.fetchall()
         connection.connection.prepare_threshold, usual = 0, connection.connection.prepare_threshold
         try:
-            long_waits.correct()
+            clock_repairs.correct()
         finally:
             connection.connection.prepare_threshold = usual
         cursor.execute(read)

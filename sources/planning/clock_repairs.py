@@ -2,7 +2,7 @@
 
 A window determines the latest instant until which its records may wait, whatever clock computed the wait: a record that
 waits for longer is closed again, so that the tick asks the window once more. A pause by a user that begins in the
-future begins now. `jobs.long_waits` has the waits that follow from attempts.
+future begins now. `jobs.clock_repairs` has the waits that follow from attempts.
 """
 
 import time
@@ -13,7 +13,7 @@ from django.db.models import F
 
 from jobs import window_ends
 from jobs.clock import database_clock
-from jobs.long_waits import A_MOMENT, BATCH, SECONDS
+from jobs.clock_repairs import A_MOMENT, BATCH, SECONDS
 from jobs.prepared_statements import execute, until_done
 from jobs.states import Status, WaitingFor
 from sources.models import Pause, Policy, Source
