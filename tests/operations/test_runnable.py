@@ -147,8 +147,8 @@ def compare(states: int, seed: int) -> tuple[int, int]:
 
 
 def test_runnable_is_said_iff_a_claim_takes_it():
-    looked_at, taken = compare(1_000, seed=32)
-    assert looked_at > 900
+    looked_at, taken = compare(500, seed=32)
+    assert looked_at > 450
     assert 0.2 < taken / looked_at < 0.8
 
 

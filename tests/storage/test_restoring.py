@@ -254,7 +254,7 @@ def flipped(data: bytes) -> bytes:
 def test_a_damaged_cache_of_a_manifest_keeps_no_point_from_its_restore(
     built: Built, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    for number in range(200):
+    for number in range(60):
         built.write(f"docs/{number}", f"{number}")
     point, expected, cache = built.back_up(), picture(built.source), tmp_path / "cache"
     store, wish = Store(built.location, Event()), Wish(ASSIGNMENT, point, tmp_path / "a")
