@@ -1,6 +1,8 @@
 """A repository's row as storage sees it: its location, its key and its identity, with secrets looked up."""
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
@@ -42,6 +44,12 @@ def check_tried(repository: Repository) -> None:
 def key_of(repository: Repository) -> str | None:
     """The key of a repository; None if it is not encrypted. Raises: SecretNotFound."""
     return read_secret_in_time(repository.key) if repository.encrypted else None
+
+
+def owner_of(repository: Repository) -> dict[str, Any] | None:
+    """The identity that a repository names from its first backup on, for an order. None before that. Raises:
+    StorageFailed."""
+    return asdict(identity_of(repository)) if repository.made_at else None
 
 
 def identity_of(repository: Repository, new_key: str | None = None) -> Identity:

@@ -68,7 +68,7 @@ def points(repository: Repository, assignment: str) -> list[str]:
 def points_and_foreign(repository: Repository, assignment: str) -> tuple[list[str], list[str]]:
     """The same, and the names of points that are not ours. Raises: StorageFailed."""
     location, ours = locations.location_of(repository), known_points.of_folder(assignment, repository)
-    facts: dict[str, Any] = {"folder": assignment, "made": repository.made_at is not None}
+    facts: dict[str, Any] = {"folder": assignment, "expected": locations.owner_of(repository)}
     stop = InTime(Event(), LOOK_SECONDS)
     try:
         found = _order("points", location, stop, repository_orders.ANSWER_SECONDS, ours, **facts)
@@ -103,6 +103,7 @@ def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECON
     with _naming_others(repository, facts["assignment"], facts.get("point") or facts["points"][0]):
         location, ours = locations.location_of(repository), known_points.of_folder(facts["assignment"], repository)
         key = json.dumps([do, location.outside, ours, facts], default=str)
+        facts["owner"] = locations.owner_of(repository)
         try:
             return looks.call_now(
                 key, lambda: _order(do, location, Event(), repository_orders.ANSWER_SECONDS, ours, **facts), patience
@@ -137,6 +138,7 @@ def restore(
         location = locations.location_of(repository)
         ours = None if foreign else known_points.of_folder(wish.assignment, repository)
         how: dict[str, Any] = {"on_step": on_step, "grace": grace, "hidden": source.hidden if source else ()}
+        how["owner"] = locations.owner_of(repository)
         report = Report(**_order(do, location, stop, repository_orders.SILENT_SECONDS, ours, **how, **facts))
     if report.lost:
         report.elsewhere = way_out(repository, wish.assignment, wish.point)
@@ -158,7 +160,7 @@ def drill(
     folder = assignment.directory
     newest = holdings.newest_in(repository, assignment)
     facts: dict[str, Any] = {"assignment": folder, "scratch": asdict(scratch), "newest": newest}
-    facts |= {"source_kind": assignment.source.kind}
+    facts |= {"source_kind": assignment.source.kind, "owner": locations.owner_of(repository)}
     with _naming_others(repository, folder, newest):
         location = locations.location_of(repository)
         ours, silent_for = known_points.of(assignment, repository), repository_orders.SILENT_SECONDS

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 
-from backups import holdings, known_points, repository_orders
+from backups import holdings, known_points, locations, repository_orders
 from backups.upkeep import checks, records, restic_turns, retention_decisions
 from backups.upkeep.damage import OF_NO_FILE, as_text
 from external.formatting import several
@@ -133,6 +133,7 @@ def _read(
         recorded=retention_decisions.to_be_there(work.assignment, repository),
         known_points=known_points.of(work.assignment, repository),
         keep=known_points.keeping(work.assignment, repository),
+        owner=locations.owner_of(repository),
         others=restic_turns.recorded_of_others(work.assignment, repository) if share else {},
     )
     beside = {name: answer.pop(name) for name in ("unrecorded", "lost")}

@@ -187,6 +187,7 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
         known=known_points.of(work.assignment, repository),
         known_there=known_points.of(work.assignment, target),
         keep=known_points.keeping(work.assignment, target),
+        owner=locations.owner_of(repository),
     )
     note_room(target, answer.pop("room"))
     if problem := answer.get("problem"):
@@ -258,9 +259,8 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 
 def _lost(assignment: Assignment, copy: Copy, done: CopyResult) -> dict[str, str]:
-    """The points that a copy had according to the database, should keep, and no longer has: point → why. Each run
-    reports them, as a check does, until the rules of the policy drop them; in a restic repository the next run copies
-    them again.
+    """The points that a copy should keep, according to the database, and no longer has: point → why. Each run reports
+    them, as a check does, until the policy's rules drop them; in a restic repository the next run copies them again.
     """
     with suppress(ValueError):  # rules that cannot be read; retention reports that
         points, lacking = {*copy.points, *done.points}, done.incomplete

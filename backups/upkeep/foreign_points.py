@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from backups import holdings, known_points, repository_orders
+from backups import holdings, known_points, locations, repository_orders
 from backups.upkeep import records
 from external.formatting import moment, several
 from jobs import decisions
@@ -56,6 +56,7 @@ def of(assignment: Assignment, only: str | None = None) -> tuple[list[ForeignPoi
         ours = known_points.of(assignment, repository)
         how: dict[str, Any] = {"grace": GRACE_SECONDS, "on_progress": lambda progress: None}
         try:
+            how["owner"] = locations.owner_of(repository)
             answer = repository_orders.work(
                 "foreign_points", repository, Event(), **how, folder=assignment.directory, known=ours
             )

@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.template.defaultfilters import filesizeformat
 
-from backups import holdings, known_points, repository_orders
+from backups import holdings, known_points, locations, repository_orders
 from backups.upkeep import records
 from backups.upkeep.retention_decisions import copies_of, decide, decide_of_copy, has_more, known_to_be_lost
 from external.formatting import several
@@ -165,6 +165,7 @@ def thin(work: records.Work, repository: Repository, decided: list[KeptPoint]) -
     else:
         which: dict[str, Any] = {"points": goes, "stay": stays, "lost": lost}
         which["known"] = known_points.of(work.assignment, repository)
+        which["owner"] = locations.owner_of(repository)
         which["is_chained"] = known_points.are_chained(work.assignment, repository, stays + lost)
         answer = repository_orders.work("remove_points", repository, work, **_at(work), **which)
     _note_gone(work.assignment, repository, set(goes).difference(answer["present"]))

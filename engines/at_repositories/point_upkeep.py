@@ -1,5 +1,5 @@
 """Removes, checks and copies the points of an assignment, by orders of `repository_process.py`. Each function raises
-what `work.at_work` raises.
+what `work.at_work` raises; `owner`: the identity of its repository, see there.
 """
 
 from collections.abc import Collection, Mapping
@@ -48,6 +48,7 @@ def remove_points(
     lost: Collection[str] = (),
     known: Known | None = None,
     is_chained: bool = True,
+    owner: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Remove points of an assignment; `stay`, `lost`, `is_chained`: see `removal.remove`. Returns
     `removal.RemovalResult` as a dictionary, and the points that are in neither list (`runs.unrecorded`). In a restic
@@ -62,7 +63,7 @@ def remove_points(
             removed = removal.remove(store, folder, points, **how, on_progress=say_files)
         return asdict(removed) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})}
 
-    return at_work(location, folder, remove, known)
+    return at_work(location, folder, remove, known, owner)
 
 
 def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -103,6 +104,7 @@ def check_files(
     recorded: list[str],
     others: Mapping[str, list[str]] = MappingProxyType({}),
     known_points: Known | None = None,
+    owner: dict[str, Any] | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
     """Read some of the data that an assignment has, and compare it. Returns `checking.CheckResult` as a dictionary,
@@ -135,10 +137,12 @@ def check_files(
         lost_of = {each: [name for name in names if (each, name) not in found] for each, names in others.items()}
         return asdict(done) | {"unrecorded": runs.unrecorded(store, folder, recorded), "lost": lost_of}
 
-    return at_work(location, folder, compare, known_points)
+    return at_work(location, folder, compare, known_points, owner)
 
 
-def foreign_points(location: dict[str, Any], folder: str, known: Known) -> dict[str, Any]:
+def foreign_points(
+    location: dict[str, Any], folder: str, known: Known, owner: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """The `points` of an assignment that are not `known`, or have another manifest, as `runs.facts_of` describes them.
     Unreadable ones are left out, and so are those of restic, which are known by the ids of their snapshots.
     """
@@ -153,7 +157,7 @@ def foreign_points(location: dict[str, Any], folder: str, known: Known) -> dict[
                 found += [each for each in facts if each["digest"] not in known.get(point, ())]
         return {"points": found}
 
-    return at_work(location, folder, look)
+    return at_work(location, folder, look, owner=owner)
 
 
 def copy_points(
@@ -172,6 +176,7 @@ def copy_points(
     recorded: Collection[str] = (),
     known: Known | None = None,
     known_there: Known | None = None,
+    owner: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Bring the points of an assignment into the repository at `target`, whose identity must be `ours`; if it is
     `made`, the identity must be there. Returns `copies.CopyResult` as a dictionary, or the `problem`, with the `room`
@@ -224,7 +229,7 @@ def copy_points(
         return copying.copy(source, copy, folder, **what, on_progress=on_progress)
 
     try:
-        answer = at_work(location, folder, bring, known)
+        answer = at_work(location, folder, bring, known, owner)
     except (RunEnded, ValueError, StorageFailed) as error:
         answer = {"problem": explained(str(error), place)}  # it is raised once the room is noted
     return answer | {"room": room_of(place.directory)}

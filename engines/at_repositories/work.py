@@ -14,11 +14,13 @@ from engines.base import EngineProgress
 from external.processes.programs import ProgramMissing
 from external.processes.serving import say
 from storage.places.directories import missing
+from storage.places.identity import Identity
 from storage.places.location import Location
 from storage.places.locks import Busy, locked
 from storage.points.known import Known
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, StorageStopped, Store
+from storage.recover import instructions
 from storage.stores import store_of
 
 ALIVE_EVERY_SECONDS = 1.0
@@ -53,14 +55,21 @@ class Stop:
 
 
 def at_work(
-    location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]], known: Known | None = None
+    location: dict[str, Any],
+    folder: str,
+    work: Callable[[Store], dict[str, Any]],
+    known: Known | None = None,
+    owner: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Work in the folder of an assignment, whose `known` points are ours. Returns the result of `work`. Raises:
-    FAILURES; whatever else `work` raises.
+    """Work in the folder of an assignment, whose `known` points are ours, in a repository with the identity `owner`
+    (None if it may have none yet). Returns the result of `work`. Raises: FAILURES; whatever else `work` raises.
     """
     where = Location.of_json(location)
     check_there(where)
     try:
+        if owner:  # before the lock, which is a file in the repository
+            store = store_of(where, Stop(where.directory), known=known)
+            instructions.check_place(store, Identity(**owner), folder)
         with locked(where, folder) as lock:
             return work(store_of(where, Stop(where.directory), lock, known))
     except (ManifestDamaged, ProgramMissing) as error:

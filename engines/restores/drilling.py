@@ -26,8 +26,8 @@ from storage.points.checking import GONE
 from storage.points.exception_texts import exceptions_of
 from storage.points.files import FileMatch, differs
 from storage.points.manifests import Entry
-from storage.points.store import StorageFailed, Store
-from storage.points.trees import Tree, opened
+from storage.points.store import Store
+from storage.points.trees import NotThere, Tree, opened
 from storage.restoring import into_folder
 from storage.restoring.base import RestoreProgress, RestoreRefused, TargetFailed, Wish
 
@@ -85,7 +85,7 @@ def drill(
     """
     points = runs.points(store, assignment)
     if not points:
-        raise StorageFailed("the repository holds none of its points")
+        raise NotThere("the repository holds none of its points")
     if newest and newest not in points:
         return DrillResult(newest, of_files=0, error=GONE, lost=1)
     space = Space(Path(scratch.folder), scratch.reserve)

@@ -3,7 +3,7 @@ since a dead share holds it forever. Without Django.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,15 @@ from engines.restores.scratch import Scratch
 from engines.restores.terms import Terms
 from external.processes.programs import ProgramMissing
 from external.processes.serving import Program, say, serve
-from storage.places import identity
+from storage.places.identity import Identity
 from storage.places.location import Location
 from storage.places.locks import Busy
 from storage.points import runs
 from storage.points.known import Known
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, StorageStopped, Store
-from storage.points.trees import opened, versions_of
-from storage.recover.instructions import LOST
+from storage.points.trees import NotThere, opened, versions_of
+from storage.recover.instructions import check_place
 from storage.restoring import into_folder
 from storage.restoring.base import Report, RestoreProgress, RestoreRefused, TargetFailed, Wish
 from storage.stores import store_of
@@ -32,11 +32,12 @@ from storage.stores import store_of
 
 def at_store(do: Callable[..., Any]) -> Callable[..., Any]:
     """Give an order the store of a repository, whose `known` points it may take (None if any), in place of the
-    repository's location, and its other facts as objects.
+    repository's location, and its other facts as objects. `owner`: the identity of the repository, None if it may have
+    none: a point is only said to be gone from the expected one, opened with its key.
     """
 
     @wraps(do)
-    def work(location: dict[str, Any], known: Known | None, **facts: Any) -> Any:
+    def work(location: dict[str, Any], known: Known | None, owner: dict[str, Any] | None = None, **facts: Any) -> Any:
         where = Location.of_json(location)
         check_there(where)
         facts |= {"cache": Path(facts["cache"])} if "cache" in facts else {}
@@ -45,7 +46,7 @@ def at_store(do: Callable[..., Any]) -> Callable[..., Any]:
             facts["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})
         store = store_of(where, Stop(where.directory), known=known)
         try:
-            found = do(store, **facts)
+            found = _done(do, store, owner, facts)
         except (ProgramMissing, RunEnded) as error:
             raise TargetFailed(str(error)) from error
         except (ManifestDamaged, Busy) as error:
@@ -59,19 +60,27 @@ def at_store(do: Callable[..., Any]) -> Callable[..., Any]:
     return work
 
 
+def _done(do: Callable[..., Any], store: Store, owner: dict[str, Any] | None, facts: dict[str, Any]) -> Any:
+    try:
+        return do(store, **facts)
+    except NotThere:
+        if owner:
+            folder = facts["wish"].assignment if "wish" in facts else facts["assignment"]
+            check_place(store, Identity(**owner), folder)
+        raise
+
+
 @at_store
-def points(store: Store, folder: str, made: bool) -> dict[str, list[str]]:
-    """The points of an assignment that are ours, and foreign ones. `made`: True if the repository had an identity
-    before. Raises: StorageFailed, also for a place that has no points and no identity any more, such as a mount point
-    without its disk.
+def points(store: Store, folder: str, expected: dict[str, Any] | None) -> dict[str, list[str]]:
+    """The points of an assignment that are ours, and foreign ones. `expected`: its repository's identity, None if it
+    may have none. Raises: StorageFailed, also for a place that has no points and is not that repository, such as a
+    mount point without its disk, or is opened with another key.
     """
     there = runs.all_points(store, folder)
-    ours = store.ours(there)
-    found = {"ours": ours, "foreign": [each for each in there if each not in {*ours}]}
-    outside = replace(store, location=store.location.bare)
-    if not found["ours"] and made and store.location.keeps_files and identity.read(outside) is None:
-        raise StorageFailed(LOST.format(store.location.outside))
-    return found
+    found = store.ours(there)
+    if not found and expected:
+        check_place(store, Identity(**expected), folder)
+    return {"ours": found, "foreign": [each for each in there if each not in {*found}]}
 
 
 @at_store

@@ -58,6 +58,23 @@ def keep_current(
             outside.put_over(file, layout.RECOVER)
 
 
+def check_place(store: Store, ours: Identity, folder: str) -> None:
+    """Check that a repository is the expected one, before anything is concluded from what it lacks: neither a mount
+    point without its disk nor a folder that another key opens has any points. One whose identity is lost or damaged
+    counts if a known point is in the `folder` of an assignment.
+
+    Raises: StorageFailed, also for a repository of another installation, layout version or key.
+    """
+    if not store.location.keeps_files:
+        return
+
+    def is_known() -> bool:
+        return bool(runs.points(store, folder))
+
+    if not _has_identity(replace(store, location=store.location.bare), ours, is_known) and not is_known():
+        raise StorageFailed(LOST.format(store.location.outside))
+
+
 def check_is_ours(store: Store, ours: Identity) -> None:
     """Raises: StorageFailed if a repository has no identity, or not that of `ours`."""
     if store.location.keeps_files and not _has_identity(replace(store, location=store.location.bare), ours):

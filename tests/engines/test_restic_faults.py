@@ -103,7 +103,7 @@ def test_a_stop_ends_it_in_good_order_and_a_live_lock_is_busy(tmp_path: Path) ->
     with frozen_prune(location, tmp_path / "repository/restic/locks"):
         assert back_up(task).verdict is Verdict.BUSY
         with pytest.raises(StorageFailed, match="another restic works in"):
-            restore_process.points(location=location.as_json(), folder=FOLDER, made=True, known=None)
+            restore_process.points(location=location.as_json(), folder=FOLDER, expected=None, known=None)
         (tmp_path / "key").write_text(KEY)
         said = recover(tmp_path / "repository", "--key-file", tmp_path / "key", "--list", code=1)
         assert "Repeat it when that has ended" in said
