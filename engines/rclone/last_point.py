@@ -56,7 +56,7 @@ class PointFetch:
     def _fetch(self) -> LastPoint:
         if self._begun.lost:
             return LastPoint(problem=LOST.format(self._begun.lost))
-        point = self._begun.newest
+        point = self._begun.base
         try:
             if not point or not self._store.manifest(self._folder, point, self._file):
                 return LastPoint()

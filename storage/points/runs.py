@@ -34,14 +34,14 @@ rclone of the run was killed, so everything that arrived altered is deleted or n
 
 @dataclass(frozen=True)
 class BegunRun:
-    """A run under way. `name`: of the run and of its point; `newest`: the point before it, None if it is the first.
+    """A run under way. `name`: of the run and of its point; `base`: the point before it, None if it is the first.
     `lost`: a later point that has a row and is missing, empty if there is none. `left`: the runs since the later of
     these two that made no point, the last one first; `marks`: all that had a mark; `there`: all points, also foreign
     ones.
     """
 
     name: str
-    newest: str | None
+    base: str | None
     left: tuple[str, ...] = ()
     marks: frozenset[str] = frozenset()
     lost: str = ""
@@ -169,14 +169,15 @@ def check_base(store: Store, folder: str, begun: BegunRun) -> None:
     files = store.names(f"{folder}/{layout.MANIFESTS}")
     there = points_among(files)
     marks = set(named_among(files, layout.UNFINISHED)) - begun.marks
-    later = [each for each in marks if layout.is_later(each, begun.name)]
-    is_new = not begun.there.union([begun.lost]).issuperset(there)
-    if later or (is_new and (begun.newest is None or begun.newest in there)):
+    has_later_run = any(layout.is_later(each, begun.name) for each in marks)
+    has_new_point = not begun.there.union([begun.lost]).issuperset(there)
+    is_base_gone = begun.base is not None and begun.base not in there
+    if has_later_run or (has_new_point and not is_base_gone):
         raise StorageFailed(
             f"another run has taken over {folder} in the meantime; this one ends without a point: {OTHER}"
         )
-    if begun.newest and begun.newest not in there:
-        raise BaseGone(f"point {begun.newest} of {folder} was removed in the meantime")
+    if is_base_gone:
+        raise BaseGone(f"point {begun.base} of {folder} was removed in the meantime")
 
 
 def end(store: Store, folder: str, run: str) -> None:

@@ -276,9 +276,9 @@ class History:
         def checked(store: Store, folder: str, begun: runs.BegunRun) -> None:
             self._show()
             left, self.left = self.left, None
-            if self.step.overtaken and begun.newest and len(runs.points(self.store, FOLDER)) > 1:
+            if self.step.overtaken and begun.base and len(runs.points(self.store, FOLDER)) > 1:
                 self.step = replace(self.step, overtaken=False)
-                removal.remove(self.store, FOLDER, [begun.newest])
+                removal.remove(self.store, FOLDER, [begun.base])
             self.left = left
             check(store, folder, begun)
 

@@ -88,7 +88,7 @@ def test_on_a_remote_an_engine_that_wakes_late_makes_no_point_and_one_whose_base
     runs.mark(store, ASSIGNMENT, frozen.name, header())
     runs.check_base(store, ASSIGNMENT, frozen)
     late = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=3))
-    assert (late.newest, late.left) == (first.name, (frozen.name,))
+    assert (late.base, late.left) == (first.name, (frozen.name,))
     runs.mark(store, ASSIGNMENT, late.name, header())
     with pytest.raises(StorageFailed, match="another run has taken over"):
         runs.check_base(store, ASSIGNMENT, frozen)
