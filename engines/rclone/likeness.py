@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from engines.base import BackupTask
+from engines.base import BackupTask, SourceSpec
 from engines.rclone import local
 from engines.rclone.comparing import Item, PathDecision, is_wanted, taken_over
 from engines.rclone.point import digests_of_source, looks_same
@@ -23,15 +23,18 @@ answer.
 """
 
 
+def asks_by_name(source: SourceSpec) -> bool:
+    """True if a file that is not listed is gone only if the source confirms it by name."""
+    kind = source.options.get("type") if source.kind == "rclone" else source.kind
+    return kind in ASKS_BY_NAME
+
+
 class Likeness:
     """The comparison of one source's files with the last point."""
 
     def __init__(self, task: BackupTask, stop: StopSignal) -> None:
         self._task, self._stop = task, stop
-        source = task.source
-        self._asks = source.kind in ASKS_BY_NAME or (
-            source.kind == "rclone" and source.options.get("type") in ASKS_BY_NAME
-        )
+        self._asks = asks_by_name(task.source)
 
     @property
     def is_checked(self) -> bool:

@@ -3,18 +3,24 @@
 import os
 import stat
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from engines.base import RunEnded, Verdict
+from engines.rclone import exclude
 from engines.rclone.bringing import ENDLESS, check
 from engines.rclone.exclude import rclone_arguments
+from engines.rclone.likeness import asks_by_name
+from engines.rclone.listing import gone_of
 from engines.rclone.log import LIMIT, LoggedError
 from engines.rclone.options import copy_arguments, mirror_arguments, pattern_options
+from engines.rclone.point import NOT_GONE
+from engines.rclone.remotes import remote_path
 from engines.rclone.run import RcloneRun
 from engines.rclone.verdicts import Judgement
 from storage.folders.beneath import LIST
 from storage.folders.walking import folders_below
 from storage.places.rclone import LISTED, path_list
+from storage.points.files import rows_below
 from storage.points.refusals import ONE_AT_A_TIME
 from storage.points.store import PIECE
 
@@ -28,9 +34,11 @@ def mirror(run: RcloneRun, folder: Path) -> Judgement:
     then are left out at the second time, and then fetched one by one; the folder keeps an earlier copy of one that does
     not come. Files that the server never sends are left out at once. Raises: RunEnded.
     """
+    size = _size_without_pieces(folder)
     how, once, left_out = rclone_arguments(pattern_options(run.task.options)), set[str](), set[str]()
-    never = dict[str, LoggedError]()
-    size = _size_without_pieces(folder) or run.size_of(*how)
+    never = {path: LoggedError(NOT_GONE, path, path) for path in _not_gone(run, folder, how)}
+    left_out |= never.keys()
+    size = size or run.size_of(*how)
     for _ in range(MOST_LIMITS):
         judgement = run.transfer(mirror_arguments(run.task, str(folder), *sorted(left_out)), size, may_lack=True)
         if judgement.stood_still:
@@ -53,6 +61,26 @@ def mirror(run: RcloneRun, folder: Path) -> Judgement:
     for path in sorted(left_out - never.keys()):
         problems += _alone(run, folder, path)
     return replace(judgement, problems=tuple(problems))
+
+
+def _not_gone(run: RcloneRun, folder: Path, how: tuple[str, ...]) -> set[str]:
+    """The files here that the source does not list, and that it does not report as gone when it is asked for each by
+    name, as far as its kind may leave files out of its listings. Raises: RunEnded.
+    """
+    task, is_left_out = run.task, exclude.matcher(pattern_options(run.task.options))
+    here = {each["Path"] for each in rows_below(folder, files_only=True)} if asks_by_name(task.source) else set()
+    if not here:
+        return set()
+    listed = set[str]()
+    arguments = ("lsf", remote_path(task.source), "--recursive", *how)
+    check(run.ask(arguments, lambda line: listed.add(line.rstrip("\n"))))
+    folders = {each.rstrip("/") for each in listed if each.endswith("/")}
+    lacking = {each for each in here - listed if not any(map(is_left_out, _and_above(each)))}
+    return lacking - gone_of(task.source, lacking, folders, run.ask) if lacking else lacking
+
+
+def _and_above(path: str) -> list[str]:
+    return [path, *map(str, PurePosixPath(path).parents)][:-1]
 
 
 def _size_without_pieces(folder: Path) -> int:

@@ -18,6 +18,7 @@ import pytest
 from engines.base import EngineResult, Verdict
 from engines.rclone.bringing import Problems
 from engines.rclone.comparing import NOT_MOUNTED
+from engines.rclone.engine import RcloneEngine
 from engines.rclone.listing import gone_of
 from engines.rclone.remotes import way_to
 from engines.rclone.run import RcloneRun
@@ -98,6 +99,30 @@ def test_what_is_not_listed_for_a_while_stays_until_its_source_says_that_it_is_g
         result = back_up(source, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=3))
     assert (result.verdict, result.removed) == (Verdict.SUCCEEDED, 3)
     assert held(tmp_path / "copy") == {"a": "a", "sub/d": "d"}
+
+
+@pytest.mark.parametrize("status", [403, pytest.param(503, marks=pytest.mark.slow)])
+def test_what_is_not_listed_for_a_while_stays_in_what_is_stored_here_for_restic(status: int, tmp_path: Path) -> None:
+    share = Share(**{"a": b"a", "b": b"b", "sub/c": b"c", "sub/d": b"d", "x[1]/y": b"y", "z.tmp": b"z", "old": b"old"})
+    with share.served() as source:
+
+        def staged(**options: Any) -> tuple[EngineResult, dict[str, str]]:
+            task = task_for(source, tmp_path / "copy", options=options)
+            result, folder = RcloneEngine().stage(task, tmp_path / "stage", Event(), lambda progress: None)
+            return result, tree(folder)
+
+        assert staged()[0].verdict is Verdict.SUCCEEDED
+        share.files["a"] = b"now"
+        share.hidden = {"b": status, "sub": status, "x[1]/y": status}
+        result, files = staged()
+        assert files == {"a": "now", "b": "b", "sub/c": "c", "sub/d": "d", "x[1]/y": "y", "z.tmp": "z", "old": "old"}, (
+            result
+        )
+        assert min(result.warnings) == "4 files not copied"
+        share.hidden = {}
+        del share.files["sub/c"], share.files["sub/d"], share.files["old"]
+        result, files = staged(exclude=["*.tmp"])
+    assert (result.verdict, files) == (Verdict.SUCCEEDED, {"a": "now", "b": "b", "x[1]/y": "y"}), result
 
 
 def test_a_host_that_locks_a_file_or_lets_one_be_open_at_a_time_is_backed_up(tmp_path: Path) -> None:
