@@ -248,7 +248,7 @@ def choose(
     zone = assignment.policy.schedule.period.tzinfo
     try:
         points = points_of(assignment, only, at if foreign else None)
-        return moments.choose(list(points), at, now, zone), points
+        return moments.choose(list(points), at, now, zone, _times_of(assignment) if at else {}), points
     except (StorageFailed, NotThere) as error:
         if isinstance(error, NotThere) and at in points_of(assignment, only, at):
             raise ValueError(f"point {at} is foreign: {FOREIGN}. {process.CONFIRM}") from None
@@ -260,6 +260,11 @@ def choose(
             point = moments.choose(sorted(holdings.recorded(assignment, asked), key=layout.order_of), at, now, zone)
         sentence = process.way_out(asked, assignment.directory, point)
         raise type(error)(process.added(str(error), sentence)) from error
+
+
+def _times_of(assignment: Assignment) -> dict[str, datetime]:
+    rows = assignment.backups.order_by().values_list("snapshot", "started_at")
+    return {name: started_at for place, started_at in rows if (name := layout.point_of(place))}
 
 
 def describe_target(row: Restore) -> str:

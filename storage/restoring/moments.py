@@ -1,7 +1,8 @@
 """Points of an assignment, and the choice of one by a time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from types import MappingProxyType
 
 from external import durations
 from storage import layout
@@ -12,9 +13,16 @@ EXAMPLES = (
 )
 
 
-def choose(points: Sequence[str], at: str | None, now: datetime, zone: tzinfo) -> str:
+def choose(
+    points: Sequence[str],
+    at: str | None,
+    now: datetime,
+    zone: tzinfo,
+    times: Mapping[str, datetime] = MappingProxyType({}),
+) -> str:
     """The newest point at or before `at`, or the newest one of all if `at` is None; if `at` is the name of a point,
-    exactly that one. Wall clock times are those of `zone`; a date means its end. `now` is aware.
+    exactly that one. Wall clock times are those of `zone`; a date means its end. `now` is aware. `times`: the times of
+    points, as far as they are known: once a clock was ahead, the names of all later points have that second.
 
     Raises: NotThere; ValueError if it is not a time.
     """
@@ -25,7 +33,7 @@ def choose(points: Sequence[str], at: str | None, now: datetime, zone: tzinfo) -
     until = instant(at, now, zone)
     if layout.NAME.fullmatch(at):
         raise NotThere(f"there is no point {at}; for the newest one at or before that time, write {until.isoformat()}")
-    if earlier := [each for each in points if layout.instant_of(each) <= until]:
+    if earlier := [each for each in points if (times.get(each) or layout.instant_of(each)) <= until]:
         return earlier[-1]
     raise NotThere(
         f"there is no point at or before {in_zone(until, zone)}; the first one is {points[0]}, "
