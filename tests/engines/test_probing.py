@@ -85,7 +85,7 @@ def test_a_process_that_is_stopped_ends_its_order_itself(program: Program, do: s
     with socket.create_server(("127.0.0.1", 0)) as silent:
         remote = {"type": "s3", "provider": "Other", "endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         where = remotes.location_of("bucket", remote | {"access_key_id": "me"}, {}, None).as_json()
-        of_points = {"known": None, "folder": "nas-7/daily", "made": True}
+        of_points = {"known": None, "folder": "nas-7/daily", "expected": None}
         facts = {"probe": {"ours": asdict(OURS), "take_over": False}, "points": of_points}[do]
         order = Order(program, do, {"location": where, **facts})
         stop = SimpleNamespace(is_set=lambda: order.signs > 0)

@@ -116,7 +116,8 @@ MUTANTS = [
     _one("a rescue believes the clock", PROCESS, "rescue=bool(unchanged), unchanged=unchanged", ""),
     _one("a rescue waits for too short a time", RESCUING, " - conf.deadline_seconds() - conf.ending_seconds()", " - 1"),
     _one("claims whose answer was lost are forgotten", PROCESS, "self._was_cut_off = True", "self._was_cut_off = False"),
-    _one("known runs are strays", RESCUING, " AND id <> ALL(%(known)s::bigint[])", ""),
+    _one("known runs are strays", RESCUING,
+         "   AND (id, lease_token) NOT IN (SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]))\n", ""),
     # threads
     _one("the guard never stops", HEARTBEAT, "if now - run.renewed_at > deadline:", "if now < 0:"),
     _one("a result is dropped while the database is away", SETTLER, "                self._ended.wait(TRY_AGAIN_AFTER_SECONDS)\n",
