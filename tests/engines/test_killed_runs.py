@@ -296,7 +296,9 @@ def test_a_file_that_is_on_a_server_although_its_upload_failed_does_not_count_by
         assert Store(location, Event()).manifest("copy", result.snapshot, tmp_path / "manifest")
         [entry] = [each for each in manifests.read(tmp_path / "manifest") if each.path == name]
         digests, _ = Store(location, Event()).read("copy/files", [entry.place] if entry.is_kept else [])
-    if kind == "s3":
+    if kind == "s3" and entry.is_kept:
         assert digests == {entry.place: sha256(CONTENT.encode()).hexdigest()}, "it came again, to another place"
-    else:
-        assert result.warnings == ("1 file was not copied", f"{name}: the server answered 403 Forbidden")
+    else:  # from S3 as well, if rclone tried it twice within one upload: the second answer is final
+        assert result.warnings[0] == "1 file was not copied"
+        assert result.warnings[1].startswith(f"{name}: ")
+        assert "the server answered 403 Forbidden" in result.warnings[1]
