@@ -19,6 +19,7 @@ from django.db.models import ProtectedError
 from declarations.problems import lines_of
 from declarations.service import InUse, Service
 from fleet.files.schema import RENAMED_FROM, SECTIONS, Change, FleetError, FleetReport
+from fleet.files.services import array_of
 from fleet.repository_edits import Repositories
 from fleet.source_edits import Sources
 from sources import planning
@@ -133,7 +134,7 @@ class _Application:
             self.report.warnings += service.write_all([edit for edit in edits if edit[1] or edit[1] is None])
             found.note(service, [row for row, _ in edits])
             if isinstance(service, Sources):
-                under = Assignment.objects.filter(source__in=[row.pk for row, _ in edits])
+                under = Assignment.objects.filter(source__in=array_of(row.pk for row, _ in edits))
                 self.assignments += under.values_list("pk", flat=True)
             if len(rows) > AT_ONCE:
                 self.on_progress(section, start + len(some), len(rows))

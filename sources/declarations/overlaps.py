@@ -51,10 +51,11 @@ def check_source(source: Source, repositories: Iterable[Repository], ours: OurPl
         left_out = _left_out(forms, places)
         if own := _first_overlap(forms, [each for each in places.inside if not _is_inside(each, left_out)]):
             _refuse("path", source.path, own, OURS_IS_THERE)
-    for repository in repositories:
-        if _are_together(source, repository) and _first_overlap(forms, [_path_in(repository)]):
-            why = f"the location of repository {repository}: a backup would copy backups, itself in the end"
-            _refuse("path", source.path, repository.location, why)
+    beside = [repository for repository in repositories if _are_together(source, repository)]
+    if taken := _first_overlap(forms, map(_path_in, beside)):
+        repository = next(each for each in beside if _path_in(each) == taken)
+        why = f"the location of repository {repository}: a backup would copy backups, itself in the end"
+        _refuse("path", source.path, repository.location, why)
 
 
 def check_repository(repository: Repository) -> None:
@@ -151,11 +152,12 @@ def _first_overlap(forms: Sequence[str], others: Iterable[str]) -> str | None:
     """The first of `others` that is, contains or is inside one of `forms`. Compared as text, by loops: a file of a
     large fleet has some millions of pairs.
     """
+    with_below = [(form, f"{form.rstrip('/')}/") for form in forms]
     for other in others:
         normal = _normal(other)
         below = _below(normal)
-        for form in forms:
-            if form == normal or form.startswith(below) or normal.startswith(f"{form.rstrip('/')}/"):
+        for form, below_form in with_below:
+            if form == normal or form.startswith(below) or normal.startswith(below_form):
                 return other
     return None
 
