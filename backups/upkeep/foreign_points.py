@@ -43,6 +43,11 @@ class ForeignPoint:
         """The instant at which it began, by its name."""
         return layout.instant_of(self.name)
 
+    @property
+    def not_of(self) -> str:
+        """A sentence if its manifest is that of another point, otherwise empty."""
+        return str(self.facts["not_of"])
+
 
 def of(assignment: Assignment, only: str | None = None) -> tuple[list[ForeignPoint], list[str]]:
     """The foreign points in each of its repositories, the oldest first, by a look at all manifests; and why one could
@@ -109,9 +114,12 @@ def described(points: Iterable[ForeignPoint]) -> str:
 def accept(point: ForeignPoint, *, by: str) -> None:
     """Accept a point as ours in its present state: once its manifest changes after that, it is foreign again.
 
-    Raises: ValueError if it is in the future: no run could be later, as the next points have to be.
+    Raises: ValueError if it is in the future: no run could be later, as the next points have to be; and if its manifest
+    is that of another point.
     """
     assignment, repository, name = point.assignment, point.repository, point.name
+    if point.not_of:
+        raise ValueError(f"{point.not_of}: move it back, or delete it")
     if layout.instant_of(name) > database_clock() + AHEAD:
         raise ValueError(f"point {name} is of the future: restore it with --foreign, or delete its manifest")
     # locked first, as everywhere that an assignment and its dependent rows are written

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from unicodedata import normalize
 
@@ -100,7 +100,7 @@ class NamedFiles:
         file = self.scratch / f"foreign-{point}"
         try:
             with suppress(ManifestDamaged):
-                if replace(self.store, known=None).manifest(self.folder, point, file):
+                if self.store.any_manifest(self.folder, point, file):
                     yield from (entry for entry in manifests.read(file) if entry.folder)
         finally:
             file.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from storage import layout
-from storage.points import known, manifests
+from storage.points import known, manifests, own_names
 from storage.points.manifests import Entry, Header, Line, Totals
 from storage.points.moving import check_inside
 from storage.points.reading import MANIFEST
@@ -201,18 +201,21 @@ def unrecorded(store: Store, folder: str, recorded: Collection[str]) -> list[dic
 
 def facts_of(store: Store, folder: str, point: str) -> list[dict[str, Any]]:
     """The facts of a point in a list of one, or an empty list if it is missing: `name`, the `digest` of its manifest,
-    and from the manifest `files`, `size`, `complete`, `engine` and `ended_at`. Raises: ManifestDamaged.
+    and from the manifest `files`, `size`, `complete`, `engine` and `ended_at`. Without known points also `not_of`: a
+    sentence if the manifest was written for another point. Raises: ManifestDamaged.
     """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / point
-        if not store.manifest(folder, point, file):
+        read = store.any_manifest if store.known is None else store.manifest
+        if not read(folder, point, file):
             return []
         header, files, size = manifests.read_header(file), 0, 0
         for each in manifests.read(file):
             if each.kind != "folder" and each.is_kept:
                 files, size = files + 1, size + each.size
         facts = {"name": point, "digest": known.digest_of(file), "files": files, "size": size}
-        return [facts | {"complete": header.complete, "engine": header.engine, "ended_at": header.ended_at}]
+        facts |= {"complete": header.complete, "engine": header.engine, "ended_at": header.ended_at}
+        return [facts if store.known is not None else facts | {"not_of": own_names.not_of(file, point)}]
 
 
 def write_point(

@@ -17,7 +17,7 @@ from storage.places import locks
 from storage.places.identity import Identity
 from storage.places.location import OVER, Location
 from storage.places.rclone import ANY, StorageFailed, StorageStopped, path_list
-from storage.points import known
+from storage.points import known, own_names
 from storage.points.known import Known
 from storage.points.manifests import Header, read_header
 from storage.points.moving import TransferProgress, delete_here, files_of, stay_within
@@ -54,12 +54,18 @@ class Store(ReadableStore):
 
     def manifest(self, assignment: str, point: str, file: Path) -> bool:
         """Copy the manifest of a point out of the repository. Returns True if it was there. Raises, in addition to the
-        others: Foreign if it is not the known one.
+        others: Foreign if it is not the known one; without known ones, ManifestDamaged if it is that of another point.
         """
-        if not self.fetch(layout.manifest_path(assignment, point), file, MANIFEST):
+        if not self.any_manifest(assignment, point, file):
             return False
         known.compare(file, point, self.known)
+        if self.known is None:
+            own_names.check_is_of(file, point)
         return True
+
+    def any_manifest(self, assignment: str, point: str, file: Path) -> bool:
+        """`manifest`, whoever wrote it, and for whatever point: to describe it, or to keep the files that it names."""
+        return self.fetch(layout.manifest_path(assignment, point), file, MANIFEST)
 
     def header(self, assignment: str, point: str) -> Header | None:
         """The header of a point. None if it is missing. Raises: ManifestDamaged, StorageFailed, StorageStopped."""

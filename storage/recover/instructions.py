@@ -198,8 +198,16 @@ and a shell. Nothing below changes anything here.
 
 5. Get its files. Each lies below {files}/, in the folder of the run that brought it: `folder` in its line, and there
    under its own path, or the name that `stored` says. To get single files, leave only their lines in "$TO.list". From a
-   disk that changes names (to one case, or accents to signs of their own), take `rclone copy --no-traverse`.
+   disk that changes names (to one case, or accents to signs of their own), take `rclone copy --no-traverse`. The first
+   command ends with a message if the manifest is that of another point, which someone has put there.
 
+    python3 -c 'if True:
+        import gzip, json, sys
+        began = json.loads(gzip.open(sys.argv[1]).readline())["started_at"][:19].translate({{45: "", 58: ""}})
+        second, _, number = sys.argv[2].partition("Z")
+        if began > second or ("" < began < second and not number):
+            sys.exit("this is the manifest of another point, whose run began at " + began)
+    ' "$TO.jsonl.gz" "$POINT"
     export PYTHONUTF8=1
     python3 -c 'if True:
         import gzip, json, sys

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from sources.models import Assignment, Backup, CheckRound, Copy, ManifestDigest, Policy, Repository, Restore
 from storage import layout
+from storage.points import manifests
 from storage.points.known import FOREIGN, digest_of
 from storage.points.store import Store
 from tests.api.asking import Program, make_user
@@ -69,8 +71,15 @@ def newest(assignment: Assignment) -> str:
 def put_fakes(assignment: Assignment, repository: Repository | None) -> None:
     """Points of the future in a repository, each the newest one by another name."""
     true = manifest_in(repository, assignment, newest(assignment))
-    for name in (*FUTURE, NEVER):
-        shutil.copyfile(true, true.with_name(f"{name}{layout.MANIFEST_ENDING}"))
+    for name in FUTURE:
+        put_fake(true, name)
+    shutil.copyfile(true, true.with_name(f"{NEVER}{layout.MANIFEST_ENDING}"))
+
+
+def put_fake(true: Path, name: str) -> None:
+    """A manifest that fits its name, of the files of another one."""
+    header = replace(manifests.read_header(true), started_at=layout.instant_of(name).isoformat(), base="")
+    manifests.write(true.with_name(f"{name}{layout.MANIFEST_ENDING}"), header, [*manifests.read(true)])
 
 
 def test_points_of_the_future_make_no_copy_lose_a_true_one(assignment: Assignment, folder: Path) -> None:
@@ -171,7 +180,13 @@ def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
     assert "no foreign point" in refused("--source", "anna", "--at", ours, code=1)
     assert f"{FUTURE[0]} is of the future" in refused("--source", "anna", "--at", FUTURE[0])
     manifest = manifest_in(assignment.policy.repository, assignment, FUTURE[0])
-    manifest.rename(manifest.with_name(f"{(past := '20200101T000000Z')}{layout.MANIFEST_ENDING}"))
+    moved = manifest.rename(manifest.with_name(f"{(past := '20200101T000000Z')}{layout.MANIFEST_ENDING}"))
+    assert "that of another one" in refused("--source", "anna", "--at", past)
+    assert "left as it is" in accept("--source", "anna", "--all")
+    assert program.post("restores", sent | {"at": past, "foreign": True}).status_code == 201
+    record = claim(requests.QUEUE, database_clock())
+    assert "that of another one" in error_of(handler.run_restore(Run(record)))
+    put_fake(moved, past)
     assert known_points.are_chained(assignment, assignment.policy.repository)
     assert "accepted" in accept("--source", "anna", "--at", past)
     assert [each["name"] for each in json.loads(run("--source", "anna", "--json"))] == FUTURE[1:]

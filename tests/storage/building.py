@@ -86,7 +86,7 @@ class Built:
         """Write a manifest of entries, or of the source as it is, whose files are in the folder of the point then."""
         at = layout.instant_of(name).isoformat()
         header = Header("nas", kind, "nightly", engine, "1", at, at, base=self.points[-1] if self.points else "")
-        file = self.folder / "manifest"
+        file = self.folder / name  # which gzip keeps
         if entries is None:
             entries = [each._replace(folder=name if each.kind == "file" else "") for each in self.entries()]
         manifests.write(file, header, sorted(entries, key=lambda each: each.path))

@@ -39,7 +39,11 @@ def run(command: TerminalCommand, options: dict[str, Any]) -> None:
 
 
 def _accept_all(command: TerminalCommand, found: list[ForeignPoint], options: dict[str, Any]) -> None:
-    found, future = foreign_points.of_the_past(found, database_clock())
+    for each in found:
+        if each.not_of:
+            command.stdout.write(f"{one_line(each.not_of)}: left as it is")
+    named = [each for each in found if not each.not_of]
+    found, future = foreign_points.of_the_past(named, database_clock())
     if future:
         command.stdout.write(f"{one_line(foreign_points.described(future))}: of the future, and left as they are")
     if not found:
