@@ -9,7 +9,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from external.processes import serving
@@ -37,6 +37,12 @@ LOOK_EVERY_SECONDS = 0.1
 PIECE = 2**24
 BETWEEN_LOOKS = 100
 """The number of files between two checks for a stop."""
+NOT_OPENED = {
+    errno.ELOOP: "a link, which we write none of",
+    errno.ENXIO: "a socket or a device, and not a file",
+    errno.ENODEV: "a device, and not a file",
+    errno.ENOTDIR: "below something that is not a folder",
+}
 COUNTED = ("bytes", "transfers", "checks", "listed")
 
 
@@ -108,13 +114,16 @@ def fetch_here(found: Path, file: Path, most: int) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        if error.errno != errno.ELOOP:
+        if error.errno not in NOT_OPENED:
             raise
-        raise StorageFailed(f"{found} is a link, which we write none of: nothing was read") from None
-    with open(descriptor, "rb") as read, file.open("wb") as written:
+        raise StorageFailed(f"{found} is {NOT_OPENED[error.errno]}: nothing was read") from None
+    with ExitStack() as opened:
+        opened.callback(os.close, descriptor)
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
             raise StorageFailed(f"{found} is not a file, or has more than {most:,} bytes: nothing was read")
+        read = opened.enter_context(open(descriptor, "rb", closefd=False))
+        written = opened.enter_context(file.open("wb"))
         while facts.st_size > written.tell() and (chunk := read.read(min(PIECE, most + 1 - written.tell()))):
             written.write(chunk)
             check_room(file.parent, written.tell())

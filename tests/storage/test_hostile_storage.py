@@ -1,9 +1,11 @@
 """Announcements and answers of a repository's server are bounded, and so is the content of a folder of this host."""
 
 import ast
+import contextlib
 import gzip
 import os
 import shutil
+import socket
 import tempfile
 import threading
 import time
@@ -138,7 +140,7 @@ def test_small_files_are_not_too_slow(clock: list[float]) -> None:
         moved()
 
 
-@pytest.mark.parametrize("what", ["link", "pipe", "sparse", "device"])
+@pytest.mark.parametrize("what", ["link", "pipe", "sparse", "device", "folder", "socket", "below a file"])
 def test_what_is_no_file_of_ours_in_a_folder_of_this_host_is_not_read(tmp_path: Path, what: str) -> None:
     file = tmp_path / "repository.json"
     match what:
@@ -151,6 +153,14 @@ def test_what_is_no_file_of_ours_in_a_folder_of_this_host_is_not_read(tmp_path: 
             os.truncate(file, 2**40)
         case "device":
             file = Path("/dev/zero")
+        case "folder":
+            file.mkdir()
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(tmp_path):  # a short name
+                server.bind(file.name)
+        case "below a file":
+            file.touch()
+            file /= "manifest"
     with pytest.raises(StorageFailed, match="nothing was read"):
         moving.fetch_here(file, tmp_path / "copy", 2**20)
     assert not (tmp_path / "copy").exists() or (tmp_path / "copy").stat().st_size == 0
