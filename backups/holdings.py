@@ -1,7 +1,12 @@
 """Repositories that hold points of an assignment, and these points, by our rows. Nothing here looks into one."""
 
-from sources.models import Assignment, Repository
+from django.db.models import CharField, Func, QuerySet, Value
+from django.db.models.functions import Left, Length
+
+from sources.models import Assignment, Backup, Repository
 from storage import layout
+
+A_SECOND = len("20261121T065755Z")
 
 
 def holding(assignment: Assignment) -> list[Repository]:
@@ -34,3 +39,11 @@ def recorded(assignment: Assignment, repository: Repository) -> list[str]:
 def newest_in(repository: Repository, assignment: Assignment) -> str:
     """The newest point of an assignment in a repository; empty if it has none."""
     return max(recorded(assignment, repository), key=layout.order_of, default="")
+
+
+def newest_first(backups: QuerySet[Backup]) -> QuerySet[Backup]:
+    """Backups, the one with the newest point first, by the names of points (`layout.order_of`). Their times do not
+    order them: once a clock was ahead, the backup of that run has a later time than those after it.
+    """
+    name = Func("snapshot", Value("/"), Value(1), function="split_part", output_field=CharField())
+    return backups.order_by(Left(name, A_SECOND).desc(), Length(name).desc(), name.desc())

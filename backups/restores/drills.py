@@ -17,6 +17,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 from django.db.models.lookups import LessThanOrEqual
 from django.template.defaultfilters import filesizeformat
 
+from backups import holdings
 from backups.restores import process
 from backups.upkeep import records
 from engines.base import EngineProgress
@@ -91,7 +92,7 @@ def _drill(work: records.Work) -> DrillResult:
 
     try:
         scratch = _scratch_for(assignment)
-        newest = assignment.backups.select_related("repository").order_by("-started_at").first()
+        newest = holdings.newest_first(assignment.backups.select_related("repository")).first()
         if newest is None:
             raise StorageFailed("it has no backup any more")
         work.repository = second or newest.repository

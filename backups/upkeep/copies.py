@@ -141,7 +141,7 @@ def _copy(work: records.Work) -> Succeeded:
             raise records.UpkeepRefused(held)
         if restic_turns.is_wanted_alone(repository):
             raise Busy(restic_turns.WANTED_ALONE.format(repository))
-    rows = assignment.backups.filter(repository=policy.repository).order_by("-started_at")
+    rows = holdings.newest_first(assignment.backups.filter(repository=policy.repository))
     newest = next((name for each in rows if (name := layout.point_of(each.snapshot))), None)
     found = Brought(target.pk, assignment.last_backup_at, CopyResult())
     if newest is None:  # its policy was given another repository, where nothing is yet

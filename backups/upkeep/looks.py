@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from django.db.models import Exists, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
-from backups import locations, repository_orders
+from backups import holdings, locations, repository_orders
 from backups.upkeep import checks, restic_turns, retention_decisions
 from backups.upkeep import records as upkeep
 from external.formatting import several
@@ -95,7 +95,7 @@ def wanted_in(repository: Repository, seen_since: datetime | None, after: int, a
     """The next `at_most` assignments with an id after `after` whose points should be there, copies too: the newest
     point of each, unless a backup or a check has seen it since `seen_since`, and those known to be missing."""
     there = {"assignment": OuterRef("pk"), "repository": repository}
-    newest = Backup.objects.filter(**there).order_by("-started_at", "-pk").values("snapshot")[:1]
+    newest = holdings.newest_first(Backup.objects.filter(**there)).values("snapshot")[:1]
     copies = Copy.objects.filter(**there).exclude(points=[])
     rows = Assignment.objects.filter(
         Exists(Backup.objects.filter(**there)) | Exists(copies), pk__gt=after, source__retired_at=None

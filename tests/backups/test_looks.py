@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backups import locations
+from backups import holdings, locations
 from backups.upkeep import looks, repository_trials
 from fleet.files.apply import FleetError, apply_fleet
 from fleet.status import reasons_of, summary
@@ -19,7 +19,7 @@ from jobs.models import BacklogRecord, Breaker, Decision
 from jobs.states import UNFINISHED
 from sealing import stored_secrets
 from sources.availability.repository_breaker import guarded_by
-from sources.models import Assignment, CheckRound, Repository
+from sources.models import Assignment, Backup, CheckRound, Repository
 from sources.planning import names
 from storage import layout
 from storage.places import identity
@@ -85,6 +85,27 @@ def doubtful() -> int:
 
 def manifest(assignment: Assignment) -> Path:
     return Path(assignment.policy.repository.location, layout.manifest_path(assignment.directory, POINT))
+
+
+AHEAD = "20270301T090000Z"
+
+
+@pytest.mark.parametrize("ending", ["", "/5e5e5e5e"], ids=["rclone", "restic"])
+@pytest.mark.parametrize("later", [1, 2, 10])
+def test_the_newest_point_is_the_last_one_also_after_a_clock_that_was_ahead(
+    sources: list[Assignment], later: int, ending: str
+) -> None:
+    """All names after it have its second, and their times are earlier."""
+    one, office = sources[0], Repository.objects.get()
+    names = [AHEAD, *(f"{AHEAD}-{number}" for number in range(2, later + 1))]
+    for number, name in reversed([*enumerate(names, start=10)]):
+        row = add_backup(one, name, number)
+        at = row.started_at if name == AHEAD else NOW + timedelta(hours=number)
+        Backup.objects.filter(pk=row.pk).update(started_at=at, ended_at=at, snapshot=name + ending)
+    assert looks.wanted_in(office, None, 0, 1)[0].newest == names[-1]
+    first = holdings.newest_first(one.backups.all()).first()
+    assert first is not None
+    assert first.snapshot == names[-1] + ending
 
 
 class TestALook:
