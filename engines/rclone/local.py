@@ -1,20 +1,24 @@
 """The contents of a folder of this host, file by file, with all facts that its file system has about them."""
 
+import errno
 import os
 import re
 import stat
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from storage.folders.beneath import BY_DESCRIPTOR, LIST
+from storage.folders.walking import Identity
 from storage.points.entries import Entry, head_of
 from storage.points.files import path_in, shown, written
 
 MOST_ATTRIBUTES = 32 * 2**10
 """The most bytes of a file's extended attributes: no more fit in its line of the manifest."""
 TOO_MANY = "extended attributes of more than 32 KiB are not kept"
+REPLACED = "another folder was put in its place while its source was listed"
 SPECIAL = (
     ("sockets", stat.S_ISSOCK),
     ("named pipes", stat.S_ISFIFO),
@@ -53,24 +57,27 @@ class LocalFolder:
     ) -> None:
         self._top, self._is_left_out, self._check_stop = top, is_left_out, check_stop
         self._on_exception, self._on_note, self._on_special = on_exception, on_note, on_special
-        self._waiting, self._empty, self._device = list[tuple[str, str, int]](), empty, 0
+        self._waiting, self._empty, self._device = list[tuple[str, str, Identity]](), empty, 0
         self._mounted: Collection[str] = ()
+        self._has_descriptors = BY_DESCRIPTOR.exists()
 
     def __iter__(self) -> Iterator[Listed]:
         """All files, folders and links below it, in no order, without sockets, pipes and devices. Raises: OSError if it
         cannot be listed; and what `check_stop` raises.
         """
-        self._waiting = [(os.fspath(self._top), "", os.stat(self._top).st_dev)]
-        top = os.path.join(os.path.realpath(self._top), "")
+        facts, top = os.stat(self._top), os.path.join(os.path.realpath(self._top), "")
+        self._waiting = [(os.fspath(self._top), "", (facts.st_dev, facts.st_ino))]
         self._mounted = {shown(at.removeprefix(top)) for at, _ in _mounts() if at.startswith(top)}
         while self._waiting:
-            folder, called, self._device = self._waiting.pop()
+            folder, called, seen = self._waiting.pop()
+            self._device = seen[0]
             self._check_stop()
             each = None
             try:
-                with os.scandir(folder) as found:
+                with self._opened(folder, seen) as here, os.scandir(here) as found:
+                    by_descriptor = f"{BY_DESCRIPTOR}/{here}" if self._has_descriptors else folder
                     for each in found:
-                        if listed := self._seen(each, folder, called):
+                        if listed := self._seen(each, folder, called, by_descriptor):
                             yield listed
             except OSError as error:
                 if not called:
@@ -79,7 +86,24 @@ class LocalFolder:
             if each is None:
                 self._empty.add(called)
 
-    def _seen(self, each: os.DirEntry[str], folder: str, called: str) -> Listed | None:
+    @contextmanager
+    def _opened(self, folder: str, seen: Identity) -> Iterator[int]:
+        """The descriptor of a folder, to be listed. Raises: OSError, also if another folder is behind its path than the
+        one that was seen: a link that was put there, or above it, would bring files from anywhere on this host.
+        """
+        top = os.fspath(self._top)
+        descriptor = os.open(folder, LIST & ~os.O_NOFOLLOW if folder == top else LIST)
+        try:
+            if (found := _identity(os.fstat(descriptor))) != seen:
+                # mounted at its first use, or a file system without stable inodes
+                real = os.path.join(os.path.realpath(top), os.path.relpath(folder, top))
+                if folder != top and (os.path.realpath(folder) != real or _identity(os.lstat(folder)) != found):
+                    raise OSError(errno.ESTALE, REPLACED, folder)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _seen(self, each: os.DirEntry[str], folder: str, called: str, by_descriptor: str) -> Listed | None:
         """Raises: OSError if the folder may be read, but not entered, or is gone."""
         name = shown(each.name)
         path = f"{called}/{name}" if called else name
@@ -87,7 +111,7 @@ class LocalFolder:
             return None
         try:
             facts = each.stat(follow_symlinks=False)
-            fields = self._fields(each.path, path, facts)
+            fields = self._fields(f"{by_descriptor}/{each.name}", path, facts)
         except OSError as error:
             if isinstance(error, (PermissionError, FileNotFoundError)):
                 os.lstat(f"{folder}/.")  # raises if the folder is closed or gone: it is the exception then
@@ -97,7 +121,7 @@ class LocalFolder:
             self._on_special(path, next((kind for kind, is_one in SPECIAL if is_one(facts.st_mode)), "special files"))
             return None
         if fields[1] == "folder":
-            self._waiting.append((each.path, path, facts.st_dev))
+            self._waiting.append((os.path.join(folder, each.name), path, _identity(facts)))
         is_linked = facts.st_nlink > 1 and fields[1] == "file"
         return path, head_of(*fields), fields, (facts.st_dev, facts.st_ino) if is_linked else None
 
@@ -135,6 +159,10 @@ class LocalFolder:
             self._on_note(path, TOO_MANY)
             return None
         return found or None
+
+
+def _identity(facts: os.stat_result) -> Identity:
+    return facts.st_dev, facts.st_ino
 
 
 def is_as_listed(folder: Path, entry: Entry) -> bool:

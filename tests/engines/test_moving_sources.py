@@ -37,9 +37,28 @@ def renamed(top: Path) -> None:
         (top / "sub" / each).rename(top / "sub" / f".{each}")
 
 
+def linked(top: Path) -> None:
+    write_files(top.parent / "other", x="not x", y="not y", **{"deep/z": "not z"})
+    removed(top)
+    (top / "sub").symlink_to(top.parent / "other")
+
+
+def linked_below(top: Path) -> None:
+    write_files(top.parent / "other", z="not z")
+    (top / "sub/deep").rename(top.parent / "elsewhere")
+    (top / "sub/deep").symlink_to(top.parent / "other")
+
+
 @pytest.mark.parametrize(
-    ("then", "once"), [(moved, "sub"), (removed, "sub"), (moved, "sub/"), (renamed, "sub/")],
-    ids=["moved before its turn", "removed", "moved in its turn", "its files renamed"],
+    ("then", "once"),
+    [
+        (moved, "sub"), (removed, "sub"), (moved, "sub/"), (renamed, "sub/"),
+        (linked, "sub"), (linked, "sub/"), (linked_below, "sub/deep"),
+    ],
+    ids=[
+        "moved before its turn", "removed", "moved in its turn", "its files renamed",
+        "a link before its turn", "a link above another one", "a link below it",
+    ],
 )  # fmt: skip
 def test_files_that_are_moved_while_their_source_is_listed_stay_in_the_point(
     then: Callable[[Path], None], once: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
