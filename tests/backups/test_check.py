@@ -19,11 +19,13 @@ from backups.upkeep import damage as known_damage
 from engines.at_repositories import point_upkeep
 from engines.at_repositories.work import Stop
 from jobs.clock import database_clock
+from jobs.handlers import Run, registry
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import ClaimedRecord, Failed, Outcome, Released, Succeeded
 from jobs.states import Status
+from jobs.worker import handler_places
 from sources.models import Assignment, Backup, CheckRound, Format, Repository
-from sources.planning import subject_of
+from sources.planning import BACKUPS, subject_of
 from storage import layout
 from storage.places.location import RESTIC, of_directory
 from storage.points import checking
@@ -32,7 +34,7 @@ from tests.api.asking import Program, make_user
 from tests.backups.points_to_remove import add_backup, at_work, run
 from tests.commands import command
 from tests.operations.conditions.examining import WARNING, finding
-from tests.sources.factories import claimed_for, make_assignment, policy_into
+from tests.sources.factories import claimed_for, make_assignment, policy_into, settle
 from tests.storage.played_runs import ASSIGNMENT, BEGAN, Played
 from tests.threads import another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually
@@ -105,10 +107,19 @@ def test_damage_of_many_files_with_long_names_is_named(assignment: Assignment, p
     assert [each["path"] for each in CheckRound.objects.get().damage] == names
 
 
+@pytest.mark.parametrize("stopped", [Released, Failed], ids=["by its window", "by max_running_for"])
 def test_a_check_that_is_stopped_keeps_what_it_has_read_and_continues_there(
-    assignment: Assignment, played: Played, monkeypatch: pytest.MonkeyPatch
+    stopped: type[Outcome], assignment: Assignment, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process is the one of the test, since a separate one cannot be stopped at a certain file."""
+
+    def run(record: ClaimedRecord) -> Outcome:
+        made = Run(record)
+        outcome = registry.find(record.kind, BACKUPS)(made)
+        made.ran_out = stopped is Failed
+        settle(record, outcome := handler_places.ended(made, outcome), NOW)
+        return outcome
+
     played.place(played.points()[1], "a").unlink()
     monkeypatch.setattr(checking, "BATCH_FILES", 1)
     monkeypatch.setattr(point_upkeep, "say_files", lambda files, size: setattr(Stop, "_stopped", True))
@@ -119,13 +130,15 @@ def test_a_check_that_is_stopped_keeps_what_it_has_read_and_continues_there(
         return point_upkeep.check_files(there, **{each: facts[each] for each in facts.keys() - HANDED})
 
     monkeypatch.setattr(repository_orders, "work", work)
-    assert isinstance(checked(NOW), Released)
+    assert checks.plan(NOW) == 1
+    assert isinstance(run(at_work(NOW)), stopped)
     row, record = CheckRound.objects.get(), BacklogRecord.objects.get()
     assert ([each["path"] for each in row.damage], row.part, row.after) == (["a"], checking.NEWEST, "a")
-    assert (record.status, row.ended_at) == (Status.READY, None)
+    assert (record.status, row.ended_at) == (Status.WAITING if stopped is Failed else Status.READY, None)
     for _ in range(2):
         assert row.ended_at is None
-        run(at_work())
+        BacklogRecord.objects.update(status=Status.READY, waiting_for=None, run_after=NOW)
+        run(at_work(NOW))
         row.refresh_from_db()
         assert [each["path"] for each in row.damage] == ["a"]
     assert (row.part, row.ended_at) == ("", NOW)
