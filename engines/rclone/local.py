@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from storage.folders.beneath import BY_DESCRIPTOR, LIST
+from storage.folders.beneath import LIST
 from storage.folders.walking import Identity
 from storage.points.entries import Entry, head_of
 from storage.points.files import path_in, shown, written
@@ -59,7 +59,6 @@ class LocalFolder:
         self._on_exception, self._on_note, self._on_special = on_exception, on_note, on_special
         self._waiting, self._empty, self._device = list[tuple[str, str, Identity]](), empty, 0
         self._mounted: Collection[str] = ()
-        self._has_descriptors = BY_DESCRIPTOR.exists()
 
     def __iter__(self) -> Iterator[Listed]:
         """All files, folders and links below it, in no order, without sockets, pipes and devices. Raises: OSError if it
@@ -75,9 +74,8 @@ class LocalFolder:
             each = None
             try:
                 with self._opened(folder, seen) as here, os.scandir(here) as found:
-                    by_descriptor = f"{BY_DESCRIPTOR}/{here}" if self._has_descriptors else folder
                     for each in found:
-                        if listed := self._seen(each, folder, called, by_descriptor):
+                        if listed := self._seen(each, folder, called):
                             yield listed
             except OSError as error:
                 if not called:
@@ -103,7 +101,7 @@ class LocalFolder:
         finally:
             os.close(descriptor)
 
-    def _seen(self, each: os.DirEntry[str], folder: str, called: str, by_descriptor: str) -> Listed | None:
+    def _seen(self, each: os.DirEntry[str], folder: str, called: str) -> Listed | None:
         """Raises: OSError if the folder may be read, but not entered, or is gone."""
         name = shown(each.name)
         path = f"{called}/{name}" if called else name
@@ -111,7 +109,7 @@ class LocalFolder:
             return None
         try:
             facts = each.stat(follow_symlinks=False)
-            fields = self._fields(f"{by_descriptor}/{each.name}", path, facts)
+            fields = self._fields(f"{folder}/{each.name}", path, facts)
         except OSError as error:
             if isinstance(error, (PermissionError, FileNotFoundError)):
                 os.lstat(f"{folder}/.")  # raises if the folder is closed or gone: it is the exception then
