@@ -202,10 +202,10 @@ def gone_of(source: SourceSpec, paths: Collection[str], listed_folders: Collecti
 
 
 def _is_gone(source: SourceSpec, folder: str, ask: Ask) -> bool:
-    """True if a folder is gone, by rclone's exit code alone: an unreadable answer does not count."""
-    at = remote_path(source)
-    judgement = ask(("lsjson", "--stat", f"{at}{'' if at.endswith((':', '/')) else '/'}{folder}"), lambda line: None)
-    return judgement.exit_code in NOT_FOUND
+    """True if a folder is gone, by rclone's exit code, or if a file is in its place: no other answer counts."""
+    at, lines = remote_path(source), list[str]()
+    judgement = ask(("lsjson", "--stat", f"{at}{'' if at.endswith((':', '/')) else '/'}{folder}"), lines.append)
+    return judgement.exit_code in NOT_FOUND or (row_of("".join(lines)) or {}).get("IsDir") is False
 
 
 def _topmost_unlisted(path: str, listed_folders: Collection[str]) -> str:

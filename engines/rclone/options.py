@@ -130,18 +130,18 @@ def links_arguments(task: BackupTask, folder: str) -> tuple[str, ...]:
     return (verb, folder, *how, "--copy-links")
 
 
-def mirror_arguments(task: BackupTask, target: str, *without: str) -> tuple[str, ...]:
-    """The arguments that make a folder of this host the same as the source; `without`: paths that it keeps as they
-    are. Raises: ValueError on a bad option.
+def mirror_arguments(task: BackupTask, target: str, *without: str, deletes: bool = True) -> tuple[str, ...]:
+    """The arguments that make a folder of this host the same as the source; `without`: paths that it keeps as they are.
+    It keeps everything that the policy leaves out, too, and files that the source does not list unless it `deletes`.
+    Raises: ValueError on a bad option.
     """
     options = {name: value for name, value in task.options.items() if name not in OF_LISTINGS}
     return (
-        "sync",
+        "sync" if deletes else "copy",
         remote_path(task.source),
         target,
         f"--partial-suffix={PARTIAL_SUFFIX}",
         "--create-empty-src-dirs",
-        *(() if without else ("--delete-excluded",)),
         *(f"--exclude=/{SIGN.sub(LITERAL, each)}" for each in without),
         "--skip-specials",
         # everything is read: rclone compares sizes if the source offers no digest of a file

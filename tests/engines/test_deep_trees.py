@@ -11,7 +11,7 @@ import pytest
 
 from engines import staging
 from engines.base import Verdict
-from engines.rclone.mirror import _size_without_pieces
+from engines.rclone.mirror import _cleared
 from engines.restores import drilling
 from engines.restores.scratch import Scratch
 from storage.folders.scratch import remove
@@ -81,7 +81,7 @@ def check_restores(location: Location, point: str, tmp_path: Path) -> None:
 def test_the_size_of_a_mirror_is_found_and_it_is_removed(emptied: Path) -> None:
     folder = make_levels(emptied / "staging" / FOLDER, 1_500)
     write_files(folder, **{"d/d/whole": "whole", "d/d/part.0a1b2c3d.rclone-partial": "part"})
-    assert _size_without_pieces(folder) >= len("whole")
+    assert _cleared(folder) >= len("whole")
     assert {*os.listdir(folder / "d/d")} == {"d", "whole"}
-    assert _size_without_pieces(emptied / "none") == 0
+    assert _cleared(emptied / "none") == 0
     assert staging.remove(emptied / "staging", FOLDER)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from engines.base import EngineResult, Verdict
+from engines.base import EngineResult, SourceSpec, Verdict
 from engines.rclone.bringing import Problems
 from engines.rclone.comparing import NOT_MOUNTED
 from engines.rclone.engine import RcloneEngine
@@ -44,6 +44,7 @@ from tests.engines.peers import (
     specification,
     task_for,
     tree,
+    webdav_share,
     write_files,
 )
 from tests.engines.sftp_hosts import sftp_with_limits
@@ -101,28 +102,64 @@ def test_what_is_not_listed_for_a_while_stays_until_its_source_says_that_it_is_g
     assert held(tmp_path / "copy") == {"a": "a", "sub/d": "d"}
 
 
+class Flickering(Share):
+    """Hides `then` from the second listing of its topmost folder on."""
+
+    then, is_listed = dict[str, int](), False
+
+    def found(self, path: str, is_deep: bool) -> tuple[int, bytes]:
+        if is_deep and not path and self.then:
+            self.hidden, self.is_listed = self.then if self.is_listed else {}, True
+        return super().found(path, is_deep)
+
+
+def staged(source: SourceSpec, tmp_path: Path, **options: Any) -> tuple[EngineResult, dict[str, str]]:
+    """The files that are stored here for restic."""
+    task = task_for(source, tmp_path / "copy", options=options)
+    result, folder = RcloneEngine().stage(task, tmp_path / "stage", Event(), lambda progress: None)
+    return result, tree(folder)
+
+
 @pytest.mark.parametrize("status", [403, pytest.param(503, marks=pytest.mark.slow)])
 def test_what_is_not_listed_for_a_while_stays_in_what_is_stored_here_for_restic(status: int, tmp_path: Path) -> None:
-    share = Share(**{"a": b"a", "b": b"b", "sub/c": b"c", "sub/d": b"d", "x[1]/y": b"y", "z.tmp": b"z", "old": b"old"})
+    """What the policy leaves out by now does not."""
+    share = Flickering(**{"a": b"a", "b": b"b", "sub/c": b"c", "sub/d": b"d", "x[1]/y": b"y", "old": b"old"})
+    share.files |= {"z.tmp": b"z", "sub/z.tmp": b"z", "cache/deep/z": b"z"}
+    without: dict[str, Any] = {"exclude": ["*.tmp", "cache/"]}
     with share.served() as source:
-
-        def staged(**options: Any) -> tuple[EngineResult, dict[str, str]]:
-            task = task_for(source, tmp_path / "copy", options=options)
-            result, folder = RcloneEngine().stage(task, tmp_path / "stage", Event(), lambda progress: None)
-            return result, tree(folder)
-
-        assert staged()[0].verdict is Verdict.SUCCEEDED
+        assert staged(source, tmp_path)[0].verdict is Verdict.SUCCEEDED
         share.files["a"] = b"now"
         share.hidden = {"b": status, "sub": status, "x[1]/y": status}
-        result, files = staged()
-        assert files == {"a": "now", "b": "b", "sub/c": "c", "sub/d": "d", "x[1]/y": "y", "z.tmp": "z", "old": "old"}, (
-            result
-        )
+        result, files = staged(source, tmp_path, **without)
+        assert files == {"a": "now", "b": "b", "sub/c": "c", "sub/d": "d", "x[1]/y": "y", "old": "old"}, result
         assert min(result.warnings) == "4 files not copied"
-        share.hidden = {}
+        share.hidden, share.then = {}, share.hidden
+        result, files = staged(source, tmp_path, **without)
+        assert {"b", "sub/c", "sub/d", "x[1]/y"} < files.keys(), "hidden between two listings"
+        share.hidden, share.then = {}, {}
         del share.files["sub/c"], share.files["sub/d"], share.files["old"]
-        result, files = staged(exclude=["*.tmp"])
+        result, files = staged(source, tmp_path, **without)
     assert (result.verdict, files) == (Verdict.SUCCEEDED, {"a": "now", "b": "b", "x[1]/y": "y"}), result
+    assert sorted(each.name for each in (tmp_path / "stage/mirror").iterdir()) == ["a", "b", "sub", "x[1]"]
+
+
+@pytest.mark.parametrize(
+    "peer", [webdav_share, *(pytest.param(each, marks=pytest.mark.slow) for each in (sftp_host, s3_bucket))]
+)
+def test_a_file_that_became_a_folder_comes_and_a_folder_that_became_a_file(peer: Any, tmp_path: Path) -> None:
+    top = tmp_path / "served" / ("photos" if peer is s3_bucket else "")
+    write_files(top, **{"x": "x", "y/deep/z": "z", "goes": "goes", **dict.fromkeys("abcd", "stays")})
+    (top / "empty").mkdir()
+    with peer(tmp_path / "served") as source:
+        assert staged(source, tmp_path)[0].verdict is Verdict.SUCCEEDED
+        assert back_up(source, tmp_path / "copy").verdict is Verdict.SUCCEEDED
+        shutil.rmtree(top)
+        now = {"x/n": "now in a folder", "y": "now a file", "empty": "not now", **dict.fromkeys("abcd", "stays")}
+        write_files(top, **now)
+        result, files = staged(source, tmp_path)
+        assert (result.verdict, files) == (Verdict.SUCCEEDED, now), result
+        result = back_up(source, tmp_path / "copy", **LATER)
+    assert (result.verdict, held(tmp_path / "copy")) == (Verdict.SUCCEEDED, now), result
 
 
 def test_a_host_that_locks_a_file_or_lets_one_be_open_at_a_time_is_backed_up(tmp_path: Path) -> None:
