@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class ScratchBatch:
     replacing: Replacement
     same: Callable[[list[Entry]], set[str]]
     trees: int = 0
+    unnamed: dict[str, Entry] = field(default_factory=dict)
+    """The files that no disk of this host takes under their names, by the path to which they go first."""
 
     def bring(self, batch: list[Entry]) -> None:
         self.restore.bring(batch, self._fetch, self._take)
@@ -77,8 +79,7 @@ class ScratchBatch:
             except OSError as error:
                 if error.errno not in NOT_A_NAME:
                     raise
-                self.restore.fail(entry.path, NOT_TAKEN)
-                continue
+                self.unnamed[self._way_of(entry.path)], home = entry, staged
             with suppress(ValueError, OverflowError):  # its repository may store no time
                 at = nanoseconds(entry.modified)
                 os.utime(home, ns=(at, at))
@@ -123,6 +124,8 @@ class ScratchBatch:
             return moved.size, moved.files, name if FINAL.search(why) else ""  # a source that refuses files lives
 
         watched: dict[str, Any] = {"on_line": moved.take, "sign_of_life": sign_of_life, "problems": problems}
+        if unnamed := {each: self.unnamed.pop(each) for each in paths if each in self.unnamed}:
+            paths = [each for each in paths if each not in unnamed]
         for tries in ((), ONE_AT_A_TIME):
             problems.clear()
             how = ("copy", "--no-traverse", option, "--stats=500ms", "--stats-log-level=ERROR", *OPTIONS, *tries)
@@ -135,4 +138,15 @@ class ScratchBatch:
             named |= {PARTIAL.sub("", name): why for name, why in problems.items()}
             if not (paths := [each for each in paths if each in named]):
                 break
-        return named
+        return named | self._copy_as(unnamed, option)
+
+    def _copy_as(self, entries: dict[str, Entry], option: str) -> dict[str, str]:
+        """Copy files to the source, by the path that each gets there. Returns the reasons why some were not copied, by
+        path. Raises: TargetFailed.
+        """
+        paths, problems = {each.place: path for path, each in entries.items()}, dict[str, str]()
+        location = replace(self.restore.store.location, root=str(self._staged), directory=None)
+        staged = replace(self.restore.store, location=location)
+        with of_the_target():
+            staged.copy_as("", self.target, paths, problems, option, *OPTIONS)
+        return {paths[place]: f"{why} ({NOT_TAKEN})" for place, why in problems.items()}

@@ -114,6 +114,24 @@ def test_an_object_that_was_written_again_is_another_one_whatever_time_its_write
         put_back(0)
 
 
+def test_keys_whose_names_no_disk_takes_come_back_into_their_bucket(photos: tuple[Any, Any], tmp_path: Path) -> None:
+    client, source = photos
+    files = {"k" * 256: b"a key", "a/" + "\u4f60" * 100: b"wide", "b" * 300 + "/below": b"below", "ok": b"ok"}
+    for key, body in files.items():
+        client.put_object(Bucket="photos", Key=key, Body=body)
+    result = back_up(source, tmp_path / "copy")
+    assert (result.verdict, result.files) == (Verdict.SUCCEEDED, len(files)), result
+    client.delete_object(Bucket="photos", Key="k" * 256)
+    client.delete_object(Bucket="photos", Key="b" * 300 + "/below")
+    client.put_object(Bucket="photos", Key="a/" + "\u4f60" * 100, Body=b"other")
+    wish = Wish("copy", result.snapshot, Path(), overwrite=True)
+    store = Store(of_directory(tmp_path), Event())
+    report = to_source.put_back(wish, store, source, tmp_path / "cache", lambda step: None)
+    assert (report.files, report.present, report.failed) == (3, 1, []), report
+    there = [each["Key"] for each in client.list_objects_v2(Bucket="photos")["Contents"]]
+    assert {key: client.get_object(Bucket="photos", Key=key)["Body"].read() for key in there} == files
+
+
 def put_at_another_second(client: Any, body: bytes, metadata: dict[str, str]) -> None:
     """Put the note so that the bucket, which gives whole seconds, lists another time for it than before."""
 
