@@ -199,14 +199,20 @@ and a shell. Nothing below changes anything here.
 5. Get its files. Each lies below {files}/, in the folder of the run that brought it: `folder` in its line, and there
    under its own path, or the name that `stored` says. To get single files, leave only their lines in "$TO.list". From a
    disk that changes names (to one case, or accents to signs of their own), take `rclone copy --no-traverse`. The first
-   command ends with a message if the manifest is that of another point, which someone has put there.
+   command ends with a message if the manifest is that of another point, which someone has put there, or lacks lines.
 
     python3 -c 'if True:
-        import gzip, json, sys
+        import gzip, hashlib, json, sys
         began = json.loads(gzip.open(sys.argv[1]).readline())["started_at"][:19].translate({{45: "", 58: ""}})
         second, _, number = sys.argv[2].partition("Z")
         if began > second or ("" < began < second and not number):
             sys.exit("this is the manifest of another point, whose run began at " + began)
+        digest, last = hashlib.sha256(), b""
+        for line in gzip.open(sys.argv[1]):
+            digest.update(last)
+            last = line
+        if json.loads(last).get("sha256") != digest.hexdigest():
+            sys.exit("this manifest is not as it was written: what follows brings only what it still names")
     ' "$TO.jsonl.gz" "$POINT"
     export PYTHONUTF8=1
     python3 -c 'if True:
@@ -218,12 +224,13 @@ and a shell. Nothing below changes anything here.
     ' "$TO.jsonl.gz" | sort -u > "$TO.list"
     rclone copy --files-from-raw "$TO.list" "$FILES$SOURCE/{files}" "$TO.parts"
 
-6. Give them their true names, and make folders, links, modes and times. It says what the point does not have. Not
-   brought back by this: owners and groups (`uid`, `gid`, and their names in the first line of the manifest), extended
-   attributes, ACLs and capabilities (`attributes`, in base64), set-user-ID bits.
+6. Give them their true names, and make folders, links, modes and times. It says what the point does not have, and what
+   is not as it was backed up, by size and digest. Not brought back by this: owners and groups (`uid`, `gid`, and their
+   names in the first line of the manifest), extended attributes, ACLs and capabilities (`attributes`, in base64),
+   set-user-ID bits.
 
     python3 -c 'if True:
-        import calendar, gzip, json, os, re, shutil, sys, time
+        import calendar, gzip, hashlib, json, os, re, shutil, sys, time
         manifest, parts, to = sys.argv[1:]
         def shown(match):  # rclone shows control characters as pictures of them, and bytes that are not UTF-8 as hex
             if match[1]:
@@ -241,6 +248,12 @@ and a shell. Nothing below changes anything here.
                 seconds, _, rest = entry["modified"].rstrip("Z").partition(".")
                 at = calendar.timegm(time.strptime(seconds, "%Y-%m-%dT%H:%M:%S")) * 10**9 + int((rest + "0" * 9)[:9])
                 os.utime(path, ns=(at, at), follow_symlinks=False)
+        def is_as_it_was(entry, path):
+            digest = hashlib.sha256()
+            with open(path, "rb") as file:
+                while piece := file.read(2**20):
+                    digest.update(piece)
+            return os.path.getsize(path) == entry["size"] and entry.get("digest") in (None, digest.hexdigest())
         def entries():
             for line in gzip.open(manifest, "rt", encoding="utf-8", errors="surrogatepass"):
                 if "path" in (entry := json.loads(line)):
@@ -266,6 +279,8 @@ and a shell. Nothing below changes anything here.
                 os.link(came[place], path)
             elif place in came or os.path.isfile(part):
                 shutil.copyfile(came[place], path) if place in came else os.replace(part, path)
+                if not is_as_it_was(entry, path):
+                    print("not as it was backed up:", entry["path"])
                 finish(entry, path)
                 came[place] = path
             else:

@@ -1,7 +1,10 @@
 """`RECOVER.txt`, followed to the letter with nothing but rclone and a shell."""
 
+import gzip
 import re
+import shutil
 import subprocess
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +23,7 @@ from storage.points.manifests import Entry, Header
 from storage.points.store import Store
 from storage.recover import instructions
 from tests.engines.peers import PASSWORD, STARTED_AT, local_folder, task_for, tree, write_files
-from tests.storage.building import picture
+from tests.storage.building import ASSIGNMENT, Built, picture
 from tests.storage.recovering import follow
 from tests.storage.renaming_disk import renaming_disk
 from tests.storage.repositories import KEY, encrypted, webdav
@@ -144,6 +147,46 @@ def test_a_point_that_lacks_a_file_says_so_and_follows_no_path_out_of_its_folder
             with pytest.raises(subprocess.CalledProcessError):
                 follow(text, tmp_path, {}, **choices)
             assert list(target.iterdir()) == []
+
+
+def flipped(stored: Path) -> None:
+    stored.write_bytes(b"as at was")
+
+
+def cut(stored: Path) -> None:
+    stored.write_bytes(b"as")
+
+
+def of_another(stored: Path) -> None:
+    shutil.copyfile(stored.with_name("other"), stored)
+
+
+@pytest.mark.parametrize("change", [flipped, cut, of_another])
+def test_plain_rclone_names_a_file_that_is_not_as_it_was_backed_up(
+    change: Callable[[Path], None], tmp_path: Path
+) -> None:
+    built = Built(tmp_path / "built")
+    built.write("sub/a", "as it was")
+    built.write("sub/other", "not so")
+    point = built.back_up()
+    change(built.stored("sub/a"))
+    said = follow(
+        instructions.text_of(built.location), tmp_path, {}, SOURCE=ASSIGNMENT, POINT=point, TO=str(tmp_path / "to")
+    )
+    assert [line for line in said.splitlines() if line.startswith("not as")] == ["not as it was backed up: sub/a"]
+
+
+@pytest.mark.parametrize("kept", [slice(-2), slice(-1), slice(1, None)], ids=["two lines", "the last", "the first"])
+def test_plain_rclone_stops_at_a_manifest_that_lacks_lines(kept: slice, tmp_path: Path) -> None:
+    """One that is packed whole: `gunzip` itself reports any other."""
+    built = Built(tmp_path / "built")
+    built.write("a", "a")
+    manifest = Path(built.location.at(layout.manifest_path(ASSIGNMENT, point := built.back_up())))
+    lines = gzip.decompress(manifest.read_bytes()).splitlines(keepends=True)
+    manifest.write_bytes(gzip.compress(b"".join(lines[kept])))
+    choices = {"SOURCE": ASSIGNMENT, "POINT": point, "TO": str(tmp_path / "to")}
+    with pytest.raises(subprocess.CalledProcessError):
+        follow(instructions.text_of(built.location), tmp_path, {}, **choices)
 
 
 @pytest.mark.parametrize("format", ["rclone", "restic"])
