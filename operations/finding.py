@@ -22,6 +22,9 @@ STATEMENT_SECONDS = 5
 """Each statement is served by an index or bounded by a LIMIT. Beyond this, the answer is that it is slow."""
 COUNT_TO = 10_000
 """An operator does nothing else for a larger number, and counting a million rows takes seconds."""
+READING_SECONDS = 0.3
+"""Time of a look for reading crons, and for windows, once the database has answered. The next look of the same process
+reads the rest, since this one is remembered."""
 
 
 Row = TypeVar("Row")
@@ -79,28 +82,30 @@ class Look:
         now: datetime,
         summarize: Callable[[datetime], Any] = lambda now: None,
         late: Callable[[datetime], datetime | None] = lambda now: None,
+        reading_seconds: float = READING_SECONDS,
     ) -> None:
-        self.now, self._summarize, self._late = now, summarize, late
+        self.now, self._summarize, self._late, self.reading_seconds = now, summarize, late, reading_seconds
         self._read: dict[Any, Any] = {}
         self._failed: dict[Any, Exception] = {}
 
     def of(self, read: Callable[[datetime], Iterable[Row]]) -> list[Row]:
         """The rows that a function reads at that instant, read once for all conditions that ask for them."""
-        return self._once(read, lambda now: list(read(now)))
+        return self.once(read, lambda now: list(read(now)))
 
     @property
     def summary(self) -> Any:
         """The summary of the backlog at that instant."""
-        return self._once("summary", self._summarize)
+        return self.once("summary", self._summarize)
 
     @property
     def late_before(self) -> datetime | None:
         """The instant before which an event that is late should have happened. None while that cannot be known, such as
         in the first minutes after the machine slept.
         """
-        return self._once("late before", self._late)
+        return self.once("late before", self._late)
 
-    def _once(self, key: Any, ask: Callable[[datetime], Row]) -> Row:
+    def once(self, key: Any, ask: Callable[[datetime], Row]) -> Row:
+        """The result of `ask`, which is asked once for all conditions that use this key."""
         if key in self._failed:
             raise self._failed[key]
         if key not in self._read:

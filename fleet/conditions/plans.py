@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.states import UNFINISHED
-from operations.conditions.schedules import READING_SECONDS, EnabledSchedule, enabled
+from operations.conditions.schedules import EnabledSchedule, enabled
 from operations.finding import Case, Look, Severity, condition, rows
 from sources.domain.windows import Window
 from sources.models import Policy
@@ -41,7 +41,7 @@ def windows(look: Look) -> Iterator[Case]:
         for pk, name, zone, window, excluded, for_copies in policies.values_list(*names)
         for kind, *each in (("window", window, excluded), ("copy_window", for_copies, ()))
     ]
-    until = time.monotonic() + READING_SECONDS
+    until = time.monotonic() + look.reading_seconds
     seen = dict[str, tuple[datetime, str]]()
     for subject, name, zone, window, excluded in found:
         key = repr((zone, window, excluded))
@@ -71,7 +71,7 @@ def _schedules_of_policies(now: datetime) -> Iterator[int]:
 def _of_policies(look: Look) -> Iterator[EnabledSchedule]:
     """The enabled schedules of policies: those of events may be twenty times as many."""
     known = set(look.of(_schedules_of_policies))
-    return (each for each in look.of(enabled) if each.pk in known)
+    return (each for each in enabled(look) if each.pk in known)
 
 
 # The records of its period are looked up last, and by the key that an emission has: joined, one assignment without a

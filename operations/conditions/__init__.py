@@ -20,7 +20,20 @@ from operations import checks
 from operations.backlog import IN_NEED
 from operations.backlog.summary import summary
 from operations.conditions import installation, queues, records, schedules, tables, work  # noqa: F401 - declare their conditions
-from operations.finding import CONDITIONS, COUNT_TO, LATE, Condition, ExaminedCondition, Finding, Look, Severity
+from operations.finding import (
+    CONDITIONS,
+    COUNT_TO,
+    LATE,
+    READING_SECONDS,
+    Condition,
+    ExaminedCondition,
+    Finding,
+    Look,
+    Severity,
+)
+
+PATIENCE_SECONDS = 10.0
+"""The `Look.reading_seconds` of the doctor, which looks once: enough for 10,000 crons of which no two are equal."""
 
 
 def names() -> list[str]:
@@ -38,14 +51,16 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Exa
     settings = SETTINGS.summed_up(_settings())  # it asks no database
     if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
         return [settings]
-    look = look_at(now or database_clock(), lambda at: next((ask(at) for ask in LATE), None))
+    look = look_at(now or database_clock(), lambda at: next((ask(at) for ask in LATE), None), PATIENCE_SECONDS)
     found = [] if SETTINGS.kind in skip else [settings]
     return found + [each.examined(look) for each in CONDITIONS.values() if each.kind not in skip]
 
 
-def look_at(now: datetime, late: Callable[[datetime], datetime | None]) -> Look:
+def look_at(
+    now: datetime, late: Callable[[datetime], datetime | None], reading_seconds: float = READING_SECONDS
+) -> Look:
     """A look at everything, at that instant (aware)."""
-    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED, ended=False), late)
+    return Look(now, partial(summary, bound=COUNT_TO, without=IN_NEED, ended=False), late, reading_seconds)
 
 
 def _settings() -> list[Finding]:

@@ -14,9 +14,6 @@ from operations.finding import Case, Look, Severity, condition, rows
 from schedules.cron import Period
 from schedules.models import Overlap
 
-READING_SECONDS = 0.3
-"""Time of a look for reading crons, once the database has answered. The next look reads the rest, since this one is
-remembered."""
 MOST = 100
 
 ENABLED = """
@@ -41,10 +38,14 @@ class EnabledSchedule(NamedTuple):
     error: str = ""
 
 
-def enabled(now: datetime) -> Iterator[EnabledSchedule]:
-    """All enabled schedules, for `Look.of`: several conditions read them. A cron that many share is read once."""
+def enabled(look: Look) -> list[EnabledSchedule]:
+    """All enabled schedules, read once for several conditions. A cron that many share is read once, too."""
+    return look.once(enabled, lambda now: list(_enabled(now, look.reading_seconds)))
+
+
+def _enabled(now: datetime, reading_seconds: float) -> Iterator[EnabledSchedule]:
     found = rows(ENABLED)
-    until = time.monotonic() + READING_SECONDS
+    until = time.monotonic() + reading_seconds
     read = dict[tuple[str, str], tuple[datetime | None, datetime | None, str]]()
     for pk, name, cron, zone, at in found:
         if (cron, zone) not in read and time.monotonic() < until:
@@ -86,7 +87,7 @@ SELECT t.id, o.name, t.trigger_at, t.seen_at
 def schedules(look: Look) -> Iterator[Case]:
     """Enabled schedules that cannot be read, are late, or whose next trigger is not that of their cron; and triggers
     that emit nothing."""
-    found = look.of(enabled)
+    found = enabled(look)
     for each in found:
         if each.error:
             yield Case(f"unreadable:{each.pk}", f"{each.name}: it cannot be read: {each.error}", None, each.name)

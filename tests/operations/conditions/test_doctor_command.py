@@ -8,6 +8,8 @@ import sys
 from collections import Counter
 from datetime import datetime
 from functools import partial
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,11 +23,14 @@ from alerting import watching
 from declarations.surfaces.terminal import text_of
 from fleet.conditions import plans
 from operations import conditions
-from operations.finding import CONDITIONS, Condition, ExaminedCondition, Finding, Look, ok, rows
+from operations.conditions import schedules
+from operations.finding import CONDITIONS, READING_SECONDS, Condition, ExaminedCondition, Finding, Look, ok, rows
 from operations.joint_examination import examine_together
 from operations.management.commands.doctor import report
+from schedules.models import Schedule
+from sources.models import Policy
 from tests.factories import make_record, make_schedule
-from tests.operations.conditions.examining import OK, PROBLEM, WARNING
+from tests.operations.conditions.examining import OK, PROBLEM, WARNING, finding
 from tests.sources.factories import make_policy
 
 
@@ -101,13 +106,31 @@ def test_what_several_conditions_read_is_asked_once_also_if_it_fails(together: b
         asked[name] += 1
         return rows("SELECT 1 / 0")
 
-    schedules = partial(fail, "schedules")
+    read = partial(fail, "rows")
     look = Look(timezone.now(), partial(fail, "summary"), partial(fail, "late"))
-    answers = (lambda look: look.summary, lambda look: look.of(schedules), lambda look: look.late_before)
+    answers = (lambda look: look.summary, lambda look: look.of(read), lambda look: look.late_before)
     all_of_them = [Condition(f"{number}", answers[number % 3], "") for number in range(6)]
     found = examine_together(all_of_them, look) if together else [each.examine(look)[0] for each in all_of_them]
     assert [(each.kind, "division by zero" in each.text) for each in found] == [(f"{each}", True) for each in range(6)]
-    assert asked == {"summary": 1, "schedules": 1, "late": 1}
+    assert asked == {"summary": 1, "rows": 1, "late": 1}
+
+
+@pytest.mark.django_db
+def test_the_doctor_reads_crons_and_windows_for_which_a_round_has_no_time(monkeypatch):
+    """A round reads the rest in the next minute; the doctor is a process that looks once."""
+    for number in range(5):
+        make_policy(cron=f"{number} 9 * * *", window=[{"days": "mon-sun", "start": f"1{number}:00", "end": "20:00"}])
+    never = [{"days": "never"}]
+    Policy.objects.filter(pk=make_policy(cron="7 9 * * *").pk).update(window=never, copy_window=[*never, *never])
+    for wrong in ({"cron": "99 * * * *"}, {"zone": "Mars/Olympus"}):
+        Schedule.objects.filter(pk=make_schedule().pk).update(**wrong)
+    Schedule.objects.update(next_trigger_at=timezone.now())
+    for module in (plans, schedules):  # each look at the clock takes longer than half of the time of a round
+        clock = SimpleNamespace(monotonic=count(step=READING_SECONDS * 0.6).__next__)
+        monkeypatch.setattr(module, "time", clock)
+    for name in ("windows", "schedules"):
+        assert CONDITIONS[name].examine(Look(timezone.now())) == []
+        assert len(finding(name).found) == 2
 
 
 @pytest.mark.django_db
