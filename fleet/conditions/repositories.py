@@ -214,6 +214,8 @@ NOT_BACKED_UP = """
 SELECT 1 FROM sources_selfbackup WHERE ended_at IS NULL AND day < %(today)s
  UNION ALL
 SELECT 1 FROM sources_selfbackup WHERE ended_at <= %(now)s AND day <= %(today)s HAVING max(ended_at) < %(missed_before)s
+ UNION ALL
+SELECT 1 FROM sources_selfbackup WHERE ended_at > %(now)s AND day <= %(today)s
 """
 
 
@@ -232,7 +234,8 @@ def self_backup(look: Look) -> Iterator[Finding]:
     done = ended.aggregate(day=Max("day"))["day"] or date.min
     missed = SelfBackup.objects.filter(ended_at=None, day__lt=today, day__gt=done).aggregate(day=Min("day"))["day"]
     last = ended.filter(ended_at__lte=look.now).aggregate(at=Max("ended_at"))["at"]
-    if missed or (last and look.now - last > MISSED_AFTER):
+    by_a_clock_ahead = last is None and date.min < done < today - MISSED_AFTER
+    if missed or by_a_clock_ahead or (last and look.now - last > MISSED_AFTER):
         since = f"since {moment(last)} UTC" if last else "ever"
         text = f"the scheduler itself has not been backed up {since}" + (
             f": the one of {missed} is missing" if missed else ""

@@ -177,12 +177,17 @@ def test_a_breaker_that_comes_and_goes_is_one_alert():
     assert "Repository nas" in AlertMessage.objects.first().body
 
 
-def test_a_backup_of_the_scheduler_by_a_clock_that_was_ahead_hides_none_that_is_missed(settings: Any) -> None:
+@pytest.mark.parametrize("days", [0, 4])
+def test_a_backup_of_the_scheduler_by_a_clock_that_was_ahead_hides_none_that_is_missed(
+    settings: Any, days: int
+) -> None:
+    """Also if the clock was ahead when the first one ended, and right when it began."""
     settings.SELF_BACKUP_TO = ""
     make_route()
     now, ahead = database_clock(), database_clock() + timedelta(days=400)
-    SelfBackup.objects.create(day=ahead.date(), ended_at=ahead, file="x", size=1)
-    SelfBackup.objects.create(day=now.date() - timedelta(days=4))
+    began = now.date() - timedelta(days=4)
+    SelfBackup.objects.create(day=began if days else ahead.date(), ended_at=ahead, file="x", size=1)
+    SelfBackup.objects.create(day=began + timedelta(days=days))
     assert titles(now) == ["The scheduler itself was not backed up"]
     [finding] = [each for each in conditions.examine() if each.name == "self_backup"]
     assert finding.severity == Severity.WARNING, finding
