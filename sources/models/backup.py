@@ -53,8 +53,12 @@ class Backup(models.Model):
             readable("every_instant_of_a_backup_is_readable", "started_at", "ended_at"),
         ]
         indexes = [
-            # the list of the admin, and the growth of a day
+            # the growth of a day
             models.Index("ended_at", name="backup_ended"),
+            # the lists of the admin and the API, which page through thousands of ids, and read no row for them
+            models.Index(fields=["ended_at", "id"], include=["assignment"], name="backup_by_end"),
+            models.Index(fields=["assignment", "ended_at", "id"], name="backup_of_assignment_by_end"),
+            models.Index(fields=["repository", "ended_at", "id"], name="backup_in_repository_by_end"),
             # the search for a point
             models.Index(fields=["snapshot"], opclasses=["varchar_pattern_ops"], name="backup_snapshot"),
         ]

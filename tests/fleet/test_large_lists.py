@@ -110,6 +110,28 @@ def test_what_a_list_is_filtered_by_is_looked_up_once_for_its_count_and_its_page
     assert len([sql for sql in whole if "error" in asked or "SELECT ids FROM few" not in sql]) == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "index"), [
+        ({}, "backup_by_end"), ({"policy": 1}, "backup_of_assignment_by_end"),
+        ({"repository__id__exact": 1}, "backup_in_repository_by_end"),
+    ],
+)  # fmt: skip
+def test_the_ids_of_backups_are_read_from_an_index_alone(
+    admin_client: Client, asked: dict[str, int], index: str
+) -> None:
+    backup, other = make_backup("a", 1, "a"), make_backup("b", 2, "b")
+    chosen = {"policy": backup.assignment.policy_id, "repository__id__exact": backup.repository_id}
+    with CaptureQueriesContext(connection) as queries:
+        found = listed(admin_client, BACKUPS, **{name: chosen[name] for name in asked})
+    assert found == ([backup.pk] if asked else [backup.pk, other.pk])
+    [ids] = [each["sql"] for each in queries if each["sql"].startswith('SELECT "sources_backup"."id" AS "pk" FROM')]
+    with connection.cursor() as cursor:
+        for way in ("seqscan", "bitmapscan", "sort", "incremental_sort"):  # few rows are sorted
+            cursor.execute(f"SET LOCAL enable_{way} = off")
+        cursor.execute(f"EXPLAIN {ids}")
+        assert f"Index Only Scan Backward using {index}" in str(cursor.fetchall())
+
+
 def test_sources_of_policies_are_counted_for_the_rows_of_the_page_alone(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
