@@ -21,7 +21,7 @@ def take_over(assignment: Assignment, repository: Repository) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for point in runs.points(store, assignment.directory):
             file = Path(scratch) / point
-            if store.manifest(assignment.directory, point, file):
+            if store.any_manifest(assignment.directory, point, file):
                 known_points.keep(assignment.pk, repository.pk, point, digest_of(file))
 
 

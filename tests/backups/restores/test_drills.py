@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,7 +24,7 @@ from engines.restores.scratch import Scratch
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Succeeded
 from jobs.states import Status
-from sources.models import Assignment, CheckRound, Copy, Repository
+from sources.models import Assignment, Backup, CheckRound, Copy, Policy, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from storage import layout
 from storage.points.checking import GONE
@@ -37,7 +38,7 @@ from tests.jobs.backlog.changes import held_up
 from tests.sources.factories import claim, make_assignment, make_policy, make_source, policy_into
 from tests.sources.made_by_hand import take_over
 from tests.sources.worker_process import worker_process
-from tests.storage.building import ASSIGNMENT, Built
+from tests.storage.building import ASSIGNMENT, FILES, Built
 from tests.threads import PATIENCE, another_connection, impatience
 from tests.waiting import eventually
 
@@ -97,6 +98,32 @@ def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: 
     assert (shown["source"], shown["proved_point"]) == ("nas", point)
     for page in (f"assignment/{row.pk}/change/", "assignment/", "source/", f"source/{row.source_id}/change/"):
         assert "roved" in admin_client.get(f"/admin/sources/{page}").content.decode(), page
+
+
+def test_drills_after_a_clock_that_was_ahead_prove_the_last_point_where_it_is(
+    built: Built, var: Path, tmp_path: Path
+) -> None:
+    """Points after that run have later names, earlier times and, here, another repository."""
+    later = Built(tmp_path / "later")
+    ahead = "20270301T090000Z"
+    built.write("a", "of that run")
+    built.point(ahead)
+    shutil.copytree(built.source, built.location.at(f"{FILES}/{ahead}"))
+    row = assigned(built, ahead)
+    Policy.objects.update(repository=Repository.objects.create(name="new disk", location=later.location.root))
+    row.refresh_from_db()
+    for number in (2, 3):
+        later.write("a", f"of run {number}")
+        later.point(name := f"{ahead}-{number}")
+        shutil.copytree(later.source, later.location.at(f"{FILES}/{name}"))
+        add_backup(row, name, number)
+        at = NOW + timedelta(hours=number)
+        Backup.objects.filter(snapshot=name).update(started_at=at, ended_at=at)
+        take_over(row, row.policy.repository)
+        assert drills.drill_now([row.pk], now=NOW) == 1
+        assert isinstance(drilled(), Succeeded)
+        row.refresh_from_db()
+        assert (row.proved_point, row.drill_error) == (name, "")
 
 
 def test_an_older_point_proves_nothing_of_the_newest_one_that_is_gone(built: Built, var: Path) -> None:
