@@ -3,9 +3,9 @@ form has a field for each part.
 
     window: Annotated[list[JsonObject], …, Rows("range", (Part("days"), Part("start"), Part("end")))]
 
-`Rows` is a list of objects, `Parts` an object whose keys are known, `Pairs` an object with any keys. Each of them turns
-a value into cells, which are texts by the name of a part, and cells into a value. A cell whose text was not changed
-keeps the stored value, whatever it is; only a changed text is read.
+`Rows` is a list of objects, `Parts` an object whose keys are known, `Pairs` an object with any keys. Each turns a value
+into cells, which are texts by the name of a part, and cells into a value. A cell whose text was not changed keeps the
+stored value, whatever it is; only a changed text is read.
 
 Pure: the declaration checks the value.
 """

@@ -95,7 +95,7 @@ class Service(Generic[Row]):
             found = self.together(list(further[:AT_ONCE])) if len(found) == AT_ONCE else []
 
     def together(self, rows: list[Any]) -> list[Any]:
-        """Rows that were read at once, with the facts that are looked up for all of them."""
+        """Rows that were read at once, with the facts that are looked up for all of them together."""
         return rows
 
     def lock(self, row_id: int) -> bool:
@@ -123,7 +123,7 @@ class Service(Generic[Row]):
         return [f"{self.title} {row}: {text}" for row, changed in edits for text in self.write(row, changed)]
 
     def all_written(self) -> list[str]:
-        """Warnings about rows of a file that were written, once all of them are."""
+        """Warnings about the rows of a file, once all of them are written."""
         return []
 
     def finish(self, row: Row) -> FinishResult:

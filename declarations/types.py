@@ -89,7 +89,7 @@ class Duration:
 
 
 class Choice:
-    """The last annotation of an enumeration: its values are taken, and kept, as they are written."""
+    """The last annotation of an enumeration: its values are accepted, and kept, as they are written."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.literal_schema([each.value for each in source])

@@ -119,7 +119,7 @@ def _literal(host: str) -> Address | None:
         pass
     else:
         if getattr(address, "scope_id", None):
-            raise AddressRefused("an address with a zone (%) is on a network of our own")
+            raise AddressRefused("an address with a zone (%) is on one of our networks")
         return address
     if len(host) <= LONGEST_NAME and ODD_NUMBER.search(host):
         raise AddressRefused(f"{host} is a number that may mean any address; write an address as 192.0.2.7")

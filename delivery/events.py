@@ -19,8 +19,8 @@ def body_of(payload: dict[str, Any], subject: str) -> str:
     """The document that a receiver gets by any transport, from the payload of an event's record.
 
     JSON without spaces and in ASCII: some receivers refuse characters that JSON allows. `payload` in it is the
-    schedule's template, rendered. Records of other programs may lack some of it: that is null, except for the event id,
-    which is replaced by the subject.
+    schedule's template, rendered. Records of other programs may lack some of these: they are null, except for the event
+    id, which is replaced by the subject.
     """
     return _encode(
         {

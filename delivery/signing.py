@@ -30,7 +30,7 @@ ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature
 
 
 def new_secret() -> str:
-    """A random secret as receivers' libraries take it, "whsec_…"."""
+    """A random secret in the form that receivers' libraries accept, "whsec_…"."""
     return PREFIX + b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 

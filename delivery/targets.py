@@ -1,9 +1,9 @@
 """Targets of records: endpoints with their headers and secrets, and the breakers of their hosts.
 
 The database is asked once for many records, and the answer kept for FRESH_SECONDS: an edit (a URL, a secret that is
-rotated or retires, an endpoint that is removed) takes effect within that time and a query. So does a breaker that
-another worker's failures open. An open breaker is read again for each record, so that one that was let through as a
-trial is not held back.
+rotated or retires, an endpoint that is removed) takes effect within that time and the duration of a query. So does a
+breaker that another worker's failures open. An open breaker is read again for each record, so that one that was let
+through as a trial is not held back.
 
 The endpoint's present URL counts, so that a wrong one can be corrected while records wait for their retry, and no
 secret of a new URL goes to an old one. A record that names no endpoint goes to the URL in its payload, unsigned.
@@ -41,7 +41,7 @@ NOT_TO_BE_SET = frozenset(
         # the HTTP client's own: with others a receiver would read another message than was sent
         *("connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding"),
         *("accept-encoding", "upgrade"),
-        # ours: the signed headers, and those that identify an event
+        # our own: the signed headers, and those that identify an event
         *("content-type", "idempotency-key", signing.ID, signing.TIMESTAMP, signing.SIGNATURE),
     }
 )

@@ -35,7 +35,7 @@ def _struck_out(text: str, spellings: Iterable[str]) -> str:
 
 
 def spellings_of(secret: str) -> set[str]:
-    """Possible spellings of a secret: as it is, each longer line of it, URL-encoded, in HTML, JSON and Python, as hex
+    """Possible spellings of a secret: as it is, each of its longer lines, URL-encoded, in HTML, JSON and Python, as hex
     and base64 (also where it is a part of the encoded text, such as in `user:password`).
     """
     found: set[str] = set()

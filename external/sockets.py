@@ -16,7 +16,7 @@ RESERVED = 512
 
 
 class Sockets:
-    """The sockets that questions of this process hold open."""
+    """The sockets that this process's questions hold open."""
 
     def __init__(self) -> None:
         self.open, self.limit = 0, MOST

@@ -105,7 +105,7 @@ def addresses_of(host: str) -> list[str]:
 
 def address_of(host: str, port: int, seconds: float) -> str:
     """The first address of a host that may be contacted; if there are several, the first that accepts a connection at
-    the port. For a program that would look the name up by itself, and be led elsewhere. `seconds`: for each connection.
+    the port. For a program that would look the name up itself, and be led elsewhere. `seconds`: for each connection.
 
     Raises: OSError if there is none.
     """

@@ -1,7 +1,7 @@
 """A backlog in PostgreSQL: records, claims with leases, settles, retries, throttles, breakers, and the worker.
 
 It needs Django and psycopg, and knows no app that uses it. By itself, in any project with `INSTALLED_APPS = ["jobs"]`
-(and with Django 6.0 also `SILENCED_SYSTEM_CHECKS = ["postgres.E005"]`, which wants an app that nothing here uses):
+(and with Django 6.0 also `SILENCED_SYSTEM_CHECKS = ["postgres.E005"]`, which asks for an app that nothing here uses):
 
     registry.add(Kind("greeting"))  # in a module that is imported when Django starts
 

@@ -1,7 +1,7 @@
 """Rows that were claimed, read into values; rows that cannot be read are set aside and named.
 
-The table takes rows that other programs insert. It refuses instants and days that Python cannot read
-(`jobs/instants.py`), and takes payloads although Python's JSON does not: a number of five thousand digits, a thousand
+The table accepts rows that other programs insert. It refuses instants and days that Python cannot read
+(`jobs/instants.py`), but accepts payloads that Python's JSON does not: a number of five thousand digits, a thousand
 brackets, a list. Such a record has failed before any handler sees it: it is one of the dead letters, with the reason,
 and the records claimed with it run.
 """

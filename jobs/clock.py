@@ -29,7 +29,7 @@ def database_clock() -> datetime:
 
 
 _thread = local()
-"""`asked`: the database's instant and the boot seconds at which it was asked, while it is asked once."""
+"""`asked`: the database's instant and the boot seconds at which it was read, while it is read once."""
 
 
 @contextmanager

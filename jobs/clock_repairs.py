@@ -29,9 +29,9 @@ SECONDS = 0.5
 A_MOMENT = timedelta(seconds=5)
 """The longest time between a look at the clock and later settles of others. A wait may be too long by as much."""
 
-# Attempts by `attempt_ended`, almost none in good times; their records by the primary key. Only the latest attempt
-# counts: a record that is let through is claimed under the next number, and its earlier attempts do not explain its
-# present wait.
+# Attempts by `attempt_ended`, almost none in normal operation; their records by the primary key. Only the latest
+# attempt counts: a record that is let through is claimed under the next number, and its earlier attempts do not explain
+# its present wait.
 AFTER_ATTEMPTS = promotion.statement(
     f"""waiting_for IN ({WaitingFor.RECHECK}, {WaitingFor.BACKOFF}, {WaitingFor.THROTTLE}, {WaitingFor.BREAKER})
           AND run_after > %(now)s::timestamptz
@@ -81,7 +81,7 @@ def correct(now: datetime | None = None) -> int:
 
 def _planned_for_these(statements: Sequence[str], values: dict[str, Any]) -> list[int]:
     """Run statements that Django binds, and return the number of rows that each changed. A worker's generic plan
-    expects a third of the ready records, and reads all records for it.
+    expects a third of the ready records, and so reads all records.
 
     So would a plan before PostgreSQL 18, which skips within an index, once a crowd has bloated the index of ready
     records: it expects to read all of it.

@@ -7,10 +7,10 @@ attribute:
 
     contracts_after = ("sources", "0031_nothing_reads_snoozes")
 
-*A program that has this migration does not use the removed parts.* An older program lacks it, and cannot read the
-newer migration either. So the need is written into the comment of the table of migrations before the first of them
-runs; a program that finds a migration there which it does not have refuses to work. A migration that fails half-way
-leaves the need behind: programs refuse too early rather than too late.
+*A program that has this migration does not use the removed parts.* An older program lacks it, and cannot read the newer
+migration either. So the need is written into the comment of the table of migrations before the first of them runs; a
+program that finds a migration there that it does not have refuses to work. A migration that fails half-way leaves the
+need behind: programs refuse too early rather than too late.
 """
 
 from collections.abc import Iterable, Sequence

@@ -133,8 +133,7 @@ NO_RIGHT = "42501"
 
 
 def describe(error: Error) -> str:
-    """The problem and its remedy, without a password. Empty if the database answered, and the error is none of
-    these."""
+    """The problem and remedy, without a password. Empty if the database answered and the error is not one of these."""
     if code_of(error) in UNDEFINED:
         return _newer_tables() or (
             f"the database is not migrated ({first_line(str(error))}). Run `{PROGRAM} migrate` first."

@@ -38,7 +38,7 @@ SELECT exclusive_key
 """
 
 # By id: a ctid that was read just before another transaction moved the row would drop it out, for LOOK_AGAIN_AFTER.
-# SKIP LOCKED: the caller holds rows of its own, so a wait out of id order could go round in a circle.
+# SKIP LOCKED: the caller holds other rows, so a wait out of id order could become a deadlock.
 OPEN = f"""
 UPDATE jobs_backlogrecord
    SET run_after = %(now)s::timestamptz
@@ -97,7 +97,7 @@ def _hands_on(record: ClaimedRecord, change: Transition, leases: Set[tuple[int, 
 
 
 def open_gates(keys: Iterable[str | None], now: datetime) -> None:
-    """Let the records that wait behind `keys` (None: no key) look again at the next tick.
+    """Let the records that wait behind `keys` look again at the next tick; None stands for no key.
 
     For every ready or running record that loses its key; one that waits behind the gate has none to give. Call it in
     the transaction that locks the record, before locking any assignment. A concurrent handoff under the key then sees

@@ -173,7 +173,7 @@ class Registry:
         self.at_claim: list[Callable[[str, Sequence[ClaimedRecord], int, int], None]] = []
         """`(queue, claimed, wanted, worker id)`: called after a claim."""
         self.at_end: list[Callable[[Sequence[ClaimedRecord], AttemptOutcome, datetime | None], None]] = []
-        """`(records, outcome, ended_at)`: called when attempts have ended in one way, at that instant (None: now)."""
+        """`(records, outcome, ended_at)`: called when attempts have ended in one way, at that instant (now if None)."""
         self.before_retry: list[Callable[[Sequence[int]], None]] = []
         """`(record ids)`: called before these are locked, so that the ends of their batches are not noted until this
         transaction ends."""

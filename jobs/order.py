@@ -83,7 +83,7 @@ def deciding_key(one: RankedRecord, other: RankedRecord) -> str:
 
 
 def demoted(rank_day: date | None, today: date) -> date:
-    """The day under which a record ranks after a try failed `today` (a day of its own zone).
+    """The day under which a record ranks after a try failed `today` (a day in its own zone).
 
     Behind everything untried that is due by then, yet before records that become due tomorrow: no record starves.
     """
@@ -95,7 +95,7 @@ LONGEST_DEMOTION_DAYS = 7
 
 
 def demoted_by_failure(due_day: date | None, today: date, failures: int) -> date:
-    """The day under which a record ranks after its latest of `failures` in a row, `today` (a day of its own zone).
+    """The day under which a record ranks after its latest of `failures` in a row, `today` (a day in its own zone).
 
     One day further back for each failure, counted from its due day and not from where earlier failures have moved it: a
     record that never succeeds must not come before one that is due tomorrow (docs/decisions 0032 has the figures), and

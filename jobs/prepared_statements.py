@@ -1,8 +1,8 @@
 """Runs the statements of the lease protocol: parameters made fit for the server and bound by it and, in a worker,
 prepared.
 
-They run on Django's own connection and inside its transactions; only its cursor is gone round, which binds on the
-client, prepares nothing, and decodes instants in Python.
+They run on Django's own connection and inside its transactions; only its cursor is bypassed, which binds on the client,
+prepares nothing, and decodes instants in Python.
 """
 
 import json

@@ -38,7 +38,7 @@ LEASES = f"SELECT id, lease_expires_at FROM jobs_backlogrecord WHERE status = {S
 
 # Served by `backlog_lease_expires`. A start of the record or a heartbeat of its worker that is in the future was dated
 # by a clock that was ahead: such a lease is over once it was seen unchanged for long enough. An end in the far future
-# alone is no sign of that, since other workers may have longer leases. For one lease after a start of the server
+# alone does not show that, since other workers may have longer leases. For one lease after a start of the server
 # nothing is rescued, since the workers could not renew while it was down.
 EXPIRED = f"""
 SELECT {CLAIMED_COLUMNS}
@@ -96,8 +96,8 @@ class LeaseWatch:
 def release_strays(*, worker_id: int, known: Collection[ClaimedRecord]) -> bool:
     """Give back records that this worker owns without knowing it: claims whose COMMIT was lost on the way.
 
-    Must be called after a broken connection, with the records that the worker does run, again and again until it
-    returns True: none is left. It does not wait for a record that another transaction holds locked.
+    Must be called after a broken connection, with the records that the worker does run, repeatedly until it returns
+    True: none is left. It does not wait for a record that another transaction holds locked.
     """
     ids, tokens = [each.id for each in known], [each.lease_token for each in known]
     values = {"worker": worker_id, "ids": ids, "tokens": tokens}

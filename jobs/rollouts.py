@@ -30,7 +30,7 @@ from jobs.states import UNFINISHED, Status
 KIND = "edit"
 QUEUE = "default"
 BATCH = 1000
-"""Rows in a transaction: others that need one of them wait for some 100 ms."""
+"""Rows per transaction: others that need one of them wait for about 100 ms."""
 SECONDS = 0.3
 """Seconds for which an edit does batches itself, after the first one. A worker does the rest."""
 LOCK_SECONDS = 2

@@ -46,7 +46,7 @@ class WaitingFor(models.IntegerChoices):
     BREAKER = 7, "breaker"
     """The breaker of a target that fails for all of them: it lets one through as a trial, or all."""
     SWEEP = 8, "sweep"
-    """The next sweep that covers its age. Time alone only ends that when the last tier covers it no more."""
+    """The next sweep that covers its age. Time alone only ends that when the last tier no longer covers it."""
 
 
 class AttemptOutcome(models.IntegerChoices):

@@ -50,7 +50,8 @@ WANTED = f"""waiting_for = {WaitingFor.SWEEP}
 # Served by `backlog_swept`.
 SWEEP = promotion.statement(WANTED, "inserted_at DESC", key="ctid")
 
-# Served by `backlog_swept`. In order, since with EXISTS the planner may read the whole table for what is not there.
+# Served by `backlog_swept`. In order, since with EXISTS the planner may read the whole table for a row that is not
+# there.
 ANOTHER = f"""
 SELECT id
   FROM jobs_backlogrecord

@@ -25,10 +25,10 @@ records of its queue name: room in these wakes its worker, and no other.
 A rate is a token bucket in the throttle's row, read and written under the same lock. Its present content is
 `jobs_tokens`: its content at `tokens_at`, and `rate` a second since then, at most its size. The room of a throttle is
 the lesser of the rest of its cap and its whole tokens, and the claiming statement subtracts the claimed records. So
-over any time T no more than its size + rate · T of its records are claimed.
+over any time T at most its size + rate · T of its records are claimed.
 
-- A record begins when it is claimed. One that a worker claimed and gives back unbegun has still spent its token:
-  the rate is never exceeded, and after a shutdown some of it is lost.
+- A record begins when it is claimed. A record that a worker claims and gives back without running it has still spent
+  its token: the rate is never exceeded, and after a shutdown some of it is lost.
 - A worker that is killed after its claim's commit has spent the tokens; before it, none.
 - A clock that is set back adds nothing, and takes nothing: the next claim dates the bucket by the new clock. One that
   is set forward fills the bucket at most.
@@ -38,8 +38,8 @@ over any time T no more than its size + rate · T of its records are claimed.
 A queue that feeds another is not throttled, the queue that it feeds is: a source that is only asked whether it is there
 is not in flight and takes no token. But once a throttle's running and ready records in the fed queue are half as many
 again as it lets through, or ready ones are as many as there will be tokens for within 30 seconds, no more of them are
-claimed from the feeding queue: a source that waits behind a full throttle is not asked yet, since the answer would grow
-old.
+claimed from the feeding queue: a source that waits behind a full throttle is not asked yet, since its answer would be
+out of date.
 """
 
 from collections.abc import Iterable

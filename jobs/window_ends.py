@@ -22,7 +22,7 @@ from jobs.set_aside import isolate
 from jobs.states import Status, WaitingFor
 
 BATCH = 500
-"""Records in a transaction: it takes some 50 ms, for which others that need one of them wait."""
+"""Records per transaction, which takes about 50 ms: others that need one of them wait that long."""
 
 LOOK_AGAIN_AFTER = timedelta(hours=1)
 """The time until another look at a record that was set aside."""

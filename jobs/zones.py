@@ -1,5 +1,6 @@
 """The time zone that a row names. Python's rules decide, never those of the database server: it may lack a zone that a
-form has taken, such as Debian's `US/Eastern` without tzdata-legacy, or have another year's rules."""
+form has accepted, such as Debian's `US/Eastern` without tzdata-legacy, or have another year's rules.
+"""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -22,7 +23,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 def in_zone(instant: datetime, zone: tzinfo) -> datetime:
     """The instant in that zone; at an end of the calendar, where the zone's own time is one that Python does not have,
-    the nearest that it has: tables take the years 1 to 9999 in UTC, whose last second is of the year 10000 in Berlin.
+    the nearest that it has: tables accept the years 1 to 9999 in UTC, whose last second is of the year 10000 in Berlin.
     """
     try:
         return instant.astimezone(zone)

@@ -1,7 +1,7 @@
 """Batches under way: their progress, their ends, and late records.
 
-No count goes down while events are delivered: that would cost every settle something. A batch has ended once none of
-its records is unfinished; to see that it has not, one unfinished record is enough, and the last one found is asked
+No counter is decremented while events are delivered: that would slow every settle. A batch has ended once none of its
+records is unfinished; one unfinished record is enough to see that it has not, and the last one found is looked up
 first: the witness. So a batch of a hundred thousand costs one look at a primary key, until it ends.
 """
 
@@ -57,7 +57,7 @@ def progress(triggers: Iterable[Trigger]) -> dict[int, BatchCounts]:
 def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:
     """Finish the batches whose records have all ended, of all schedules or of these. Returns the number of batches.
 
-    A batch of which a user retries a record in this moment is left out (`batch_ends`).
+    A batch of which a user retries a record at this moment is left out (`batch_ends`).
     """
     under_way = Trigger.objects.filter(finished_at=None, emitted_at__isnull=False)
     if schedule_ids is not None:
@@ -72,7 +72,7 @@ def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> in
 
 def schedules_under_way(schedule_ids: Sequence[int], now: datetime) -> set[int]:
     """The ids of those schedules that have an unfinished batch, or one that waits to be emitted. A batch that has ended
-    is finished by the way.
+    is finished along the way.
 
     It counts as ended also while a transaction that asks for retries holds it, which may open nothing: a trigger would
     be skipped for good.

@@ -35,8 +35,9 @@ WORKER_PACE = 1_500.0
 ASSUMED_SECONDS = 1.0  # in flight, of an event of a schedule of which nothing has succeeded yet
 LATE_FROM = 0.1  # seconds after the close of its window from which a batch is late: less is rounding
 EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
-"""More events a batch or steps a week (10 ms), of all schedules, are taken as spread evenly: true to one event a minute
-and batch."""
+"""Beyond this many events per batch, or steps per week (10 ms) over all schedules, events count as spread evenly: exact
+to one event per minute and batch.
+"""
 
 batches_provided: list[Callable[[list[int], TimeCheck], dict[int, tuple[int, float]]]] = []
 """One function for each provider: schedule ids → for the provider's schedules, the largest number of records of a
@@ -106,7 +107,7 @@ class Capacity(NamedTuple):
     `pace`, `needed_pace`: events per second that get through, 0 if the throttle is paused, and that a batch alone needs
     to complete in its window. `batch_takes`: the seconds of a batch alone. `load`: events that may start in each
     minute, with those of `others` that share its throttle. `ended`: each trigger and the seconds to the end of its
-    batch; `late`: those that end after their window. `busy`: the share of the time that is asked for.
+    batch; `late`: those that end after their window. `busy`: the requested share of the time.
     """
 
     demand: Demand

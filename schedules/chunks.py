@@ -18,16 +18,18 @@ from schedules.unemitted_triggers import Emission, UnemittedTrigger
 log = logging.getLogger(__name__)
 
 CHUNK = 5000
-"""Events in one transaction: some 0.2 s, for which this worker claims nothing and an edit of the schedule waits."""
+"""Events per transaction, which takes about 0.2 s: this worker claims nothing and an edit of the schedule waits that
+long.
+"""
 TRIGGERS_A_CHUNK = 200
 """The most triggers in one transaction: a fleet of small batches, all due at once, takes few transactions."""
 LARGEST_CHUNK = 16_000_000
-"""Characters of payload in one transaction: PostgreSQL takes 268 million in one array, at the cost of memory."""
+"""Characters of payload in one transaction: PostgreSQL accepts 268 million in one array, at the cost of memory."""
 
 
 def put_events(found: Sequence[UnemittedTrigger], schedules: dict[int, Schedule], now: datetime) -> Emission:
     """Put the next few thousand events of these triggers on the backlog, in the order of the triggers. Raises: the
-    database's errors about them; then none of them is there.
+    database's errors about them; then none of them is on the backlog.
     """
     with transaction.atomic():
         parts, skipped = _parts(found, schedules, now)

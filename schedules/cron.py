@@ -39,7 +39,7 @@ NAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-"""Words that other programs take for an expression, and the five fields that they mean."""
+"""Words that other programs accept as an expression, and the five fields that they mean."""
 
 FIELDS = {
     "minute": "0 to 59",

@@ -14,7 +14,7 @@ from schedules.cron import FIELDS
 SIZES = dict(zip(FIELDS, (60, 24, 31, 12, 7), strict=True))
 STEP = re.compile(r"(?P<range>\*|\w+-\w+)/(?P<step>\d+)")
 FIRST_WEEKDAYS = {1: "first", 8: "second", 15: "third", 22: "fourth"}
-"""The first of seven days of the month → which of its month a weekday is that falls on one of them."""
+"""The first of seven days of the month → the ordinal number in its month of a weekday that falls on one of them."""
 LONGEST = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
 
 
@@ -44,7 +44,7 @@ def _more_rarely(name: str) -> str:
 
 
 def doubts(expression: str) -> list[str]:
-    """Sentences without full stops about a readable expression. Empty if there is no doubt."""
+    """Sentences without full stops about a readable expression; empty if there is no doubt."""
     try:
         read = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError:

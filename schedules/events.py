@@ -6,7 +6,7 @@ Nor does it affect the rest of a batch that has begun. The first chunk of a batc
 the configuration to the trigger as the *frozen config*, from which all later chunks are made; the last chunk clears it.
 
 * The retry policy is not frozen. An edit of it applies to emitted events as well (`rescheduling.follow`), so later
-  chunks take the policy that the schedule names now, and the whole batch has one.
+  chunks take the policy that the schedule names now, and the whole batch has the same one.
 * Endpoint and throttle are frozen, but can be deleted once the schedule names others. Without its endpoint an event
   fails, and without its throttle it is not capped, whichever chunk it came with.
 """

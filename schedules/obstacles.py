@@ -61,8 +61,8 @@ def obstacle_to_deleting(schedule: Schedule) -> str:
 
 
 def use_of(row: Model) -> str:
-    """The users of this throttle, endpoint or retry policy, in a sentence with what to do. Empty if no schedule uses
-    it, and no batch of one.
+    """The users of this throttle, endpoint or retry policy, in a sentence with what to do; empty if no schedule and no
+    batch of one uses it.
     """
     if not isinstance(row, Throttle | Endpoint | RetryPolicy):
         return ""

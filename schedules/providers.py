@@ -17,7 +17,7 @@ Provide = Callable[[Sequence[tuple[Schedule, datetime]], datetime], int]
 known: dict[str, Provide] = {}
 
 PROVIDED_AT_ONCE = 100
-"""Triggers in one call: some 0.1 s for policies of a few assignments each."""
+"""Triggers per call: about 0.1 s for policies of a few assignments each."""
 
 
 def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None = None, due: str = "") -> None:

@@ -10,8 +10,8 @@ _UNFINISHED = ", ".join(str(status.value) for status in UNFINISHED)
 # A batch that was begun with a count is counted to its end, however its schedule has changed since.
 _PROVIDED = "(s.provider <> '' AND t.frozen_config IS NULL)"
 
-# Existing triggers are left alone, except a provider's: it is asked again, and emits the records that are missing. A
-# batch in the middle of its chunks does not count as a provider's.
+# Existing triggers are left alone, except a provider's: the provider is asked again, and emits the records that are
+# missing. A batch in the middle of its chunks does not count as a provider's.
 INTEND = """
 INSERT INTO schedules_trigger AS known
        (schedule_id, trigger_at, seen_at, events, skipped_for, finished_at, asked_by)

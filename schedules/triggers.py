@@ -22,14 +22,14 @@ from schedules.unemitted_triggers import UnemittedTrigger, skip
 from schedules.watermarks import DueTriggers, due
 
 SCHEDULES_A_TRANSACTION = 100
-"""The most schedules of a transaction: some 30 ms, for which an edit of one of them waits."""
+"""The most schedules per transaction, which takes about 30 ms: an edit of one of them waits that long."""
 INTENTS_A_TRANSACTION = 1000
 INTENTS_AT_ONCE = 2000
 """The most triggers that a tick records: with more than it can emit, unemitted ones would pile up while it catches up.
 """
 
 LONGEST_QUEUE = 100
-"""The most triggers of one schedule that wait for its batches to end. 10,080 of them cost each tick 30 ms."""
+"""The most triggers of one schedule that wait for its batches to end. 10,080 would cost each tick 30 ms."""
 
 _unreadable = SetAside()
 """Schedules whose cron or zone this process cannot read. Their watermark stays: another host may know a zone that this

@@ -129,7 +129,7 @@ def cancel_batch(trigger: Trigger, now: datetime | None = None) -> int:
     """Take the unfinished records of a batch off the backlog, and emit no more of it. Returns the number of records.
 
     A record that runs is asked to stop, and counts. A batch of thousands is cancelled in several transactions, so that
-    no worker waits for long; asking again does the rest of one that was interrupted.
+    no worker waits for long; a repeated call cancels the rest of one that was interrupted.
     """
     instant = now or database_clock()
     with _locked(trigger.schedule):

@@ -1,5 +1,5 @@
-"""Secrets at rest: sealed with keys derived from Django's SECRET_KEY, so that a dump of the database alone reveals none
-of them.
+"""Secrets at rest: sealed with keys derived from Django's SECRET_KEY, so that a dump of the database alone reveals no
+secret.
 
 SECRET_KEY seals. Text sealed by an older key can be read as long as that key is in SECRET_KEY_FALLBACKS, and is sealed
 again by `sealing/key_rotation.py`. The cipher is Fernet (AES-128-CBC with HMAC-SHA256), the derivation HKDF-SHA256 (RFC
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 
 PURPOSE = b"backupsched sealed field, version 1"
-"""Keeps this key apart from whatever else is derived from SECRET_KEY. Another text makes everything unreadable."""
+"""Keeps this key apart from whatever else is derived from SECRET_KEY. A different text makes everything unreadable."""
 
 KEY_BYTES = 32
 

@@ -78,9 +78,9 @@ def store_secret(name: str, value: str) -> str:
 def read_secret(reference: str) -> str | None:
     """Return the secret that `reference` names; None for an empty reference. One newline at its end is cut.
 
-    A stored one is asked of the database by this thread, as handlers and commands may; a file may take for ever.
-    Raises: SecretNotFound when the reference is not allowed, the secret not stored or not to be opened, the variable
-    not set, or the file no readable regular file of at most `LONGEST_SECRET` bytes; django.db.Error.
+    This thread reads a stored secret from the database, as handlers and commands may; a file may take for ever. Raises:
+    SecretNotFound when the reference is not allowed, the secret is not stored or cannot be opened, the variable is not
+    set, or the file is not a readable regular file of at most `LONGEST_SECRET` bytes; django.db.Error.
     """
     if not reference:
         return None

@@ -2,8 +2,8 @@
 a few web threads, and the database as long as it takes.
 
 The server itself gives up a statement that takes too long (`statement_timeout`). A server that accepts requests and
-answers none, because it has stopped or is behind a tunnel that does, does not do so, and its connection looks sound:
-this process's own clock gives it up, or each web thread in turn would wait for it for ever.
+answers none, because it or a tunnel in front of it has stopped, gives up nothing, and its connection looks sound: this
+process's own clock gives it up, or each web thread in turn would wait for it for ever.
 """
 
 import math
@@ -93,7 +93,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         return super().wait(gen, *args, **kwargs)
 
     def _given_up_after(self, seconds: float, gen: PQGen[RV]) -> PQGen[RV]:
-        """`gen` with a limit. psycopg asks it some times a second whether its answer has come."""
+        """`gen` with a limit. psycopg asks it a few times a second whether its answer has come."""
         heard_at = time.monotonic()
         try:
             waits_for = next(gen)

@@ -68,7 +68,7 @@ class NotFollowed(Exception):
 class Exchange:
     """One delivery: the request, the redirects that are followed, and the part of the answer that is read.
 
-    `at`: the place that is asked now; another one than the target's after a redirect."""
+    `at`: the place that the request goes to now; after a redirect, not the target's."""
 
     def __init__(self, target: Target, event_id: str, body: bytes) -> None:
         self.target, self.at = target, target.place

@@ -67,7 +67,7 @@ async def post(
     and has no time limit except for `connect_timeout` (seconds).
 
     The host may have closed a kept connection just when it is used again. That is not a failure of this event, which is
-    sent once more; its id would show the host if it had come twice. Raises: the exceptions in RAISED.
+    sent once more; if it has come twice, the host can tell by its id. Raises: the exceptions in RAISED.
     """
     made = _RequestFacts()
     _asking.set(made)

@@ -35,8 +35,8 @@ WHAT_TO_DO = {
     "KmsNotFound": "the key that encrypts the queue is gone: give the queue another one",
     "InvalidMessageContents": "the message holds a character that the queue refuses: change the payload template",
     "UnsupportedOperation": "the queue does not take this: does its URL name a FIFO queue, although it is not one?",
-    "RequestExpired": "the clock of this host is wrong: set it",
-    "RequestTimeTooSkewed": "the clock of this host is wrong: set it",
+    "RequestExpired": "this host's clock is wrong: set it",
+    "RequestTimeTooSkewed": "this host's clock is wrong: set it",
 }
 SAME_AS = {
     "NonExistentQueue": "QueueDoesNotExist",

@@ -57,7 +57,7 @@ def queue_at(url: str, region: str = "") -> Queue:
 
 
 def region_of(host: str) -> str:
-    """The region in the name of a server. Empty if there is none."""
+    """The region in the name of a server; empty if there is none."""
     if found := REGION_IN_HOST.search(host):
         return str(found[found.lastindex or 0])
     return "us-east-1" if host == OLDEST_HOST else ""

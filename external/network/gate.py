@@ -210,7 +210,7 @@ class _Flow:
             self._loop.add_reader(self._source, self._read)
 
     def _is_sent(self, data: memoryview) -> bool:
-        """Send data. Returns False if some of it is left."""
+        """Send data. Returns False if some is left over."""
         try:
             self._left = data[self._target.send(data) :]
         except BlockingIOError:

@@ -40,7 +40,7 @@ SIGNS = re.compile(
     r"--[a-z]|rclone |restic |rebuild-index|repair index|in the config|unlock|\brun [`']|host key|remove with|"
     r"ssh-keygen"
 )
-"""Signs of advice: a message with none of them holds no advice, and is not searched."""
+"""Signs of advice: a message without any contains no advice, and is not searched."""
 LONGEST = 2_000
 
 

@@ -1,8 +1,8 @@
 """The files that a program may open while it handles data from others, by Landlock: `Command.readable`; and the folders
 in which a process may write.
 
-A link in a repository, or in files out of one, leads such a program to no other file of this host, no matter who
-changes it at any moment.
+A link in a repository, or in files out of one, leads such a program to no other file on this host, no matter who
+changes it, or when.
 """
 
 import os

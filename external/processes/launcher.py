@@ -15,7 +15,7 @@ import sys
 
 PR_SET_PDEATHSIG = 1
 SIGKILL = 9
-"""The number in `signal`, whose import takes a third of the time of this program."""
+"""The number in `signal`, whose import takes a third of this program's time."""
 CANNOT_START = 126
 PR_SET_NO_NEW_PRIVS = 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -73,7 +73,7 @@ def version() -> int:
 
 def restrict(handled: int, rules: list[tuple[int, int]], *, is_optional: bool = False) -> bool:
     """Take the `handled` rights from this process and all that it starts, except below the opened files and folders of
-    `rules`, with the rights that each has there. Closes these. Returns False, and takes nothing, if the kernel lacks
+    `rules`, with the rights that each has there. Closes them. Returns False, and takes nothing, if the kernel lacks
     Landlock, or if it `is_optional` and a rule, or all of it, is refused.
     """
     libc = ctypes.CDLL(None, use_errno=True)

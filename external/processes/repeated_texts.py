@@ -52,7 +52,7 @@ TOKEN_ERRORS = frozenset({
 })  # fmt: skip
 """RFC 6749, 5.2."""
 OF_FTP = frozenset({421, 425, 426, 430, 434, 450, 451, 452, 530, 532, 550, 551, 552, 553})
-"""RFC 959, 4.2; some of them mean something else in HTTP."""
+"""RFC 959, 4.2; some mean something else in HTTP."""
 
 
 def without_answers(text: str) -> str:

@@ -96,8 +96,8 @@ _is_deaf = False
 
 
 def keep(facts: dict[str, str]) -> bool:
-    """Have the giver of the order keep something before this continues. Returns True if it was kept, or if there is no
-    such process, such as in a test.
+    """Have the process that gave the order keep something before this one continues. Returns True if it was kept, or if
+    there is no such process, as in a test.
     """
     global _is_deaf
     if _heard_at is None:
@@ -132,4 +132,4 @@ def bound_memory(size: int) -> None:
     """
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
-    os.environ["GOMEMLIMIT"] = str(size * 9 // 10)  # rclone would let twice as much pile up as it uses
+    os.environ["GOMEMLIMIT"] = str(size * 9 // 10)  # rclone would let twice as much accumulate as it uses

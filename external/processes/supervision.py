@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE_SECONDS = 15
-"""The time for a process that is asked to end, beyond the grace that it gives itself."""
+"""The time that a process has to end, beyond the grace that it gives itself."""
 RUNS_AFTER_SECONDS = 3
 FOR_EVER = 1_000_000
 """Starts that fail one after the other, before a process is given up."""
@@ -53,9 +53,9 @@ until /bin/cat; do
     sleep 1
 done
 """
-"""Carries the output of the supervisor, process $0, which opens /dev/stdout: not every output can be opened, such as
-the journal's socket, or the terminal of another account (`runuser -u`). A terminal that is closed ends it as Ctrl-C
-does, and so does a pipe that nobody reads: supervisord itself would die of it, and leave its processes. A file on a
+"""Carries the output of the supervisor, process $0, which opens /dev/stdout: some outputs cannot be opened, such as the
+journal's socket, or the terminal of another account (`runuser -u`). A terminal that is closed ends it as Ctrl-C does,
+and so does a pipe that nobody reads: either would kill supervisord itself and leave its processes running. A file on a
 full disk only loses lines.
 """
 

@@ -1,5 +1,4 @@
-"""Pauses and resumes queues, and holds everything: claims read these rows, so a commit here has effect everywhere.
-
+"""Pauses and resumes queues, and holds everything: claims read these rows, so a commit here takes effect everywhere.
 From the commit of a hold on, no claim of any queue takes anything. Running records are asked to stop by a notice, or by
 the next heartbeat of their worker, and are given back without a failure; one that only waits for the answer to a sent
 request may get it. Paused queues are not touched.

@@ -25,7 +25,7 @@ from jobs.states import Status
 from jobs.wakeups import notify
 
 MAX_CONTESTS = 20
-"""The most tries. Each that fails means that a record of one of these subjects was put on the backlog just then."""
+"""The most tries. Each failed one means that a record of one of these subjects was put on the backlog just then."""
 
 # A user wants it tried although it is late, unless its kind says when the next opening is.
 WITHOUT_A_CLOSED_WINDOW = """

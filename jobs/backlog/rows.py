@@ -10,7 +10,7 @@ from itertools import islice
 from jobs.models import BacklogRecord
 
 BATCH = 1000
-"""Records in a transaction: a running worker that wants one of them waits some milliseconds."""
+"""Records per transaction: a running worker that needs one of them waits a few milliseconds."""
 
 
 def lock(ids: Iterable[int]) -> list[BacklogRecord]:

@@ -7,10 +7,10 @@
 A handler asks `refusal` before it spends anything, and names the cause of a failure (`Failed.fault_of`) and what a
 success proves (`Succeeded.proves`). The settle counts (`judge`); once it is open, records that fail because of it or
 are refused wait for the breaker, and no failure is counted. When it is time for a trial, the tick
-(`let_trials_through`) lets the first of them in claim order through; those that have been tried since the opening come
-last. Once the breaker has closed, it lets all of them through. After failed trials the next one comes after 1, 1, 2, 3,
-5 … times BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that proved nothing (it was unavailable or
-cancelled, its worker was killed, its window closed) it comes within LOOK_AFTER.
+(`let_trials_through`) lets the first of them through, in claim order; those that have been tried since the breaker
+opened come last. Once the breaker has closed, it lets them all through. After each failed trial the next one waits 1,
+1, 2, 3, 5 … times BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that proved nothing (it was
+unavailable or cancelled, its worker was killed, its window closed) it comes within LOOK_AFTER.
 
 Interruptions: a settle counts and writes its records in one transaction, and a trial is chosen in one. No worker has to
 report the result of a trial: the tick looks for it. A record that is let through by mistake is refused again; one that
@@ -260,7 +260,7 @@ def _let_one_through(breaker: Breaker, now: datetime) -> int:
 
 
 def correct_clocks(now: datetime | None = None) -> int:
-    """Bring back instants of breakers that a clock which was wrong dated ahead. Returns how many."""
+    """Bring back instants of breakers that a wrong clock has dated ahead. Returns how many."""
     instant = now or database_clock()
     furthest = instant + timedelta(seconds=max(conf.breaker_longest_seconds(), conf.breaker_probe_seconds()))
     corrected = Breaker.objects.filter(opened_at__gt=instant).update(opened_at=instant)

@@ -60,7 +60,7 @@ def rename(guarded: BreakerTarget) -> None:
 
 @transaction.atomic
 def forget(guarded: BreakerTarget, *, now: datetime | None = None) -> None:
-    """Delete the breaker of something that no longer exists; the records that wait for it decide by themselves what to
+    """Delete the breaker of something that no longer exists; the records that wait for it decide for themselves what to
     do. If another transaction holds some of them locked, it is closed: the ticks let these through, and it is pruned.
     """
     instant = now or database_clock()

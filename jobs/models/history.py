@@ -47,7 +47,7 @@ class Level(models.IntegerChoices):
     DOING = 1, "doing"
     """Something that was done: asked, answered, handed on, began, succeeded, put off."""
     CONSIDERING = 2, "considering"
-    """The records that a claim looked at, and the key of the claim order that decided. Off unless it is asked for."""
+    """The records that a claim looked at, and the key of the claim order that decided. Off unless requested."""
 
 
 class Decision(models.Model):

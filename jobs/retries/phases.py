@@ -14,8 +14,8 @@ On time, failure k comes soon after place k − 1 and place k follows. Otherwise
 
 * late (a long attempt, silence, downtime): the next place that is still to come. It is not tried at once:
   after ten days without workers that would be twenty retries in a row.
-* early (a user retried it, or it comes from a policy that retried more often): the last place that is no further
-  than the wait that k failures have on time. Place k itself may be weeks away.
+* early (a user retried it, or it comes from a policy that retried more often): the last place that is not beyond the
+  wait that k failures have on time. Place k itself may be weeks away.
 
 docs/decisions/0027-phased-retries-keep-their-places.md has the figures.
 """
@@ -29,7 +29,7 @@ from jobs.retries.waits import Failure, Parameters, Rng
 STEP = 0xC569_2BA5_C6C6_E471
 """0.771…, the continued fraction [0; 1, 3, 2, 1, 2, 2, 2, 2, 1, 1, 2, …], times 2^64: exact for ids of any size.
 
-The golden ratio is a trifle evener for successive ids, but bunches every eighth, twelfth or sixteenth: those of one
+The golden ratio is slightly more even for successive ids, but bunches every eighth, twelfth or sixteenth: those of one
 repository of several. This one was searched for (decision 0027).
 """
 
@@ -38,7 +38,7 @@ LAST_PLACE = 10**12
 date."""
 
 GRAIN = 0.001
-"""Seconds. Instants are stored in microseconds, so an attempt may start a trifle before its place."""
+"""Seconds. Instants are stored in microseconds, so an attempt may start slightly before its place."""
 
 
 def phase(record_id: int) -> float:
@@ -93,7 +93,7 @@ class PhasePlaces:
     def wait(self, k: int, u: float, elapsed: float | None) -> float:
         """Seconds from the k-th failure, `elapsed` seconds after the first one, to the next retry; at most the cap.
 
-        `elapsed` None: it was on time, at place k − 1.
+        If `elapsed` is None, it was on time, at place k − 1.
         """
         on_time = self.gap(k, u)
         if elapsed is None:

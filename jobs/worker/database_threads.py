@@ -49,7 +49,7 @@ _of_queue: dict[str, _Threads] = {}
 
 
 def open_for(queue: str) -> None:
-    """Give the handlers of a queue that this process serves threads of their own. They start when they are needed."""
+    """Give the handlers of a queue that this process serves separate threads. They start when they are needed."""
     _of_queue[queue] = _Threads(queue)
 
 

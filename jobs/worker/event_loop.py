@@ -1,6 +1,6 @@
 """The worker's one event loop, and the watch that ends a worker whose loop does not turn. Touches no database.
 
-At each beat of the guard the loop is asked for a sign of life, unless it still owes one. Time is counted in unanswered
+At each beat of the guard the loop has to give a sign of life, unless it still owes one. Time is counted in unanswered
 beats, not by a clock: while a machine is suspended, or the whole process is, no beats pass.
 """
 
@@ -109,7 +109,7 @@ class LoopWatch:
             f"the event loop has not turned for {self._stuck_for:.1f} s: nothing is asked and nothing delivered in the "
             f"meantime; it runs {some_of(held, NAMED) or 'no handler'}, at"
         )
-        # the stack of another thread, which no argument of `log.error` takes; a message has one line only
+        # the stack of another thread, which `log.error` has no argument for; a message has one line only
         log.handle(
             log.makeRecord(log.name, logging.ERROR, __file__, 0, text, (), None, sinfo=self._loop.stack().rstrip())
         )

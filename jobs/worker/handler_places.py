@@ -145,7 +145,7 @@ class UnitThreads(Places):
 
     def put(self, runs: list[Run]) -> None:
         super().put(runs)
-        # not by which of them are idle: one that has just taken a run looks idle for a moment
+        # not by which threads are idle: one that has just taken a run looks idle for a moment
         for _ in range(self._threads, min(self.in_hand(), self._concurrency)):
             self._threads += 1
             threading.Thread(target=self._work, name=f"{self._queue}-{self._threads}", daemon=True).start()

@@ -103,7 +103,7 @@ class Hints:
         return max(0.0, min((at - now for at in list(self._again_at.values())), default=float("inf")))
 
     def _is_any_due(self, queues: list[str]) -> bool:
-        """True if the time of one of them has come; they are worth a claim then."""
+        """True if the time of one of them has come: they are worth a claim then."""
         now = boot_seconds()
         due = [queue for queue in queues if self._again_at.get(queue, float("inf")) <= now]
         for queue in due:

@@ -67,7 +67,7 @@ class Listener(threading.Thread):
                 if notification.channel == CANCEL_CHANNEL or not is_ours(notification.pid):
                     self._take(notification.channel, notification.payload)
             if boot_seconds() >= ping_at:
-                if not connection.is_usable():  # gone, or of a server that is no longer the primary
+                if not connection.is_usable():  # gone, or to a server that is no longer the primary
                     return
                 ping_at = boot_seconds() + PING_EVERY_SECONDS
 

@@ -23,7 +23,7 @@ CANCELLED = "a user cancelled %s %s, stopping it"
 LOST = "lost the lease of %s %s, stopping it"
 
 MAX_UNSETTLED = 4000
-"""Results that wait to be settled. With more of them nothing is claimed: the database is away or too slow."""
+"""Results that wait to be settled. If there are more, nothing is claimed: the database is away or too slow."""
 
 STARVED_SECONDS = 0.5
 """Seconds after which a claimed run that could not begin is given back: something long has taken the places."""
@@ -240,13 +240,13 @@ class Units:
         self._queues[run.record.queue].places[_is_async(run)].stop(run)
 
     def give_up(self, run: Run, message: str) -> None:
-        """Stop it and log why, with its kind and subject, unless it has been stopped already or is held no more."""
+        """Stop it and log why, with its kind and subject, unless it has been stopped already or is no longer held."""
         if not run.is_stopped and self.find(run.record.id) is run:
             log.warning(message, run.record.kind, run.record.subject)
             self.stop(run)
 
     def stop_waiting_for_answers(self) -> None:
-        """Cancel the async handlers of queues that feed others: a question that is asked again costs nothing.
+        """Cancel the async handlers of queues that feed others: asking a question again costs nothing.
 
         The others' work under way would be done twice.
         """

@@ -53,7 +53,7 @@ class ReadOnlyAdmin(ReadOnlyRows, ModelAdmin):
 
 
 MOST_LISTED = 10_000
-"""Rows that one can page through. Counting more of them takes seconds; filters find those further back."""
+"""The most rows that one can page through. Counting more takes seconds; filters find those further back."""
 
 
 class FirstPages(Paginator):  # type: ignore[type-arg]

@@ -45,7 +45,7 @@ class TerminalCommand(BaseCommand):
 
     requires_system_checks = [TAG]
     json = False
-    """True if JSON is asked for."""
+    """True if JSON was requested."""
     needs_tables = True
     """False for a command that has work to do without tables that this version can use."""
 

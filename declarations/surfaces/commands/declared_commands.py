@@ -220,5 +220,5 @@ class DeclaredCommand(NounCommand):
             self.answer({"removed": names}, f"{shown} {'is' if len(names) == 1 else 'are'} removed.{lost}")
 
     def lost(self, row: Any) -> str:
-        """The loss that comes with the deletion of a row, as a sentence after a space."""
+        """The data that is lost with a row, as a sentence after a space."""
         return ""

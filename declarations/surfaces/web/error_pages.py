@@ -25,7 +25,7 @@ from jobs.database_errors import DatabaseTrouble, code_of, trouble_of, what_to_d
 log = logging.getLogger(__name__)
 
 DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
-"""Errors of the database; some of them are our own fault: ask `trouble_of`."""
+"""Errors of the database; some are our own fault, which `trouble_of` decides."""
 DATABASE_AWAY_SECONDS = 10
 """Seconds after which to try again while the database is down, or a lock is held for too long."""
 
@@ -37,7 +37,7 @@ CHANGED = "Another request has just deleted or changed what this page is about. 
 CLASHES = {"23503", "23505"}
 """A reference to a deleted row, and a name that is taken: forms check both, and the database checks again."""
 
-NUL = "The address holds a NUL character (%00), which no name or text here can hold. Remove it and try again."
+NUL = "The address holds a NUL character (%00), which no name or text here can contain. Remove it and try again."
 MOST_WORDS, MOST_CHARACTERS = 32, 500
 """1,300 words made one statement that kept a thread busy for 2.5 s before the database had seen it."""
 TOO_LONG = f"A search has at most {MOST_WORDS} words and {MOST_CHARACTERS} characters. Go back, and search for less."
