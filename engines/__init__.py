@@ -1,7 +1,7 @@
 """The engine of each kind of source.
 
-An engine is loaded when it is first asked for: each backup has a process to itself, and loading all engines takes a
-quarter of its start.
+An engine is loaded when it is first needed: each backup has a separate process, and loading all engines takes a quarter
+of its start.
 """
 
 from functools import cache

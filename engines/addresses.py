@@ -13,7 +13,7 @@ Found = TypeVar("Found")
 
 
 def address_of(host: str, port: int, connect_timeout: float) -> str:
-    """The IP address for a program that takes one. `connect_timeout`: seconds. Raises: RunEnded."""
+    """The IP address for a program that accepts one. `connect_timeout`: seconds. Raises: RunEnded."""
     return _found(lambda: special_addresses.address_of(host, port, connect_timeout))
 
 

@@ -45,12 +45,12 @@ class BackupTask:
     after a stop. `reserve`: the percentage of the repository's file system that stays free (`limits.py`). `least_rate`:
     bytes a second, over a window (`limits.py`); None if any rate will do. `policy`: its name, for the manifest; `zone`:
     its time zone. `engine_version`: the version of the engine's program, if the worker knows it; if it is empty, the
-    engine asks. `staging`: the folder of this host for files that must be stored there first (`staging.py`). If the
-    source was copied there, `source_kind` is its kind, and `left_out` names what that copy lacks. `last_snapshot`: the
+    engine asks. `staging`: the folder on this host for files that must be stored there first (`staging.py`). If the
+    source was copied there, `source_kind` is its kind, and `left_out` lists what that copy lacks. `last_snapshot`: the
     `snapshot` of the newest point in a restic repository, with `last_files` files, as far as they are known. `record`:
-    its id, by which it can be found. `newest`: the newest point there according to the database; empty if there is
-    none. `known`: the points of this assignment there that are ours; None if all are. `damaged`: the places of files
-    there (`Entry.place`) that a check has found damaged or missing.
+    its record's id, by which it can be found. `newest`: the newest point there according to the database; empty if
+    there is none. `known`: the points of this assignment there that are ours; None if all are. `damaged`: the places of
+    files there (`Entry.place`) that a check has found damaged or missing.
     """
 
     source: SourceSpec
@@ -117,11 +117,11 @@ class EngineResult:
     `manifest`: the digest of the point's manifest; empty for a point of restic. `size` and `files`: bytes and files
     that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, compared with the last backup; `read`:
     bytes from the source; `added`: bytes to the repository. All of these are None if unknown. `tables`, `rows`: counts
-    of a database. `doubt`: why the engine itself finds that the source may have lost something. `warnings`: one for
-    each thing, the first `WARNINGS` of them (`results.py`); `not_kept`: things that the source had and no backup of its
-    kind keeps, which is not a warning. `repository`: the id of the repository that it went into, `engine`: the name of
-    the engine that ran; the handler adds both. `room`: bytes that were free in the repository at that time, and its
-    total.
+    of a database. `doubt`: why the engine itself finds that the source may have lost something. `warnings`: the first
+    `WARNINGS` of them (`results.py`), one for each thing; `not_kept`: things that the source had and that no backup of
+    its kind keeps, which is not a warning. `repository`: the id of the repository that it went into, `engine`: the name
+    of the engine that ran; the handler adds both. `room`: the bytes that were free in the repository at that time, and
+    its total.
     """
 
     verdict: Verdict

@@ -65,9 +65,9 @@ def libpq_parameters(secret: str | None, options: Mapping[str, Any]) -> dict[str
     who we are.
 
     With a secret the server has to prove that it knows it (SCRAM, RFC 5802), so no other server learns anything about
-    it. Servers that ask for nothing, or identify the account at their socket, are for sources without a secret. None
-    gets anything else of the worker's account: no password of `~/.pgpass`, no certificate of `~/.postgresql`, no
-    Kerberos ticket (`WITHOUT_TICKET` for programs).
+    it. Servers that ask for nothing, or identify the account at their socket, are for sources without a secret. No
+    server gets anything else of the worker's account: no password from `~/.pgpass`, no certificate from
+    `~/.postgresql`, no Kerberos ticket (`WITHOUT_TICKET` for programs).
     """
     found = {"sslcert": NO_FILE, "gssencmode": "disable", "passfile": NO_FILE}
     if secret:
@@ -86,7 +86,7 @@ def imap_is_tls(options: Mapping[str, Any]) -> bool:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Check options of an encrypted connection. Raises: ValueError for a value that one of them does not take."""
+    """Check options of an encrypted connection. Raises: ValueError for a value that an option does not take."""
     certificate = str(options.get("sslrootcert", "/"))
     if certificate != "system" and not certificate.startswith("/"):
         raise ValueError('sslrootcert must be "system", or the absolute path of a file of certificates')

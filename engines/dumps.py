@@ -6,8 +6,8 @@
 The next run removes the files of a killed one, which its mark names (`storage.points.runs`), as far as its credentials
 may.
 
-Where a repository is not a plain folder of this host, everything is written to this host first, into files without
-names: a worker that is killed leaves no password behind. A program that needs a name writes into the staging directory.
+Where a repository is not a plain folder on this host, everything is first written to files without names on this host:
+a worker that is killed leaves no password behind. A program that needs a name writes into the staging directory.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from storage.points.manifests import Entry
 from storage.points.store import StorageFailed, StorageStopped, Store
 
 DUMP = "dump"
-"""The name that stands for the folder of an assignment in a staging directory."""
+"""The name that stands for an assignment's folder in a staging directory."""
 DIGEST_BYTES = 2**20
 MESSAGE_LINES = 4
 REFUSED = "the source refused the credentials: check its user and secret"
@@ -50,7 +50,7 @@ Meanings = Iterable[tuple[Callable[[str], object], Verdict, str]]
 
 
 class DumpEngine(Engine):
-    """An engine that writes the files of a new point with `write`. It takes no options: a policy's options are for its
+    """An engine that writes the files of a new point with `write`. It has no options: a policy's options are for its
     other engines.
     """
 

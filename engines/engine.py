@@ -1,8 +1,8 @@
-"""The shared part of all engines: the beginning of a run, the reasons to end it before its program does, and its
+"""The shared part of all engines: the beginning of a run, the reasons to end it before its program ends, and its
 result.
 
-An engine is a file or folder of this folder: a pure argv builder, an output parser, and a table of the meanings of exit
-codes and messages. Exceptions that it raises become a result here.
+An engine is a file or folder next to this file: a pure argv builder, an output parser, and a table of the meanings of
+exit codes and messages. Exceptions that it raises become a result here.
 """
 
 import math
@@ -129,7 +129,7 @@ class Engine(ABC):
     def stage(
         self, task: BackupTask, into: Path, stop: StopSignal, on_progress: OnProgress
     ) -> tuple[EngineResult, Path]:
-        """Bring the source into a folder of this host, for another engine to read. Returns the result, and the folder.
+        """Bring the source into a folder on this host, for another engine to read. Returns the result, and the folder.
         Raises: exceptions that `result_of` turns into a result.
         """
 

@@ -2,8 +2,8 @@
 
 Space: backups leave some space free on a repository's file system, so that one source cannot fill it for all. If there
 is less before a run, the repository is full. If it becomes less during a run, the run that wrote more than the reserve
-has filled it and is ended at once; a run that wrote little continues until half of the reserve is left, so that it does
-not end because of another one.
+has filled it and is ended at once; a run that wrote little continues until half of the reserve is left, so that another
+run does not end it.
 
 Rate: applies if a policy names a least rate. Without one, a source that sends a byte now and then keeps its unit for a
 day.

@@ -49,8 +49,8 @@ DATABASES = ("mariadb", "postgresql", "sqlite")
 
 
 def not_kept(kind: str, remote: str = "") -> list[str]:
-    """The things of a source of this kind that are lost. `remote`: rclone's type of the repository's remote, empty for
-    a directory.
+    """The things of this kind of source that its backups do not keep. `remote`: rclone's type of the repository's
+    remote; empty for a directory.
     """
     in_a_bucket = kind not in DATABASES and remote in BUCKETS
     return [*NOT_KEPT[kind], *(["empty folders"] if in_a_bucket else [])]

@@ -69,7 +69,7 @@ PROGRAM = Program(
 
 
 def main() -> None:
-    # a run makes millions of tuples, none of them in a cycle: with Python's defaults collections take 7 % of its time
+    # a run makes millions of tuples, none in a cycle: with Python's defaults garbage collection takes 7 % of its time
     gc.freeze()
     gc.set_threshold(*SELDOM)
     Stop.listen()

@@ -1,4 +1,4 @@
-"""A directory of this host for one assignment, which stores files that cannot go into its repository directly.
+"""A directory on this host for one assignment, which stores files that cannot go into its repository directly.
 
 It stays between runs, so that the next one fetches only changes, and is removed with its assignment
 (`backups.copying.staging`). It holds the source's data unencrypted: no other account may look into it.

@@ -13,7 +13,7 @@ from engines.base import RunEnded, SourceSpec, Verdict
 
 
 def real_path_of(path: str) -> str:
-    """The path without links, or empty if it is unknown since a part of it is missing or may not be read."""
+    """The path without links; empty if it is unknown because a part of it is missing or may not be read."""
     with suppress(OSError):
         return os.path.realpath(path, strict=True)
     return ""

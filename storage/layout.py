@@ -13,7 +13,7 @@
         manifests/<point>.<digest>.compared  files that a copy need not compare again (`points/compared_files.py`)
         manifests/<point>.removing   the point is being removed (`points/removal.py`)
         incoming/<place>             files that a copy is about to move over damaged ones (`points/copying.py`)
-        lock                         held by the run, where the repository is a folder of this host
+        lock                         held by the run, where the repository is a folder on this host
 
 **A point exists if, and only if, its manifest exists.** The manifest is written last and removed first. So a run that
 failed or was killed leaves no point, only files that no point names.

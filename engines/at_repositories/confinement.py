@@ -1,4 +1,4 @@
-"""The confinement of the process that works in a repository on this host: no link that anyone puts there at any moment
+"""The confinement of the process that works in a repository on this host: no link, whoever puts it there and whenever,
 leads the writes of this process, rclone and restic to another place.
 
 In addition to the repository they write to temporary files, the folder for staged files, restic's cache and, next to a

@@ -76,8 +76,8 @@ def prune(location: dict[str, Any], folder: str) -> dict[str, Any]:
 def remove_folder(
     location: dict[str, Any], folder: str, ours: dict[str, Any], known: Known | None = None
 ) -> dict[str, Any]:
-    """Remove everything that an assignment has in a repository (`removal.remove_all`), if its identity is `ours`: that
-    of a mount point without its disk, or with another disk, is not. Returns the same as `remove_points`. Raises:
+    """Remove everything that an assignment has in a repository (`removal.remove_all`), if its identity is `ours`: a
+    mount point without its disk, or with another disk, does not have it. Returns the same as `remove_points`. Raises:
     StorageFailed if a point is not among the `known`; if `known` is None, foreign points are removed as well.
     """
 

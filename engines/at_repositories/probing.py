@@ -27,8 +27,8 @@ from storage.restic.snapshots import back_up_text, is_empty, repository_of
 from storage.restic.verdicts import ResticTrouble
 
 STEP_SECONDS = 60.0
-"""Seconds for each step of the probe; a slow remote takes a few. restic itself waits forever for a server that is
-silent once it has taken a request.
+"""Seconds for each step of the probe; a slow remote takes a few. restic itself waits forever for a server that falls
+silent once it has accepted a request.
 """
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "1", "RCLONE_CONTIMEOUT": "10s", "RCLONE_TIMEOUT": "20s"}
 PROBE = "backupsched-probe-"

@@ -29,8 +29,8 @@ FAILURES: Mapping[str, type[Exception]] = {"stopped": StorageStopped, "busy": Bu
 
 
 class Stop:
-    """A stop signal that SIGTERM sets, once `listen` was called. Each check of it also reports, once a second at most,
-    that this process is alive, after a look at the folders of its `repositories`.
+    """A stop signal that SIGTERM sets, once `listen` was called. Each check also reports, at most once a second, that
+    this process is alive, after a look at the folders of its `repositories`.
     """
 
     _stopped = False

@@ -38,7 +38,7 @@ def mails_of(lines: list[Any]) -> list[Mail]:
 
 
 def number_of(pattern: re.Pattern[bytes], text: bytes) -> int:
-    """The number that a pattern finds; 0 if there is none."""
+    """The number that a pattern finds; 0 if it finds none."""
     return int(match[1]) if (match := pattern.search(text)) and len(match[1]) < 20 else 0
 
 

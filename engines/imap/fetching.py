@@ -31,9 +31,9 @@ FETCHED_AT_ONCE = 200
 BATCH_BYTES = 8 * 2**20
 CHUNK = 2**20
 LARGEST = 512 * 2**20
-"""The most bytes of a message. Providers take 150 MB at the most."""
+"""The most bytes of a message. Providers accept 150 MB at the most."""
 MOST_MESSAGES = 5_000_000
-"""The most messages of a folder: a server could announce four thousand million and have none of them."""
+"""The most messages in a folder: a server could announce four thousand million and have none."""
 MOST_FOLDERS = 10_000
 
 

@@ -87,7 +87,7 @@ def directories(folders: Collection[Folder]) -> dict[bytes, str]:
 
 
 def every_directory(listed: Collection[Folder], wanted: Collection[Folder]) -> set[str]:
-    """The directories of the folders that a server lists, as named among all of them and among the wanted ones: users
+    """The directories of the folders that a server lists, as named among all folders and among the wanted ones: users
     decide which folders are left out.
     """
     return {*directories(listed).values(), *directories(wanted).values()}

@@ -24,7 +24,7 @@ DIGITS = re.compile(rb"\d{1,10}")
 NOT_FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT)|too many|try again|temporar", re.IGNORECASE)
 """Response codes of RFC 5530 in an answer NO, and the texts of servers without such codes."""
 LASTS = re.compile(r"unexpected (tagged )?response|(TLS not supported)")
-"""Parts of imaplib's message when it gives a connection up. Any other message is about a server that hung up, or said
+"""Parts of imaplib's message when it gives up a connection. Any other message is about a server that hung up, or sent
 BYE.
 """
 NO_STARTTLS = "the server offers no STARTTLS, so no password was sent: see whether it takes TLS at port 993"
@@ -38,7 +38,7 @@ class MailboxRefused(Exception):
 
 
 class _BoundedClient(imaplib.IMAP4):
-    """A client that reads no more of an answer than it may."""
+    """A client that reads no more of an answer than its bound allows."""
 
     on_bytes: Callable[[int], None] = staticmethod(lambda size: None)
     left = MOST_BYTES

@@ -45,7 +45,7 @@ SELECT DISTINCT CONCAT('{FACT}definer ', HEX(DEFINER)) FROM (
   UNION SELECT DEFINER FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()) d;
 SHOW GRANTS;
 """
-"""Names are in hexadecimal digits: a client would escape some of them as text."""
+"""Names are in hexadecimal digits: as text, a client would escape some of them."""
 PROPERTIES = ("charset", "collation", "comment")
 TRANSACTIONAL = ("InnoDB", "ROCKSDB")
 VERSIONED = "system-versioned"
@@ -152,9 +152,7 @@ class MariadbCatalogue:
 
     @property
     def without_routines(self) -> str:
-        """The reason why some procedures may be missing from the dump; empty if the account may see and read all of
-        them.
-        """
+        """The reason why some procedures may be missing from the dump; empty if the account may see and read all."""
         reads = self._has("SELECT", "mysql") or self._has("SHOW_ROUTINE", "")
         if (
             not self.grants
@@ -209,7 +207,7 @@ class MariadbCatalogue:
 
 def _pattern(like: str) -> re.Pattern[str]:
     """The pattern of a grant, whose database is a pattern of LIKE. The text between two `%` is matched at its first
-    occurrence, without backtracking: otherwise a server's pattern with many of them could be tried for years.
+    occurrence, without backtracking: otherwise trying a server's pattern with many `%` could take years.
     """
     found = [""]
     for each in re.findall(r"\\.|.", like, re.DOTALL):

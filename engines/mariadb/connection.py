@@ -1,8 +1,8 @@
 """The connection of MariaDB's programs to a server.
 
-All of it is in an option file, which goes to the program as a descriptor, without a name: arguments can be read by
-other accounts, and so can, on some systems, an environment. No other option file is read, so none in the worker's
-account adds a plugin, a host or a password. Options that only some of the programs know begin with `loose-`.
+All of it is in an option file, which is passed to the program as a descriptor, without a name: other accounts can read
+arguments, and on some systems the environment. No other option file is read, so none in the worker's account adds a
+plugin, a host or a password. Options that only some programs know begin with `loose-`.
 """
 
 import ssl

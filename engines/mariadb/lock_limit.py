@@ -1,8 +1,8 @@
-"""A limit for mariadb-dump's wait for a lock, which the program does not have.
+"""A limit, which mariadb-dump itself lacks, for its wait for a lock.
 
-While nothing of a dump is written, a second session asks the server whether a session of the same account waits for a
-lock in this database. A dump that waits holds no lock itself, so no application waits for it; without this limit it
-would fail much later, as a dump that makes no progress.
+While a dump has not written anything, a second session asks the server whether a session of the same account waits for
+a lock in this database. A dump that waits holds no lock itself, so no application waits for it; without this limit it
+would fail much later, for lack of progress.
 """
 
 import time

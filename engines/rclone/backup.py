@@ -42,7 +42,7 @@ def back_up(run: RcloneRun) -> EngineResult:
     run.check_source()
     store, folder = run.store, run.task.folder
     for _ in range(TRIES):
-        with suppress(BaseGone):  # the next try finds the files that were brought, by the mark of this one
+        with suppress(BaseGone):  # the next try finds the files that were brought, by this try's mark
             begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
             if begun.left and run.space.lack():  # the disk may be full because of the files that they left
                 with suppress(StorageFailed):
@@ -176,7 +176,7 @@ class _PointAttempt:
         return gone_of(self.task.source, asked, folders, self.run.ask)
 
     def _disown(self) -> None:
-        """Remove the files of this run, so that no later run takes them over: after a failed write to a disk of this
+        """Remove the files of this run, so that no later run takes them over: after a failed write to a disk on this
         host, they may be whole in memory alone. The mark is removed first.
         """
         store, folder = self.store, self.task.folder
@@ -187,8 +187,8 @@ class _PointAttempt:
 
     def _leave(self) -> None:
         """Remove pieces of files, and flush the whole ones to the disk, so that the next run can take them over, even
-        after a power cut; on a server, note that nothing is in doubt. A run that was stopped does as much of it as half
-        of the remaining grace allows.
+        after a power cut; on a server, note that nothing is in doubt. A run that was stopped does as much of this as
+        half of the remaining grace allows.
         """
         stop = Later(self.run.stop, (self.task.grace - self.task.program_grace) / 2)
         store = replace(self.store, stop=stop)

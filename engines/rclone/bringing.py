@@ -69,8 +69,9 @@ class Lists:
 
 @dataclass
 class WantedFiles:
-    """The files to bring, collected as the items pass by. `is_local`: True if they come from a folder of this host.
-    `asked`: the number of paths about which the source is asked. `renamed`: paths with their places; `sizes`: of these.
+    """The files to bring, collected as the items pass by. `is_local`: True if they come from a folder on this host.
+    `asked`: the number of paths about which the source is asked. `renamed`: paths with their places; `sizes`: their
+    sizes.
     """
 
     run: str
@@ -134,8 +135,8 @@ class BroughtFiles:
 @dataclass
 class Problems:
     """The reasons why single files were not copied: `by_path`, and the number of failed files whose names are not known
-    (`unnamed`). `is_silent`: True if one did not answer, which may be the source as a whole. `stood_still`: True if an
-    rclone stood still in the middle of a list.
+    (`unnamed`). `is_silent`: True if one did not answer, which may mean the whole source. `stood_still`: True if an
+    rclone hung in the middle of a list.
     """
 
     by_path: dict[str, str] = field(default_factory=dict)

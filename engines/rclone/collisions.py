@@ -31,7 +31,7 @@ def needs_another_name(path: str) -> bool:
 
 
 def is_quoted(path: str) -> bool:
-    """True if rclone does not find a file of this host under the name that it shows: the name contains \u201b, or is
+    """True if rclone does not find a file on this host under the name that it shows: the name contains \u201b, or is
     not UTF-8.
     """
     return QUOTED.search(path) is not None

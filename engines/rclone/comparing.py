@@ -76,12 +76,12 @@ def unpacked(values: tuple[Any, ...]) -> Item | Line:
 @dataclass
 class Comparison:
     """A comparison. `base`: the name of the last point; empty if there is none. `exceptions`: path → why it could not
-    be listed; folders where nothing is mounted any more are added. `is_same`: True for a file that is as the last point
-    has it. `is_asked`: True if the source has to confirm by name that a path is gone. `parse`: makes an entry of a line
-    of the last point. `is_checked`: True if each file has to be checked with `is_same`. `empty`: the empty folders of a
-    folder of this host. Counted as the items come: `listed`, the paths of the source, including those that could not be
-    listed; `carried`, further paths of the last point that have an item; `removed`; `unchanged`. `twice`: files that
-    were listed more than once.
+    be listed; folders in which nothing is mounted any more are added. `is_same`: True for a file that is as the last
+    point has it. `is_asked`: True if the source has to confirm by name that a path is gone. `parse`: makes an entry
+    from a line of the last point. `is_checked`: True if each file has to be checked with `is_same`. `empty`: the empty
+    folders of a folder on this host. Counted as the items come: `listed`, the paths of the source, including those that
+    could not be listed; `carried`, further paths of the last point that have an item; `removed`; `unchanged`. `twice`:
+    files that were listed more than once.
     """
 
     base: str

@@ -36,14 +36,14 @@ def leave_out(transfer: Transfer) -> None:
     """Delete such copies, and count their files as not copied. Raises: the exceptions of stores."""
     run = transfer.run
     if not run.task.location.is_encrypted or run.task.location.directory:
-        return  # what is written to a disk of this host has no announced end
+        return  # what is written to this host's disk has no announced end
     size, others = 0, defaultdict[str, Names](dict)
     for item, encrypted in _brought(transfer):
         if item.entry.stored:
             others[item.entry.folder][item.entry.stored] = (
                 item.path,
                 encrypted,
-            )  # rclone gives no statistics of one order
+            )  # rclone gives no statistics for a single order
         else:
             size += encrypted
             if encrypted % PIECE == 0:

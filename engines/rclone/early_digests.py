@@ -22,13 +22,13 @@ from storage.points.sorted_items import SortedItems
 from storage.points.store import StorageStopped
 
 PAUSE_SECONDS = 0.2
-"""Seconds between two looks for files that have come, at least."""
+"""The least seconds between two looks for files that have come."""
 PAUSE_RATIO = 20
 """The ratio of a pause to the look before it, without the time for reading: a list may name files of very many folders,
 and rclone may need hours for it.
 """
 SIZE, LARGE = 2, 65_536
-"""The place of the size among `Facts`, and the bytes of a file that is worth a write of its own: the kernel would keep
+"""The place of the size among `Facts`, and the bytes of a file that is worth a separate write: the kernel would keep
 gigabytes in memory until the end, and its disk would be idle in the meantime.
 """
 Facts = tuple[int, int, int, int, int]

@@ -22,7 +22,7 @@ LOST = (
 @dataclass(frozen=True)
 class LastPoint:
     """The point before a run. `name`: empty if there is none, or it is lost or cannot be read, which `problem` reports:
-    then nothing is taken over, from an earlier one either, since the points that name a file follow one another.
+    then nothing is taken over, not even from an earlier point, since the points that name a file follow one another.
     """
 
     name: str = ""

@@ -1,13 +1,13 @@
 """Whole files of runs that made no point: they are taken over instead of fetched again.
 
 The mark of a run lists the files that it wanted to bring, with their sizes and times at the source. A file in the place
-that the mark names, with that size, is whole, since rclone gives a file its name only then. It counts if the source
+that the mark names, with that size, is whole, since rclone only then gives a file its name. It counts if the source
 still has it with the same facts, and if it is certainly on the disk: its host has not been restarted since, or the run
 flushed it before it ended, or it is on a server. It does not count if a missing file of the mark has the same size and
 time, and may have replaced it on a disk that treats two names as one, or if its run noted that its content may be wrong
-(`amiss.py`). On a server, the files of an interrupted run are compared with the source first, once: rclone has not
-reported which of them arrived altered. Only marks that our database knows are read: otherwise anyone who can write to a
-repository could pass off any content as a source's.
+(`storage/points/amiss.py`). On a server, the files of an interrupted run are compared with the source first, once:
+rclone has not reported which of them arrived altered. Only marks that our database knows are read: otherwise anyone who
+can write to a repository could pass off any content as the source's.
 """
 
 from collections import defaultdict
@@ -29,14 +29,14 @@ from storage.points.store import StorageFailed, Store
 BETWEEN_LOOKS = 1_000
 """The number of files between two checks for a stop."""
 MOST_DOUBTFUL = 50_000
-"""The number of files that are noted after a comparison. A run that left more of them is compared again."""
+"""The most files that are noted after a comparison. If a run left more, it is compared again."""
 Taken = tuple[Item | Line, Entry | None]
 """An item, with its entry if an earlier run has brought its file."""
 
 
 @dataclass
 class Leftovers:
-    """The files of earlier runs. `left`: names of runs, the last one first. `confirmed`: gets a folder of a run and the
+    """The files of earlier runs. `left`: names of runs, the latest first. `confirmed`: gets a folder of a run and the
     sizes of files in it, by path, and returns the paths of those that equal the source's.
     """
 

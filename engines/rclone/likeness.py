@@ -43,8 +43,8 @@ class Likeness:
         return bool(self._task.damaged or options.get("ignore_ctime") or options.get("checksum"))
 
     def is_same(self, entry: Entry, old: Entry) -> bool:
-        """True if a file is unchanged: by size and time, and in a folder of this host by ctime and inode, unless the
-        policy leaves these out. If the policy wants digests, these decide; a folder of this host has none, so its files
+        """True if a file is unchanged: by size and time, and in a folder on this host by ctime and inode, unless the
+        policy leaves these out. If the policy wants digests, they decide; a folder on this host has none, so its files
         are read (`looked_at`).
         """
         if self._task.options.get("checksum"):
@@ -64,12 +64,12 @@ class Likeness:
         return looks_same(entry, planned) and (entry.inode, entry.told) == (planned.inode, planned.told)
 
     def is_asked(self, old: Entry) -> bool:
-        """True if the source has to confirm by name that a file is gone which it does not list."""
+        """True if the source has to confirm by name that a file which it does not list is gone."""
         return self._asks or bool(old.as_of)
 
     def looked_at(self, items: Iterator[Item | Line]) -> Iterator[Item | Line]:
-        """The items, after a look into files of a folder of this host: a file of the same size and time, in which
-        something else has changed, is read; it is copied only if its content differs.
+        """The items, after a look into the files of a folder on this host: a file of the same size and time about which
+        something else has changed is read; it is copied only if its content differs.
         """
         if not self._is_local:
             yield from items

@@ -1,4 +1,4 @@
-"""The contents of a source: a folder of this host by a walk of its tree, which finds owners, links and inodes; any
+"""The contents of a source: a folder on this host by a walk of its tree, which finds owners, links and inodes; any
 other source by one listing of rclone. Entries that could not be listed are named.
 """
 
@@ -49,7 +49,7 @@ TOP = ""
 """The path of an exception that concerns the whole source."""
 LONG = 10_000
 MOST_FOLDERS = 100
-"""The most folders that are asked for by name. If more of them are gone at once, the others stay for now."""
+"""The most folders that are asked for by name. If more are gone at once, the others stay for now."""
 Ask = Callable[..., Judgement]
 """Runs rclone on the source, with these arguments; `on_line` gets each line that is not part of its log."""
 
@@ -57,9 +57,9 @@ Ask = Callable[..., Judgement]
 @dataclass
 class Listing:
     """A listing. `found` is filled; `reserve`: percent of the disk of temporary files that stay free; `exceptions`:
-    path → why it could not be listed; `notes`: things that should be kept, and are not kept whole, or should not be
-    there; `not_kept`: things that no backup of such a source keeps; `untold`: things of that sort that may or may not
-    be there; `is_sized`: False if the size of a file is not known; `empty`: the empty folders of a folder of this host.
+    path → why it could not be listed; `notes`: things that should be kept and are not kept whole, or that should not be
+    there; `not_kept`: things that no backup of such a source keeps; `untold`: such things that may or may not be there;
+    `is_sized`: False if the size of a file is not known; `empty`: the empty folders of a folder on this host.
     """
 
     found: SortedItems[Listed]
@@ -118,7 +118,7 @@ def listed_of(entry: Entry) -> Listed:
 
 
 def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], check_stop: Callable[[], None]) -> None:
-    """List a folder of this host. Raises: RunEnded if it cannot be listed at all; and what `check_stop` raises."""
+    """List a folder on this host. Raises: RunEnded if it cannot be listed at all; and what `check_stop` raises."""
 
     def note(path: str, text: str) -> None:
         listing.notes.add(text, path)
@@ -136,8 +136,8 @@ def list_folder(listing: Listing, source: SourceSpec, options: dict[str, Any], c
 
 
 def list_remote(listing: Listing, source: SourceSpec, options: dict[str, Any], ask: Ask, digest: str = "") -> Judgement:
-    """List a source that is not a folder of this host. Returns the verdict on rclone: with warnings, if some of it
-    could not be listed. `digest`: the kind of digests for which the source is asked; empty if none.
+    """List a source that is not a folder on this host. Returns the verdict on rclone: with warnings, if some of the
+    source could not be listed. `digest`: the kind of digests that the source is asked for; empty if none.
     """
 
     def take(line: str) -> None:

@@ -1,4 +1,4 @@
-"""The contents of a folder of this host, file by file, with all facts that its file system has about them."""
+"""The contents of a folder on this host, file by file, with all facts that its file system has about them."""
 
 import errno
 import os
@@ -38,8 +38,8 @@ an identifier that they share.
 
 
 class LocalFolder:
-    """A folder of this host. `is_left_out`: decides by a path; `on_exception` gets the path of anything that cannot be
-    read, and the reason; `on_note` the path of anything that is not kept whole, `on_special` that of anything but a
+    """A folder on this host. `is_left_out`: decides by a path; `on_exception` gets the path of anything that cannot be
+    read, and the reason; `on_note` the path of anything that is not kept whole; `on_special` the path of anything but a
     file, link or folder, with its kind; `check_stop` is called now and then. `empty`: gets the paths of empty folders.
 
     The entry of a folder has an inode if another file system is mounted there, or another folder (`mount --bind`).
@@ -195,7 +195,7 @@ def has_stable_inodes(folder: Path) -> bool:
 
 
 def _mounts() -> list[tuple[str, str]]:
-    """The folders of this host where something is mounted, and the kind of its file system, in the order in which they
+    """The folders on this host where something is mounted, and the kind of its file system, in the order in which they
     were mounted. Empty where the kernel does not list them.
     """
     try:

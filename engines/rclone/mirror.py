@@ -1,4 +1,4 @@
-"""Makes a folder of this host the same as a source, for another engine to read."""
+"""Makes a folder on this host the same as a source, for another engine to read."""
 
 import os
 import stat

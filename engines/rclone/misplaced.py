@@ -1,4 +1,4 @@
-"""Files that a repository keeps under other names than it was given: HFS+ takes accents apart, Samba may have one case
+"""Files that a repository keeps under other names than it was given: HFS+ decomposes accents, Samba may have one case
 for all names, and some servers trim names or replace characters.
 
 The names of a run's files are compared both ways. A file that was asked for and is not there, or is refused because of
@@ -92,7 +92,7 @@ class UnexplainedFiles:
                 self._odd.add(size, time)
 
     def explain(self, found: Arrived) -> None:
-        """Take one missing file out that can be the one that was found, if there is any."""
+        """Take out one missing file that can be the one that was found, if there is any."""
         if like := next(self._all.like(found), None):
             counts, time = like
             counts[time] -= 1

@@ -11,7 +11,7 @@ from storage import layout
 from storage.points.store import PARTIAL_SUFFIX
 
 SIGN, LITERAL = re.compile(r"[\\*?\[\]{}]"), r"\\\g<0>"
-"""The signs of rclone's patterns, and what stands for one of them itself."""
+"""The special characters of rclone's patterns, and the replacement that makes them literal."""
 IDLE_SECONDS = 300.0
 MAX_PARALLEL = 64
 RATE = r"\d+(\.\d+)?[BKMGbkmg]"
@@ -65,7 +65,7 @@ OF_READING = ("bwlimit", "checkers", "transfers")
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Check the options of a policy. Raises: ValueError naming an option that rclone does not take, or a bad value."""
+    """Check the options of a policy. Raises: ValueError naming an option that rclone does not have, or a bad value."""
     for name, value in options.items():
         if name not in OPTIONS:
             raise ValueError(f"unknown option {name!r}; rclone takes {', '.join(OPTIONS)}")
@@ -83,7 +83,7 @@ def option_arguments(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def reading_arguments(options: dict[str, Any]) -> tuple[str, ...]:
-    """The arguments for an rclone that reads files without a list of them. Raises: ValueError on a bad value."""
+    """The arguments for an rclone that reads files without a list. Raises: ValueError on a bad value."""
     return option_arguments({name: value for name, value in options.items() if name in OF_READING})
 
 
@@ -105,7 +105,7 @@ def pattern_options(options: dict[str, Any]) -> list[str]:
 
 
 def copy_arguments(task: BackupTask, target: str, *how: str) -> tuple[str, ...]:
-    """The arguments that copy the files of a list into a folder which has none of them. Raises: ValueError on a bad
+    """The arguments that copy the files of a list into a folder that has none of them. Raises: ValueError on a bad
     option.
     """
     options = {name: value for name, value in task.options.items() if name not in OF_LISTINGS}
@@ -123,7 +123,7 @@ def copy_arguments(task: BackupTask, target: str, *how: str) -> tuple[str, ...]:
 
 
 def links_arguments(task: BackupTask, folder: str) -> tuple[str, ...]:
-    """The arguments that copy the targets of the links in a folder of this host into `files`. Raises: ValueError on a
+    """The arguments that copy the targets of the links in a folder on this host into `files`. Raises: ValueError on a
     bad option.
     """
     verb, _, *how = copy_arguments(task, task.location.at(layout.files_path(task.folder)))
@@ -131,7 +131,7 @@ def links_arguments(task: BackupTask, folder: str) -> tuple[str, ...]:
 
 
 def mirror_arguments(task: BackupTask, target: str, *without: str, deletes: bool = True) -> tuple[str, ...]:
-    """The arguments that make a folder of this host the same as the source; `without`: paths that it keeps as they are.
+    """The arguments that make a folder on this host the same as the source; `without`: paths that it keeps as they are.
     It keeps everything that the policy leaves out, too, and files that the source does not list unless it `deletes`.
     Raises: ValueError on a bad option.
     """

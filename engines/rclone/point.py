@@ -153,7 +153,7 @@ class PointMaker:
         )  # fmt: skip
 
     def _is_of_one_file(self, entry: Entry, first: Entry) -> bool:
-        """True if what was copied as `first` is the content of this other name of it as well, and not that of a file
+        """True if what was copied as `first` is also the content of this other name of the file, and not that of a file
         which has replaced that name in the meantime.
         """
         folder = Path(self.task.source.path)
@@ -181,7 +181,7 @@ class PointMaker:
             self.changed, self.added = self.changed + 1, self.added + entry.size
 
     def _digests(self, entries: list[Entry]) -> dict[str, tuple[str, str]]:
-        """Path → SHA-256, and its origin: read back from the copy if that is in a folder of this host, else from the
+        """Path → SHA-256, and its origin: read back from the copy if that is in a folder on this host, else from the
         source if that is one and the file is as it was when it was listed.
         """
         if not entries:
@@ -216,8 +216,8 @@ class PointMaker:
 
     def _changed_since(self, paths: Collection[str], piece: Iterable[tuple[Item | Line, Arrived | None]]) -> set[str]:
         """The paths, among these, of files that were written to since they were opened, as far as that is known, and
-        have the size that was listed. rclone notices another size itself, and a change only where it has a digest of
-        both files. Only for a folder of this host whose files are not in another one as they are.
+        have the size that was listed. rclone notices a different size itself, and a change only where it has digests of
+        both files. Only for a folder on this host whose files are not stored as they are in another one.
         """
         changed, task = set[str](), self.task
         if not paths or task.source.kind != "local" or task.directory:
@@ -238,7 +238,7 @@ def _is_privileged(entry: Entry) -> bool:
 
 
 def digests_of_source(folder: Path, entries: Iterable[Entry], stop: StopSignal) -> dict[str, str]:
-    """Path → SHA-256 of the files in a folder of this host that are as they were listed, before they are read and
+    """Path → SHA-256 of the files in a folder on this host that are as they were listed, before they are read and
     afterwards.
     """
     listed = {each.path: each for each in entries if is_as_listed(folder, each)}

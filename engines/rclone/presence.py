@@ -18,7 +18,7 @@ RunRclone = Callable[[tuple[str, ...], Callable[[str], None]], Judgement]
 
 
 def marker_of(source: SourceSpec) -> str:
-    """The path of the marker below that of the source; empty if none was asked for."""
+    """The path of the marker below the source's; empty if none is required."""
     return str(source.options.get("marker") or "").strip("/")
 
 

@@ -108,7 +108,7 @@ def server_of(remote: Mapping[str, Any]) -> tuple[str, int, bool] | None:
 
 
 def _server_at(text: str) -> tuple[str, int, bool]:
-    """The host and port of an endpoint. If it is not a whole URL, it is asked by https."""
+    """The host and port of an endpoint. If it is not a whole URL, https is used."""
     try:
         parts = urlsplit(text if "://" in text else f"https://{text}")
         is_tls = parts.scheme != "http"

@@ -1,9 +1,9 @@
-"""Copies files that get another name in the repository. One rclone does it for many, since starting one takes as long
-as copying a hundred small files.
+"""Copies files that get another name in the repository. One rclone copies many, since starting one takes as long as
+copying a hundred small files.
 
-For a remote source it gets its orders through a socket. Files of this host are opened here, and are links to
-descriptors in a folder for rclone: so it needs none of their names, which may contain characters that it does not find
-again (\u201b, and any that are not UTF-8), and no link that is put in a file's place leads it elsewhere.
+For a remote source it gets its orders through a socket. Files on this host are opened here, and rclone gets a folder of
+links to their descriptors: so it needs none of their names, which may contain characters that it does not find again
+(\u201b, and any that are not UTF-8), and no link that is put in a file's place leads it elsewhere.
 """
 
 import errno
@@ -59,8 +59,8 @@ def bring_renamed(
 def _bring_in_order(
     run: RcloneRun, pairs: Iterator[tuple[str, str]], sizes: Mapping[str, int], problems: Problems
 ) -> str:
-    """Bring these, and note `problems`. Returns the reason why rclone ended in the middle of one, if it did: nothing
-    counts that came of it, and the others are still to be brought. Raises: RunEnded.
+    """Bring these, and note `problems`. Returns the reason why rclone ended in the middle of a file, if it did: what
+    arrived of that file does not count, and the others are still to be brought. Raises: RunEnded.
     """
     from storage.places.remote_control import obeyed  # with http.client, a tenth of a child's start
 

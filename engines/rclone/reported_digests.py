@@ -18,7 +18,7 @@ from storage.points.entries import Entry
 from storage.points.store import path_list
 
 KINDS = ("sha256", "sha1", "md5")
-"""Kinds of digests; the first one that a source offers is asked for."""
+"""Kinds of digests; the source is asked for the first one that it offers."""
 READ = "sha256"
 LINE = re.compile(r"([0-9a-f]{64})  (.*)\n?", re.DOTALL)
 MOST_LIMITS = 20
@@ -50,9 +50,8 @@ def with_digests(listed: Iterable[Listed], source: SourceSpec, options: dict[str
 
 
 def _read(source: SourceSpec, sizes: dict[str, int], how: tuple[str, ...], ask: Ask) -> dict[str, str]:
-    """Path → digest. A file without an end ends rclone at the limit of all: the files that were being read then are
-    read one by one afterwards, each with a limit of its own. One that stands still is followed by another, too. Raises:
-    RunEnded.
+    """Path → digest. An endless file ends rclone at the limit for all files: those that were being read then are read
+    one by one afterwards, each with its own limit. An rclone that hangs is followed by another, too. Raises: RunEnded.
     """
     found, cut, left = dict[str, str](), list[str](), [*sizes]
 

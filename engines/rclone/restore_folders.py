@@ -28,12 +28,12 @@ def new_name() -> str:
 
 
 def is_of_a_restore(path: str) -> bool:
-    """True if a folder has such a name, or that of the staging folder of a restore into a folder of this host."""
+    """True if a folder has such a name, or the name of the staging folder of a restore into a folder on this host."""
     return OVER_FILES.fullmatch(path) is not None or STAGING.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def left_below(top: str, is_left_out: Callable[[str], bool], stop: StopSignal) -> Iterator[str]:
-    """The paths of such folders below a folder of this host, from there. A folder that cannot be read is passed over.
+    """The paths of such folders below a folder on this host, from there. A folder that cannot be read is passed over.
     `is_left_out`: decides by a path; `stop` ends it early.
     """
     waiting = [(top, "")]

@@ -27,10 +27,11 @@ MOST_STALLS = 3
 
 
 class RcloneRun(EngineRun):
-    """The runs of rclone for one source. `way`: the environment of an rclone that reaches it. `is_bounded`: False if
-    the source does not know the sizes of its files. `cut`: the places of files that were being copied when an rclone
+    """The runs of rclone for one source. `way`: the environment in which rclone reaches it. `is_bounded`: False if the
+    source does not know the sizes of its files. `cut`: the places of files that were being copied when an rclone
     reached its limit, or that arrived with another content. A server may keep what came, even with the listed size:
-    what is there never counts. `is_in_doubt`: True if an rclone did not end by itself: it has not reported all of them.
+    what is there never counts. `is_in_doubt`: True if an rclone did not end by itself, and so has not reported all such
+    files.
     """
 
     def __init__(self, *run: Any, way: dict[str, str]) -> None:
@@ -100,7 +101,7 @@ class RcloneRun(EngineRun):
         return Judgement(Verdict.SOURCE_FAILED, text, (*self.log.problems, *ended), is_silent=True, stood_still=True)
 
     def _is_of_single_files(self, error: RunEnded) -> bool:
-        """True if an rclone was ended since nothing moved: maybe only the files did not come that it was copying."""
+        """True if an rclone was ended since nothing moved: maybe only the files that it was copying did not come."""
         self._stalls += isinstance(error, RunStalled)
         return isinstance(error, RunStalled) and self._stalls <= MOST_STALLS
 
@@ -110,7 +111,7 @@ class RcloneRun(EngineRun):
         return {f"{folder}/{each}".lstrip("/") for each in (*self.log.altered, *named)} if folder is not None else set()
 
     def leave_out(self, places: Collection[str], store: Store | None = None) -> None:
-        """Let nothing count that is at these places of one run: delete it, or note them for the next run. `store`: one
+        """Discount everything at these places of one run: delete it, or note the places for the next run. `store`: one
         that is not stopped yet. Raises: StorageFailed, StorageStopped.
         """
         self.cut.update(places)

@@ -31,7 +31,7 @@ NOT_AGAIN = (
 AGAIN = 3
 """Tries of a single file that does not answer although its source does."""
 MOST_CUTS = 20
-"""The most limits in a row that other files reach, or rclones that stand still."""
+"""The most limits in a row that other files reach, or rclones that hang."""
 BETWEEN_LOOKS = 1_000
 """The number of items between two checks for a stop."""
 
@@ -91,10 +91,10 @@ class Transfer:
             self._bring_misplaced()
 
     def _bring_after_cuts(self, *how: str, before: int = 0) -> None:
-        """Bring the files that did not come because a limit was reached, or an rclone stood still: first those that no
-        rclone has tried, then those that it was copying at the limit, each alone, to another place, with a limit by its
+        """Bring the files that did not come because a limit was reached, or an rclone hung: first those that no rclone
+        has tried, then those that it was copying at the limit, each alone, to another place, with a limit by its
         present size. `how`: more arguments of rclone. Nothing is done if there are no more of the latter than `before`,
-        and no rclone stood still.
+        and no rclone hung.
         """
         if len(self.run.cut) == before and not self.problems.stood_still:
             return
@@ -177,7 +177,7 @@ class Transfer:
         return not self._is_cut(item) and self.problems.may_pass(item.path)
 
     def _bring_renamed(self, pairs: list[tuple[str, str]], *, alone: bool = False) -> None:
-        """Bring files under other names. Repeats it for those that did not come because an rclone stood still."""
+        """Bring files under other names. Repeats it for those that did not come because an rclone hung."""
         for _ in range(MOST_CUTS):
             if not pairs:
                 break

@@ -74,7 +74,7 @@ LIMIT_REACHED = 8
 class Judgement:
     """A verdict, with a message for users if rclone achieved nothing; else the `problems` of single files and folders,
     and the number of those whose names were not kept (`unnamed`). `is_silent`: True if one of them did not answer,
-    which may be the source as a whole. `stood_still`: True if it was ended because it stood still by itself, in the
+    which may mean the whole source. `stood_still`: True if it was ended because it hung for no outside reason, in the
     middle of its list: the rest may come with the next rclone.
     """
 
@@ -124,7 +124,7 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
 
 def _is_of_the_repository(problem: LoggedError, destination: str) -> bool:
     """True if a problem may be about the repository. It is a suspicion: a source can send such a message.
-    `backups.copying.handler` tries the repository itself.
+    `backups.copying.verdicts` tries the repository itself.
     """
     words = words_of(problem)
     about_it = destination in words or PARTIAL_SUFFIX in words

@@ -1,11 +1,11 @@
 """Engine restic: copies a source into a restic repository, as a snapshot that is a point (`storage.restic`).
 
-A folder of this host is read by restic itself. Any other source is first copied into the staging directory of its
-assignment by the engine of its kind, which fetches only changes again, and restic reads that: one more copy on the disk
-of this host, and nothing to install on the source. A dump is verified there and removed afterwards.
+A folder on this host is read by restic itself. Any other source is first copied into the staging directory of its
+assignment by the engine of its kind, which fetches only changes again, and restic reads that: one more copy on this
+host's disk, and nothing to install on the source. A dump is verified there and removed afterwards.
 
-restic writes the snapshot last, in one file: a run that ends at any earlier moment leaves no snapshot, and data that
-the next prune removes. A file that cannot be read makes a warning, and so does one that changes while it is read.
+restic writes the snapshot last, in one file: a run that ends at any earlier moment leaves no snapshot, only data that
+the next prune removes. A file that cannot be read causes a warning, and so does one that changes while it is read.
 """
 
 import os
@@ -49,7 +49,7 @@ STATUS, SUMMARY = '{"message_type":"status"', '{"message_type":"summary"'
 
 class ResticEngine(Engine):
     """An engine for sources of any kind. `first`: the engine of the source's kind, which stages any source that is not
-    a folder of this host.
+    a folder on this host.
     """
 
     name = RESTIC
@@ -159,7 +159,7 @@ def _marked(task: BackupTask, made: EngineResult) -> EngineResult:
 
 
 def _with_left(made: EngineResult, run: EngineRun, folder: Path) -> EngineResult:
-    """The result, with the folders named that restores have left in a folder of this host. Its point has them whole."""
+    """The result, naming the folders that restores have left in a folder on this host. Its point has them whole."""
     named, is_left_out = CountedPaths(), exclude.matcher(pattern_options(run.task.options))
     for path in left_below(str(folder), is_left_out, run.stop) if made.verdict in DONE else ():
         named.add(LEFT, path)
@@ -169,7 +169,7 @@ def _with_left(made: EngineResult, run: EngineRun, folder: Path) -> EngineResult
 
 
 def _snapshot(run: EngineRun, folder: Path, options: tuple[str, ...], writer: str) -> EngineResult:
-    """Make the snapshot of a folder of this host; `writer`: the engine that wrote the folder. Raises: what `result_of`
+    """Make the snapshot of a folder on this host; `writer`: the engine that wrote the folder. Raises: what `result_of`
     takes.
     """
     if not os.access(folder, os.R_OK | os.X_OK):

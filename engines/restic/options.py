@@ -52,9 +52,9 @@ def _with_hyphens(pattern: str) -> str:
 
 
 def _below(pattern: str) -> Iterator[str]:
-    """The patterns below a folder for one pattern. Between slashes `**` is at least one name for rclone, and for restic
-    none as well; but where a pattern has two of them, restic takes the second for at least one. So there is a pattern
-    for one name and another for several.
+    """The patterns below a folder for one pattern. Between slashes `**` stands for at least one name in rclone, and for
+    none as well in restic; but where a pattern has two of them, restic takes the second for at least one. So there is a
+    pattern for one name and another for several.
     """
     anywhere = () if pattern.startswith("/") else ("**",)
     *names, last = pattern.removeprefix("/").split("/")

@@ -1,4 +1,4 @@
-"""The rest of a restore to a source: empty folders, and notes of everything that no source takes."""
+"""The rest of a restore to a source: empty folders, and notes about everything that the source does not accept."""
 
 import os
 import tempfile
@@ -18,8 +18,8 @@ NOT_MADE = "its server did not make this folder"
 
 
 def make_empty_folders(restore: RunningRestore, target: Location, kind: str) -> dict[str, str]:
-    """Make the folders of the point that hold nothing, where a source of this kind takes them. Returns their paths,
-    each with the reason why it may still be missing: rclone takes a file of the name for the folder.
+    """Make the point's empty folders, where a source of this kind accepts them. Returns their paths, each with the
+    reason why it may still be missing: rclone takes a file of that name for the folder.
     """
     empty = [each.path for each in restore.entries("folder") if restore.tree.total(each.path) == (0, 0)]
     if not empty or kind not in WITH_EMPTY_FOLDERS:
@@ -37,7 +37,7 @@ def make_empty_folders(restore: RunningRestore, target: Location, kind: str) -> 
 
 
 def note_what_is_not_set(restore: RunningRestore, kind: str) -> None:
-    """Note in the report what a source of this kind does not take, or what its backups lack."""
+    """Note in the report what a source of this kind does not accept, or what its backups lack."""
     links = sum(1 for _ in restore.entries("link"))
     modes = sum(1 for each in restore.entries("file") if each.mode is not None)
     not_set = restore.report.not_set

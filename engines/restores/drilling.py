@@ -47,12 +47,13 @@ space; `FILES`, the names of the files that belong to a dump, the database first
 
 @dataclass
 class DrillResult:
-    """The part of a point that was restored and compared; the point holds `of_files`. `tables`: the rows of each.
+    """The part of a point that was restored and compared; the point has `of_files` files. `tables`: the rows in each
+    table.
 
-    `notes`: the first things that a scratch server or folder cannot have. `error`: why the point is not proved;
-    empty if it is. `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor
-    doubtful: a lack of this host. `old_files`, `old`, `missing_files`, `missing`: the files that the whole point has as
-    of an earlier one, and those that it lacks (`restoring.base.Report`), which does not cast doubt on the others.
+    `notes`: the first things that a scratch server or folder cannot have. `error`: why the point is not proved; empty
+    if it is. `lost`: files that did not come back as they were. `not_here`: why it is neither proved nor doubtful:
+    something that this host lacks. `old_files`, `old`, `missing_files`, `missing`: the files that the whole point has
+    as of an earlier one, and those that it lacks (`restoring.base.Report`), which cast no doubt on the others.
     """
 
     point: str
@@ -81,7 +82,7 @@ def drill(
     """Restore the newest point, or a sample of it, and compare; block until done. `newest`: the point that must be
     there: an older one proves nothing in its place. `source_kind`: as we know it, whatever the point says about itself.
 
-    Raises: StorageFailed when it cannot be tried; StorageStopped; what `into_folder.restore` raises.
+    Raises: StorageFailed when it cannot be tried; StorageStopped; the exceptions of `into_folder.restore`.
     """
     points = runs.points(store, assignment)
     if not points:

@@ -1,10 +1,10 @@
 """A dump on its way from a point into the program that loads it.
 
-The contents of a repository are not believed: anyone who can write there could name a link, or a folder that names
-other files, as the dump. So only the files that its kind of source has are restored from a point, and only if they are
-files. Each is opened once, and no link is followed. The program that loads it gets it as its standard input and never
-by a path, may otherwise open only the system's files (Linux 5.13 and later), and runs as an account that owns nothing
-here, where the worker is root and so may choose. Without Django.
+The contents of a repository are not trusted: anyone who can write there could name a link, or a folder that names other
+files, as the dump. So only the files that its kind of source has are restored from a point, and only if they are files.
+Each is opened once, and no link is followed. The program that loads it gets it as its standard input and never by a
+path, may otherwise open only the system's files (Linux 5.13 and later), and runs as an account that owns nothing here,
+where the worker is root and so may choose. Without Django.
 """
 
 import os

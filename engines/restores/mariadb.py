@@ -1,10 +1,10 @@
 """Restores a dump as a new database at its MariaDB or MySQL server, never over an existing one; a drill, into a
-separate server, which lives for that only. Without Django.
+separate server that runs only for this purpose. Without Django.
 
-It is loaded by `maria/steps.py`: an object that the server does not take costs nothing else. These servers rename no
-database. So it has its name from the beginning, and until it is whole, a marker table: a database that has this table
-was left by an interrupted restore, and is made again. The table's comment is a token of the restore that made it: of
-two restores under one name, the one that has been overtaken fails, and drops nothing.
+It is loaded by `maria/steps.py`: an object that the server does not accept costs nothing else. These servers cannot
+rename a database. So it has its name from the beginning and, until it is whole, a marker table: a database with this
+table was left by an interrupted restore, and is made again. The table's comment is a token of the restore that made it:
+of two restores under one name, the one that has been overtaken fails, and drops nothing.
 
 The server of a drill loads no plugin, reads and writes no file for a query, and starts no event. It has one account in
 addition to the system's locked one: the restoring account, which has one database. `SET USER` lets it make objects of

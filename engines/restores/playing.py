@@ -3,9 +3,9 @@ r"""Plays a dump of PostgreSQL as SQL: a separate program, which can be killed. 
     python -I -S playing.py ACCOUNT PG_RESTORE ARGUMENT… -- PSQL ARGUMENT…
 
 pg_restore writes SQL, psql runs it, both as ACCOUNT, `uid:gid`, or if it is empty, as the account of this program,
-which the other account need not reach. Settings that servers of another version do not know are left out: one of them
-would end the transaction. pg_restore writes that transaction, too: if it does not come to its end, or this program is
-killed, psql gets no COMMIT.
+which the other account need not reach. Settings that servers of another version do not know are left out: a single one
+would end the transaction. pg_restore writes that transaction, too: if it does not complete, or this program is killed,
+psql gets no COMMIT.
 """
 
 import re
@@ -33,7 +33,7 @@ def command(
 ) -> tuple[str, ...]:
     r"""The argv that plays a dump, up to its first error. `options`: other options of psql.
 
-    psql takes no meta-command from a dump (`\!` runs programs): no one knows the key that ends this restriction.
+    psql accepts no meta-command from a dump (`\!` runs programs): no one knows the key that ends this restriction.
     """
     read = ("--single-transaction", "--file=-", f"--restrict-key={new_key()}")
     usual = ("--no-psqlrc", "--quiet", "--no-password", "--output=/dev/null", "--set=ON_ERROR_STOP=1", "--file=-")

@@ -1,5 +1,5 @@
 """Restores a dump as a new database at its PostgreSQL server, never over an existing one; a drill, into a separate
-server, which lives for that only. Without Django.
+server that runs only for this purpose. Without Django.
 
 It is made under another name, `<name>.unfinished`, and gets its final name when it is whole. So a database with that
 name is whole, and the one that a killed restore left is dropped by the next restore of that name, with the statements

@@ -1,11 +1,11 @@
 """Replaces files of a server on which rclone uploads under the final name, and deletes what it failed to upload: an
 upload that fails there would cost the old file, too.
 
-    docs/backupsched-restore-5f3a91c4/a     the new file, in a folder of our own beside the old one, until it is whole
+    docs/backupsched-restore-5f3a91c4/a     the new file, in our own folder next to the old one, until it is whole
     docs/a                                  the old one, until the server moves the new one over it: one order
 
-So whenever it ends, one of the two is there, and whole. What a killed restore leaves is those folders, which the next
-restore of the folder above them removes once all files are there.
+So whenever it ends, one of the two is there, and whole. A killed restore leaves those folders, which the next restore
+of the folder above them removes once all files are there.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
@@ -127,7 +127,7 @@ class Replacement:
 
     @contextmanager
     def cleared(self) -> Iterator[None]:
-        """Remove the folders of this restore after the block, except those that may have the only file of a name."""
+        """Remove this restore's folders after the block, except those that may have the only file of a name."""
         try:
             yield
         finally:
@@ -188,7 +188,7 @@ class Replacement:
 
     def _order(self, store: Store, orders: Iterable[Order], take: Callable[[str, dict[str, Any]], None]) -> bool:
         """Let one rclone carry out orders; `take` gets the last answer to each. Returns False if it ended before it had
-        all of them, or the source no longer answers.
+        all of them, or if the source no longer answers.
         """
         from storage.places.remote_control import obeyed  # with http.client, a tenth of a child's start
 

@@ -92,7 +92,7 @@ def index(store: Store, assignment: str, point: str, cache: Path) -> None:
 
 @at_store
 def restore(store: Store, wish: Wish, cache: Path) -> Report:
-    """Restore into a folder of this host."""
+    """Restore into a folder on this host."""
     return into_folder.restore_to_stay(wish, store, cache, _say_step)
 
 

@@ -65,8 +65,8 @@ class Scratch:
 @dataclass
 class Database:
     """The result of a drill of a database: rows by table as they were counted; `notes`: the things that were left out;
-    `wrong`: the things that are not right; `not_here`: why some of it cannot be proved on this host, which is not its
-    fault.
+    `wrong`: the things that are not right; `not_here`: why some of the dump cannot be proved on this host, which is not
+    the dump's fault.
     """
 
     tables: dict[str, int] = field(default_factory=dict)

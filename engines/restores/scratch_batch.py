@@ -1,4 +1,4 @@
-"""Files of a restore on their way to a source: compared with the manifest in a folder of this host, then copied on."""
+"""Files of a restore on their way to a source: compared with the manifest in a folder on this host, then copied on."""
 
 import os
 import re
@@ -23,7 +23,7 @@ PARTIAL = re.compile(r"\.[0-9a-f]{8}\.partial$")
 
 @dataclass
 class ScratchBatch:
-    """A batch of files on its way to `target`, an rclone argument, through a folder of this host. `differing`: the
+    """A batch of files on its way to `target`, an rclone argument, through a folder on this host. `differing`: the
     paths that are replaced, by `replacing`. `same`: finds out whose bytes are at the source.
     """
 
@@ -114,14 +114,14 @@ class ScratchBatch:
         return problems | {path: why for path, why in not_moved.items() if path not in moved}
 
     def _copy(self, tree: Path, paths: list[str], option: str) -> dict[str, str]:
-        """Copy files to the source, and those that it does not take once more, one at a time. Returns the reasons why
-        some were not copied, by path, or by the name that rclone gives. Raises: TargetFailed if it takes none.
+        """Copy files to the source, and those that it does not accept once more, one at a time. Returns the reasons why
+        some were not copied, by path, or by the name that rclone gives. Raises: TargetFailed if it accepts none.
         """
         moved, problems, named = TransferProgress(), dict[str, str](), dict[str, str]()
 
         def sign_of_life() -> tuple[int, int, str]:
             name, why = next(reversed(problems.items()), ("", ""))
-            return moved.size, moved.files, name if FINAL.search(why) else ""  # a source that refuses files lives
+            return moved.size, moved.files, name if FINAL.search(why) else ""  # a source that refuses files is alive
 
         watched: dict[str, Any] = {"on_line": moved.take, "sign_of_life": sign_of_life, "problems": problems}
         if unnamed := {each: self.unnamed.pop(each) for each in paths if each in self.unnamed}:
@@ -131,7 +131,7 @@ class ScratchBatch:
             how = ("copy", "--no-traverse", option, "--stats=500ms", "--stats-log-level=ERROR", *OPTIONS, *tries)
             with of_the_target():
                 self.restore.store.with_paths(paths, *how, str(tree), self.target, **watched)
-                if problems:  # of a source that is gone, each file reports the same
+                if problems:  # if the source is gone, each file reports the same
                     self.restore.store.run("lsf", "--max-depth=1", *OPTIONS, self.target, missing_ok=True)
             tried = {*paths}
             named = {name: why for name, why in named.items() if name not in tried}

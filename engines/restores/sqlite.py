@@ -25,7 +25,7 @@ from storage.restoring.base import Report, RestoreProgress, RestoreRefused, Targ
 
 FILES = (DATABASE,)
 BESIDE = ("", "-wal", "-shm", "-journal")
-"""Endings of files that SQLite would take for a part of the database."""
+"""Endings of files that SQLite would consider part of the database."""
 
 
 def create(

@@ -1,9 +1,9 @@
-"""Restores to the source: an SFTP host, a share, a bucket, a folder of this host. Without Django.
+"""Restores to the source: an SFTP host, a share, a bucket, a folder on this host. Without Django.
 
 Files that are already as in the backup are left alone, so an interrupted restore continues; files that differ are
-replaced only if that was asked for. Files come into scratch space of this host first, in batches, and are compared with
-the manifest there; a large one goes straight from the repository. rclone writes a file there under a partial name,
-where the protocol can rename. At the end the sizes of all are checked.
+replaced only if that was requested. Files are first copied to scratch space on this host, in batches, and compared with
+the manifest there; a large one goes straight from the repository to the source. rclone writes a file there under a
+partial name, where the protocol can rename. At the end the sizes of all files are checked.
 """
 
 import dataclasses
@@ -168,7 +168,7 @@ class _SourceRestore(RunningRestore):
         return found
 
     def _row_of(self, at: str, *options: str) -> dict[str, Any]:
-        """The file or folder there, as rclone lists it. Empty if there is none. Raises: TargetFailed."""
+        """The file or folder there, as rclone lists it; empty if there is none. Raises: TargetFailed."""
         lines: list[str] = []
         with of_the_target():
             self.store.run("lsjson", "--stat", *options, *OPTIONS, at, missing_ok=True, on_line=lines.append)
@@ -182,8 +182,8 @@ class _SourceRestore(RunningRestore):
         return same | self._same_bytes(unsure) if unsure else same
 
     def _is_same(self, entry: Entry, there: Found) -> bool:
-        """True if size and time are the same: to read all of a source would take as long as to bring it back. It lists
-        the same instant again, so any other one is a reason to compare the bytes.
+        """True if size and time are the same: reading all of a source would take as long as bringing it back. The
+        source lists the same instant again, so any other one is a reason to compare the bytes.
         """
         size, modified = there.get(entry.path, (-1, ""))
         return size == entry.size and modified != "" and modified == entry.modified
@@ -244,7 +244,7 @@ class _SourceRestore(RunningRestore):
     def _replaced(self, wanted: list[Entry], there: Found) -> set[str]:
         """The paths that a server which changes names, or folds their case, gave another file of the point as well, and
         now hold that file: it may have the same size. A file that is found by its name, and not listed under it, shows
-        such a server; one that is not found was only not taken.
+        such a server; one that is not found was merely not accepted.
         """
         unlisted = {each.path: key_of(each) for each in wanted if each.path not in there}
         keys = {*unlisted.values()}

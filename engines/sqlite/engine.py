@@ -2,7 +2,7 @@
 
     database.sqlite    read back whole: PRAGMA integrity_check, and the rows of each table
 
-The file is the backup: a restore is a copy of the file. There are no roles or other globals that would belong to it.
+The file is the backup: a restore is a copy of the file. There are no roles or other globals that belong to it.
 """
 
 import sqlite3
@@ -51,7 +51,7 @@ class SqliteEngine(DumpEngine):
     name = "sqlite"
 
     def find_programs(self) -> None:
-        """Find nothing, since Python has all of it."""
+        """Find nothing, since Python has everything that is needed."""
 
     def write(self, dump: Dump) -> tuple[str, tuple[str, ...]]:
         file, task = dump.new_file(DATABASE, is_named=True), dump.task

@@ -11,8 +11,8 @@ open two files only: this one and the database. A database is opened for reading
 in its schema is run with the rights of this program.
 
 In WAL mode the copy is one read transaction, and writers continue. In other modes writers have the file between two
-steps; a change by one of them makes SQLite start over, and after three beginnings the copy keeps them out until it is
-done, as any reader does. Standard library only.
+steps; a change by one of them makes SQLite start over, and after three starts the copy keeps them out until it is done,
+as any reader does. Standard library only.
 """
 
 import json

@@ -1,3 +1,1 @@
-"""Folders of this host: work in them that follows no link, their free space, their owners, and flushing
-to their disk.
-"""
+"""Folders on this host: work in them that follows no link, their free space, their owners, and flushing to disk."""

@@ -1,4 +1,4 @@
-"""Work below a folder of this host whose owner may change it at any time: no link is followed, and nothing is reached
+"""Work below a folder on this host whose owner may change it at any time: no link is followed, and nothing is reached
 by a path that was looked at before.
 
 A folder is opened once, part by part, and no part of its path may be a link. Everything below it is reached from there
@@ -6,11 +6,11 @@ in the same way. So a user who puts a link in place of the folder, of one below 
 continues in the folder that was opened, or fails.
 
 New files, links and folders are made in a *staging* folder: in the target, under an unpredictable name, and closed to
-all other accounts. Its owner alone can enter it, and no one can move it elsewhere; rclone, which follows links, writes
-only there. From there a file, link or folder gets to its place by a rename between two open folders, which replaces one
-name and follows nothing. Where the worker is root, each belongs by then to its former owner or, where that owner is not
-known, to the owner of the folder that it gets into: root leaves nothing owned by root in the folders of others, and
-opens no file of others to itself.
+all other accounts. Only its owner can enter it, and no one can move it elsewhere; rclone, which follows links, writes
+only there. From there a file, link or folder is moved to its place by a rename between two open folders, which replaces
+one name and follows nothing. Where the worker is root, each belongs by then to its former owner or, where that owner is
+not known, to the owner of the folder that it is moved into: root leaves nothing owned by root in other accounts'
+folders, and opens none of their files to itself.
 """
 
 import errno
@@ -29,8 +29,8 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Does not block: opening a pipe would otherwise wait for a writer."""
 BY_DESCRIPTOR = Path("/proc/self/fd")
 NOT_A_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
-"""Error numbers for a name that a file system does not take: a bucket has names of a thousand bytes, and a disk of
-Windows takes no `:`.
+"""Error numbers for a name that a file system does not accept: a bucket has names of a thousand bytes, and a Windows
+disk allows no `:`.
 """
 
 
@@ -142,8 +142,9 @@ class Beneath:
             return os.listdir(descriptor)
 
     def owner(self, path: bytes) -> tuple[int, int] | None:
-        """The owner (uid, gid) of everything that is put into a folder. None if it stays with the account of this
-        process."""
+        """The owner (uid, gid) of everything that is put into a folder; None if this process's account remains the
+        owner.
+        """
         if os.geteuid() != 0:
             return None
         found = os.fstat(self.folder(path))
@@ -199,7 +200,7 @@ def listed(descriptor: int) -> Iterator[int]:
 
 @contextmanager
 def passing_over_names() -> Iterator[None]:
-    """Pass over a name that the file system does not take."""
+    """Pass over a name that the file system does not accept."""
     try:
         yield
     except OSError as error:
@@ -209,8 +210,8 @@ def passing_over_names() -> Iterator[None]:
 
 def empty(descriptor: int) -> None:
     """Remove the contents of a folder, with all levels below it, also in folders that were made read-only. What cannot
-    be removed stays. Of thousands of levels, each folder is moved up here before it is emptied; no others are, since on
-    some mounts that copies all that is in them.
+    be removed stays. If there are thousands of levels, each folder is moved up here before it is emptied; otherwise
+    none is, since on some mounts a move copies everything in the folder.
     """
     with listed(descriptor) as top:
         for name in _folders_alone(top):

@@ -17,8 +17,8 @@ from storage.places.rclone import StorageStopped
 LEFT_BEHIND = re.compile(r"\..+\.[0-9a-f]{8}\.new")
 DAY = 86_400
 REFUSALS = (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EINVAL)
-"""Error numbers by which a sandbox, an old kernel or a file system refuses syncfs(2). A disk that failed gives another
-one.
+"""Error numbers by which a sandbox, an old kernel or a file system refuses syncfs(2). A disk that failed returns a
+different one.
 """
 TELLS_SINCE = (5, 8)
 """The first Linux whose syncfs(2) reports that an earlier write has failed."""
@@ -76,7 +76,7 @@ def _flush(folder: Path, since: Collection[int]) -> None:
                     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
                 os.sync()
                 break
-        if os.fstatvfs(opened).f_flag & os.ST_RDONLY:  # by its errors: syncfs says that all is well then
+        if os.fstatvfs(opened).f_flag & os.ST_RDONLY:  # by its errors: syncfs reports success then
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
     finally:
         os.close(opened)

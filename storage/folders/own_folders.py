@@ -1,10 +1,8 @@
 """Folders and files of this account whose modes close them to it, as a backup may have had them: they are opened to it
-for as long as they are used.
-
-A folder of mode 0555 takes no file, and one of 0444 or 0 is not even entered. If it belongs to this account, it gets
-`u+rwx` when it is passed through, and its former mode when the whole tree is closed; if this process is killed before,
-it stays open to its owner, and to no other account. A file gets `u+r` only until it is open. What belongs to another
-account is left as it is, and root needs none of this.
+for as long as they are used. No file can be made in a folder of mode 0555, and one of mode 0444 or 0 cannot even be
+entered. If it belongs to this account, it gets `u+rwx` when it is passed through, and its former mode when the whole
+tree is closed; if this process is killed before that, it stays open to its owner, and to no other account. A file gets
+`u+r` only until it is open. What belongs to another account is left as it is. Root needs none of this.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Owners and modes of new files in a folder of this host, where its file system knows them: a memory stick and many
+"""Owners and modes of new files in a folder on this host, where its file system knows them: a memory stick and many
 network shares give all their files one owner and mode.
 """
 

@@ -1,4 +1,4 @@
-"""Free space that must remain on a file system of this host while something is written there."""
+"""Free space that must remain on a file system on this host while something is written there."""
 
 import os
 from contextlib import suppress
@@ -15,9 +15,9 @@ def reserve_of(total: int, percent: float) -> float:
 
 
 def lack(directory: Path, percent: float, written: float = float("inf")) -> str:
-    """The shortage of space or of files at `directory`, for a writer that has written `written` bytes. Empty if there
-    is none, or if it is unknown. A writer of little continues until half of the reserve is left, so that it does not
-    end because of another one's writes.
+    """The shortage of space or of files at `directory`, for a writer that has written `written` bytes. Empty if nothing
+    is short, or if that is unknown. A writer of little data continues until half of the reserve is left, so that
+    another process's writes do not end it.
     """
     with suppress(OSError):  # the writer will report it
         found = os.statvfs(directory)

@@ -1,4 +1,4 @@
-"""Scratch folders of this host, for data on its way. Each is locked as long as it is used: one without a lock was left
+"""Scratch folders on this host, for data on its way. Each is locked as long as it is used: one without a lock was left
 by a process that was killed, and is removed by the next one that needs such a folder there, or by a worker that starts.
 """
 

@@ -1,7 +1,7 @@
 """Extended attributes of folders that another program has restored, on their way through a staging folder.
 
-A folder there has them itself, and the sticky bit once it has all of them: a folder without it was made for the files
-in it, or by a process that was killed.
+A folder there carries them itself, and the sticky bit once it has all of them: a folder without that bit was made for
+the files in it, or by a process that was killed.
 """
 
 import os

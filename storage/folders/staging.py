@@ -84,9 +84,7 @@ class StagingFolder:
         self._place(home)
 
     def make_folder(self, home: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-        """Make a folder in the target, where there is none. `owner`: its owner, or that of the parent folder if it is
-        None.
-        """
+        """Make a folder in the target, where none exists. `owner`: its owner; if None, the parent folder's owner."""
         self._clear()
         os.mkdir(MAKING, mode, dir_fd=self._folder.descriptor)
         self._give_making(home, owner)

@@ -1,4 +1,4 @@
-"""A walk through a tree of folders of this host, however deep. A thousand levels are too many for recursive functions,
+"""A walk through a tree of folders on this host, however deep. A thousand levels are too many for recursive functions,
 and their path is too long for a system call.
 """
 

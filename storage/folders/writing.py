@@ -1,4 +1,4 @@
-"""The check that backups can be written to a folder of this host."""
+"""The check that backups can be written to a folder on this host."""
 
 import os
 import tempfile

@@ -10,7 +10,7 @@ OF_A_SOURCE = re.compile(r"-\d+$")
 
 
 def missing(location: str) -> str | None:
-    """The reason why there is no directory. None if there is one."""
+    """The reason why there is no directory; None if there is one."""
     reason = f"{location} is not a directory here; is it mounted?"
     try:
         return None if Path(location).is_dir() else reason
@@ -19,8 +19,8 @@ def missing(location: str) -> str | None:
 
 
 def open_to_others(location: str) -> str | None:
-    """Directories of backups there that are open to accounts that the umask of this process keeps out. None if there
-    are none.
+    """Directories of backups there that are open to accounts that this process's umask keeps out; None if there are
+    none.
     """
     os.umask(closed := os.umask(0))
     open_ones: list[Path] = []

@@ -1,6 +1,6 @@
-"""The process that answers questions about directories of this host (`external.processes.orders`): it can be ended,
-since a dead share never answers. It starts in a third of the time of `engines.repository_process`, because it imports
-less.
+"""The process that answers questions about directories on this host (`external.processes.orders`): it can be killed,
+since a dead share never answers. It starts in a third of the time that `engines.repository_process` takes, because it
+imports less.
 """
 
 import time
@@ -27,7 +27,7 @@ def of_each(question: str, asked: dict[str, dict[str, Any]], seconds: float) -> 
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
     if len(known := dict(found)) < len(asked):
-        say({"known": known})  # this process does not end while a thread of it sleeps in the kernel
+        say({"known": known})  # this process does not end while one of its threads sleeps in the kernel
     return known
 
 

@@ -28,11 +28,11 @@ class Location:
 
     `root`: rclone's argument for the folder of all assignments, such as `/srv/backups`, `base:bucket/backups` or, when
     it is encrypted, `crypt:`. `outside`: the same for `RECOVER.txt` and `repository.json`, never encrypted.
-    `environment`: the settings that rclone needs to reach both: they include credentials, so they go into no text.
-    `directory`: the folder of this host; None if it is a remote. `is_encrypted`: see `layout.ENCRYPTED`. `secrets`: the
-    parts of those credentials that no text may hold, also as rclone obscures them. `servers`: host and port of each
-    server that it is reached by over HTTP (`servers.py`). `format`: "rclone" (`storage.layout`) or "restic"
-    (`storage/restic`); restic's repository is a folder below.
+    `environment`: the settings that rclone needs to reach both: they include credentials, so no text may contain them.
+    `directory`: the folder on this host; None if it is a remote. `is_encrypted`: see `layout.ENCRYPTED`. `secrets`: the
+    parts of those credentials that no text may contain, also as rclone obscures them. `servers`: host and port of each
+    server through which it is reached over HTTP (`servers.py`). `format`: "rclone" (`storage.layout`) or "restic"
+    (`storage/restic`); restic's repository is a subfolder.
     """
 
     root: str
@@ -53,7 +53,7 @@ class Location:
 
     @property
     def is_plain(self) -> bool:
-        """True if `root` is that folder of this host, its files unencrypted."""
+        """True if `root` is that folder on this host, its files unencrypted."""
         return self.root == str(self.directory)
 
     @property
@@ -94,7 +94,7 @@ class Location:
 
 
 def of_directory(directory: Path) -> Location:
-    """The location of a folder of this host, not encrypted."""
+    """The location of a folder on this host, not encrypted."""
     return Location(str(directory), str(directory), directory=directory)
 
 

@@ -1,6 +1,6 @@
 """The lock of an assignment's folder: one run at a time.
 
-Where the repository is a folder of this host, the run's programs inherit the lock: a program that is stuck in the
+Where the repository is a folder on this host, the run's programs inherit the lock: a program that is stuck in the
 kernel, or outlives its worker for a moment, still holds it. On a remote, the lease and the exclusive key of the run's
 record are the lock.
 """

@@ -18,7 +18,7 @@ NAMES_WHO_ASKS = re.compile(
     r"url|host|email|name(node|space)|region|compartment|service_principal_name|spn|user(name|_project)?|impersonate|"
     r"account|(user_)?domain|tenant(_domain)?|project_number|team_drive|(?!session).*_id"
 )
-"""Options that rclone calls sensitive but that prove nothing. Any that a later rclone adds count as secrets."""
+"""Options that rclone calls sensitive but that prove no identity. Any that a later rclone adds count as secrets."""
 RUNS_A_PROGRAM = re.compile(r"ssh|.*command")
 OF_THE_WORKER = re.compile(
     r"env_auth|use_msi|use_az|key_use_agent|unix_socket|(config_)?profile|(socks|http)_proxy|use_kerberos|"
@@ -104,12 +104,12 @@ def of_the_worker(remote: Mapping[str, Any]) -> list[str]:
 
 
 def options_of(remote: Mapping[str, Any]) -> dict[str, Option]:
-    """The options of a remote of this type, by name. Raises: ValueError for a type that no repository may be."""
+    """The options of a remote of this type, by name. Raises: ValueError for a type that a repository may not have."""
     kind = remote.get("type")
     if not isinstance(kind, str) or not kind:
         raise ValueError('type is missing, such as {"type": "s3"}: `rclone config providers` lists them all')
     if kind == "local":
-        raise ValueError("type local is a directory of this host: add it as a directory, not as a remote")
+        raise ValueError("type local is a directory on this host: add it as a directory, not as a remote")
     if (options := providers().get(kind)) is None:
         raise ValueError(f"rclone has no remote of type {kind!r:.60}{_near(kind, providers())}")
     if kind == "memory" or not OTHERS.isdisjoint(options):
@@ -137,7 +137,7 @@ def providers() -> dict[str, dict[str, Option]]:
 
 
 def titles() -> dict[str, str]:
-    """The types that store data themselves, and rclone's titles of them. Raises: ValueError, ProgramMissing."""
+    """The types that store data themselves, with rclone's titles. Raises: ValueError, ProgramMissing."""
     return {name: title for name, (title, _) in sorted(_asked().items()) if name in REACHABLE}
 
 

@@ -1,7 +1,7 @@
-"""Notices an rclone that stands still although no server or disk keeps it waiting.
+"""Notices an rclone that hangs although no server or disk keeps it waiting.
 
-rclone prints its statistics twice a second (`--stats=500ms`), whatever it waits for. One that has printed some, and
-then nothing for a minute, is in a deadlock, as happens to rclone 1.75 with many small files and a limit
+rclone prints its statistics twice a second (`--stats=500ms`), whatever it waits for. If it has printed some, and then
+nothing for a minute, it is in a deadlock, as happens to rclone 1.75 with many small files and a limit
 (docs/decisions/0157), or was stopped by a signal.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Callable
 STATS, LOGGED = '"stats":{', '{"time"'
 SILENT_SECONDS = 60.0
 SILENT_LOOKS = 300
-"""Looks, of which there are ten a second: after an hour of sleep of this computer, its clock alone proves nothing."""
+"""Looks, ten a second: after this computer has slept for an hour, its clock alone proves nothing."""
 
 
 class StoodStill(Exception):
-    """An rclone that stands still. The message is for users."""
+    """An rclone that hangs. The message is for users."""
 
 
 class Pulse:

@@ -23,8 +23,8 @@ from storage.places.servers import explained, reached
 
 QUIET = ("--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
 ANY = 2**60
-"""Bytes, which stand for no limit: where data is moved within a repository, or is read and not written, and so fills no
-disk of this host.
+"""Bytes; stands for no limit, where data is moved within a repository, or is read and not written, and so fills no disk
+on this host.
 """
 SLACK = 64 * 2**20
 TRIES_OF_A_BUCKET = {"RCLONE_LOW_LEVEL_RETRIES": "3"}
@@ -57,7 +57,7 @@ class TargetFailed(StorageFailed):
 
 
 class StorageStopped(Exception):
-    """It was stopped before it had ended. Any work that was begun can be begun again."""
+    """It was stopped before it had ended. Any work that was begun can be started again."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Rclone:
         confined: tuple[Path, Path | None] | None = None,
     ) -> bool:
         """Run rclone. Returns False if its input is missing and `missing_ok`. `most`: bytes that it may move,
-        regardless of the other side's announcements. `confined`: the only folder of this host that it may read, and the
-        one that it writes to, or None if it writes to a remote.
+        regardless of the other side's announcements. `confined`: the only folder on this host that it may read, and the
+        one that it writes to (None if it writes to a remote).
 
         `on_line`, `sign_of_life`: as in `runner.run`; errors of rclone are not passed on as lines. `problems`: collects
         errors about single files, by path, which are not a failure then.
@@ -150,7 +150,7 @@ def command_line(*arguments: str, most: int = ANY) -> tuple[str, ...]:
     """The command line of every rclone that talks to a source or a repository: without a configuration file; it
     allocates no file at the size that a server announces, and ends once it has moved `most` bytes, if that is not ANY.
     """
-    limit = () if most == ANY else (f"--max-transfer={most}B",)  # with which it may stand still (pulse.py)
+    limit = () if most == ANY else (f"--max-transfer={most}B",)  # with which it may hang (pulse.py)
     return find_rclone(), *arguments, "--config=", "--local-no-preallocate", *limit
 
 

@@ -1,4 +1,4 @@
-"""Orders to an rclone that serves its remote control on a socket of this host."""
+"""Orders to an rclone that serves its remote control on a socket on this host."""
 
 import http.client
 import json
@@ -29,10 +29,10 @@ def obeyed(
     on_answer: Callable[[str, dict[str, Any]], None],
     hidden: Collection[str],
 ) -> bool:
-    """Give an rclone orders, one after another, and the one to quit: each with the path that it is about, its name and
-    its parameters. `serve` runs it, with these arguments, until it ends. `on_answer` gets the path and the answer of
-    each order, before the next order is asked for; with an "error" if it failed, in one line, without a server's words
-    and the texts in `hidden`. Returns False if rclone ended before it had all of them. Raises: what `serve` does.
+    """Give an rclone orders, one after another, and then the order to quit: each with the path that it is about, its
+    name and its parameters. `serve` runs it, with these arguments, until it ends. `on_answer` gets the path and the
+    answer of each order before the next order is drawn; with an "error" if it failed, in one line, without a server's
+    words and the texts in `hidden`. Returns False if rclone ended before it had all of them. Raises: what `serve` does.
     """
     ended, done = Event(), Event()
 
@@ -76,7 +76,7 @@ class Statistics:
     def __call__(self) -> None:
         if (now := time.monotonic()) >= self._next:
             self._next = now + STATISTICS_EVERY_SECONDS
-            with suppress(OSError):  # it does not listen yet, or no more
+            with suppress(OSError):  # it does not listen yet, or no longer does
                 stats = ask(self._socket_file, "core/stats", {}, STATISTICS_SECONDS)
                 self._take(json.dumps({"level": "notice", "stats": stats}, separators=(",", ":")))
 

@@ -20,7 +20,7 @@ from storage.places.location import RCLONE, REST, RESTIC, Location, joined
 from storage.places.servers import servers_of
 
 KEY_OF_RCLONE = bytes.fromhex("9c935b48730a554d6bfd7c63c886a92bd390198eb8128afbf4de162b8b95f638")
-"""The key of every rclone, published with it: it hides passwords only from a glance."""
+"""The key of every rclone, published with it: it only hides passwords from a glance."""
 PORTS = {"http": 80, "https": 443}
 REST_SERVER = "rest"
 """The type of a remote that is a REST server of restic, which rclone does not have."""
@@ -35,10 +35,10 @@ def location_of(
     format: str = RCLONE,
     cache: str = "",
 ) -> Location:
-    """A repository at `path`, of this host or in `remote` (rclone's settings; this host if empty).
+    """A repository at `path`, on this host or in `remote` (rclone's settings; on this host if empty).
 
-    `secrets`: option → the secret itself; `key`: that of an encrypted repository. `cache`: a folder for restic's cache.
-    Raises: ValueError.
+    `secrets`: option → the secret itself; `key`: the key of an encrypted repository; `cache`: a folder for restic's
+    cache. Raises: ValueError.
     """
     if format == RESTIC:
         return _of_restic(path, remote, secrets, key, cache)

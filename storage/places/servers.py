@@ -48,7 +48,7 @@ def servers_of(remote: Mapping[str, Any], path: str) -> set[Server]:
     from external.network import (
         contact,
         gate,
-    )  # asyncio costs 60 ms, which a folder of this host should not have to wait for
+    )  # asyncio costs 60 ms, which a folder on this host should not have to wait for
 
     kind, found = remote["type"], set[Server]()
     if kind in WITHOUT_HTTP:
@@ -134,7 +134,7 @@ def reached(
 
 
 def through(gate: str, kind: str) -> dict[str, str]:
-    """rclone's settings with which a remote of this type connects through a gate."""
+    """rclone's settings by which a remote of this type connects through a gate."""
     proxy = {"socks_proxy": gate.removeprefix("socks5://")} if kind == "ftp" else {}
     return {"override.http_proxy": gate} | proxy
 

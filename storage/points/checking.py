@@ -1,8 +1,8 @@
 """Reads an assignment's files in a repository, part by part, and compares them with its manifests.
 
 A round goes through the newest point, and then through each older one, where it reads only the files that the next
-later point does not name. So every stored file is read once a round. The position of a round is its part (`newest`, or
-the name of an older point) and the last path of it that was read. `newest` is whichever point is the newest at the
+later point does not name. So every stored file is read once per round. The position of a round is its part (`newest`,
+or the name of an older point) and the last path that was read there. `newest` is whichever point is the newest at the
 time: files that came since the round began are read by the next round.
 
 A file without a digest in its manifest (encrypted, or on a remote) gets the digest that was read, and is compared from

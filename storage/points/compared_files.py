@@ -1,13 +1,13 @@
 """Notes in a copy on a server about files that equal those of the first repository: they were compared with them, or
-rclone did that right after it copied them. The next copy, after a kill, need not compare them again: to read all that
-many nights have brought may take longer than a night.
+rclone compared them right after it copied them. After a kill, the next copy need not compare them again: reading all
+that many nights have brought may take longer than a night.
 
-A note is a file of its own, `manifests/<point>.<digest>.compared`, since nothing may be overwritten. It has 8 bytes for
+A note is a separate file, `manifests/<point>.<digest>.compared`, since nothing may be overwritten. It has 8 bytes for
 each place. Anyone who can write to a repository can put one there, so a note counts only if the scheduler's database
-has its digest, like that of a mark. A note that was torn by a kill has another one.
+has its digest, as it has a mark's. A note that was torn by a kill has another digest.
 
-A noted file that is no longer there comes again, and may then be cut or altered by a kill. So it is noted as amiss
-(`amiss.py`) before it comes, which counts for more.
+A noted file that is no longer there is copied again, and a kill may then cut or alter it. So it is noted as amiss
+(`amiss.py`) before it is copied; that note takes precedence.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Compares files on a server with the files that they were copied from, as rclone does right after each copy: by size,
 and by a digest that both sides have. The server may have stored an altered file, and an rclone that was killed, or
-stood still, has not reported it.
+hung, has not reported it.
 
 Files of an encrypted repository are compared by the digests of their encrypted contents (`cryptcheck`), if the server
 has digests.

@@ -20,9 +20,9 @@ HALF = "more than half of the files of point {} could not be copied: {}"
 
 @dataclass
 class CopiedManifest:
-    """A manifest that differs from the one in the first repository. `left_out`: place → why its file did not come;
-    `renamed`: place → that of its file in the copy. `exceptions`: the number of entries without their file; `said`: the
-    first ones with the reason.
+    """A manifest that differs from the one in the first repository. `left_out`: place → why its file was not copied;
+    `renamed`: place → its file's place in the copy. `exceptions`: the number of entries without their file; `said`: the
+    first ones, with the reason.
     """
 
     point: str

@@ -19,10 +19,10 @@ class CopyResult:
     """The result of a copy. `points`: all points that the copy has now; `new`: the points that this run brought, with
     `files` and bytes (`size`), where a file is a `unit`.
 
-    `wrong_files`: the number of files that are not as their manifest says, in the first repository and so in the copy,
-    and of points that are left out; `wrong`: the first of them, as text. `untried`: points that are not in the copy
+    `wrong_files`: the number of files that differ from their manifest, in the first repository and so in the copy, and
+    of points that are left out; `wrong`: the first of these, as text. `untried`: points that are not in the copy
     either, because so many others were damaged. `digests`: new point → the digest of the manifest that was written.
-    `incomplete`: new point, or one that was not noted before, → warnings about files that it lacks, or has as of an
+    `incomplete`: new point, or one that was not noted before → warnings about files that it lacks, or has as of an
     earlier point, since a server refused them.
     """
 

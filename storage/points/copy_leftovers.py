@@ -70,9 +70,9 @@ class CopyLeftovers:
         return [*self._whole(read), *(each for each in left if each.place in trusted)]
 
     def _brought_since_the_start(self, places: Collection[str]) -> set[str]:
-        """The places that a mark of this boot names: a file of its size there is the one that the mark was about to
-        bring, since nothing else is ever written to its place. On a disk that treats two names as one it may be the
-        other file, which the check at the end finds (`overwritten_files.py`).
+        """The places that a mark of this boot names: a file of the right size there is the one that the mark announces,
+        since nothing else is ever written to its place. On a disk that treats two names as one it may be the other
+        file; the check at the end finds that (`overwritten_files.py`).
         """
         found = set[str]()
         for each in self.marks:

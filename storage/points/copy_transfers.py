@@ -29,11 +29,11 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass
 class CopyTransfers:
-    """The transfers of one copy, counted in `done`. `options`: of rclone.
+    """The transfers of one copy, counted in `done`. `options`: rclone's.
 
-    `point`: the one that is brought; `is_clean`: True if rclone has named no problem of the last files, and so has
-    found them equal right after it copied them; `left_out`, `renamed`: of this point: place → why its file did not
-    come, or its place in the copy. `refused`: the former of all points, which are not sent again by this copy.
+    `point`: the one that is copied; `is_clean`: True if rclone has named no problem with the last files, and so has
+    found them equal right after it copied them; `left_out`, `renamed`: for this point: place → why its file was not
+    copied, or its place in the copy. `refused`: the left-out files of all points, which this copy does not send again.
     """
 
     source: Store

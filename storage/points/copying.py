@@ -10,10 +10,10 @@ then incomplete and stays so. The next point that has the file tries it again, s
 file whose name is too long for the copy's server gets another name there (`other_names.py`).
 
 While files come, the copy holds a mark, `manifests/<point>.unfinished`, which names them. The next copy takes over
-whole files: in a plain folder of this host those with the digest in the manifest; on a server those that rclone finds
+whole files: in a plain folder on this host those with the digest in the manifest; on a server those that rclone finds
 equal to those of the first repository (`confirming.py`), once (`compared_files.py`); elsewhere those with the right
-size. A folder of this host may have lost contents in a power cut, so there a size counts only where a mark shows that
-the file came since this host was started. A file that did not, and is copied again, is *doubtful* in the new mark.
+size. A folder on this host may have lost contents in a power cut, so there a size counts only where a mark shows that
+the file came since this host was started. A file that came earlier, and is copied again, is *doubtful* in the new mark.
 
 Credentials that may neither delete nor overwrite are enough, except for a file that a check found damaged in the copy:
 it is fetched again over the damaged one, and only then is a stored file written twice.
@@ -270,7 +270,7 @@ class _PointCopying:
         return file
 
     def _write_last(self, manifest: Path, point: str, found: IO[bytes]) -> None:
-        """Make the point. If a disk of this host refuses the manifest, its files may be whole in memory alone, and the
+        """Make the point. If a disk on this host refuses the manifest, its files may be whole in memory alone, and the
         next copy would consider them copied: they are deleted again. On a server they stay: there the point may exist
         in spite of an error, since the answer was lost or another machine has made it.
         """

@@ -21,18 +21,18 @@ ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 class Entry(NamedTuple):
     """A file, link or folder. `kind`: file, link or folder; `size` in bytes; `modified`: ISO 8601, or empty; `mode`:
-    permission bits, None if they are not known; `target`: of a link; `told`: the digest that the source reports,
-    such as `md5:0cc1…`, if it was asked for. A tuple is made in half of a dataclass's time.
+    permission bits, None if they are not known; `target`: of a link; `told`: the digest that the source reports, such
+    as `md5:0cc1…`, if it was asked for. Making a tuple takes half as long as making a dataclass.
 
     `digest`: SHA-256 in hex, or None; `digest_from`: *source* as reported by the source's side, *copy* read back from
     the repository when it was made, *check* read back later.
 
     `folder`: the folder of `files` that stores the file, empty if none does; `stored`: the name that it has there, if
     that differs from its path. `why`: the reason why the run did not bring it; then `as_of` names the point whose file
-    it still is, and if that is empty, too, the point has no file of this path. `doubtful`: it changed as it was copied,
-    or right before, so that the next run brings it again.
+    it still is; if that is empty too, the point has no file of this path. `doubtful`: it changed as it was copied, or
+    right before, so that the next run brings it again.
 
-    Only for a folder of this host: `uid`, `gid`; `changed`: nanoseconds since 1970 (ctime); `inode`, of a folder only
+    Only for a folder on this host: `uid`, `gid`; `changed`: nanoseconds since 1970 (ctime); `inode`, of a folder only
     where a file system is mounted; `linked`: the first path, by name, of those that are one file (hard links), and
     `attributes`: extended ones, in base64, by name.
     """
@@ -97,7 +97,7 @@ class Entry(NamedTuple):
 
     def is_same(self, other: "Entry") -> bool:
         """True if both are known to have the same content: by their place, by digest, else by kind, size and time. A
-        file without a time changed as its run copied it: two of them may have one size and differ.
+        file without a time changed while its run copied it: two such files may have the same size and differ.
         """
         if self.folder and (self.folder, self.stored or self.path) == (other.folder, other.stored or other.path):
             return True
@@ -116,7 +116,7 @@ def excepted(entry: Entry, old: Entry | None, why: str, base: str) -> Entry:
     """
     if old is not None and old.kind != "folder" and old.is_kept:
         kept = old._replace(why=why, as_of=old.as_of or base)
-        briefly = kept._replace(why=LEFT_OUT)  # a line that no reader takes would damage the whole manifest
+        briefly = kept._replace(why=LEFT_OUT)  # a line that no reader accepts would damage the whole manifest
         return next(filter(is_readable, (kept, briefly)), briefly._replace(attributes=None))
     if entry.kind == "folder":
         return entry._replace(why=why)
@@ -165,7 +165,7 @@ def head_of(
 
 
 def entry_of(row: dict[str, Any]) -> Entry | None:
-    """The entry of a row, if it has everything that readers rely on: types, numbers that databases take, a path that
+    """The entry of a row, if it has everything that readers rely on: types, numbers that databases accept, a path that
     stays in its folder. Otherwise None.
     """
     try:

@@ -45,7 +45,7 @@ def digest_of(file: Path) -> str:
 
 
 def compare(file: Path, point: str, known: Known | None) -> None:
-    """Raises: Foreign if the manifest in `file` is not that of this point; the file is then deleted."""
+    """Raises: Foreign if the manifest in `file` is not this point's; the file is then deleted."""
     if known is not None and digest_of(file) not in known.get(point, ()):
         file.unlink()
         raise Foreign(point)

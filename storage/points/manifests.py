@@ -195,7 +195,7 @@ def parsed(line: bytes, file: Path) -> Entry:
 
 
 def find(file: Path, path: str) -> Entry | None:
-    """One entry, without reading the entries after it. None if there is none. Raises: ManifestDamaged, OSError."""
+    """One entry, without reading the entries after it; None if there is none. Raises: ManifestDamaged, OSError."""
     begins = f'{{"path":{ENCODER.encode(path)}'.encode("utf-8", "surrogatepass")
     with _opened(file) as lines:
         for line in lines:

@@ -48,7 +48,7 @@ COUNTED = ("bytes", "transfers", "checks", "listed")
 
 class TransferProgress:
     """The amount moved so far, by rclone's statistics. As a sign of life it changes as long as the transfer continues.
-    `into`: the folder of this host that is written to, None if there is none. `clock`: in seconds.
+    `into`: the folder on this host that is written to, None if there is none. `clock`: in seconds.
     """
 
     def __init__(self, into: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -97,17 +97,17 @@ class TransferProgress:
 
 
 def check_room(folder: Path, written: float) -> None:
-    """Raises: TargetFailed if too little space is left on the disk of a folder of this host, and more than a LITTLE was
-    `written` there. A LITTLE does not fill a disk: where other writers have filled it, backups and restores continue
-    with theirs.
+    """Raises: TargetFailed if too little space is left on the disk of a folder on this host, and more than LITTLE was
+    `written` there. LITTLE does not fill a disk: where other writers have filled it, backups and restores continue to
+    write.
     """
     if written > LITTLE and serving.reserve_percent and (lack := room.lack(folder, SMALLEST_RESERVE, written)):
         raise TargetFailed(f"it was ended because data from the repository fills the disk: {lack}")
 
 
 def fetch_here(found: Path, file: Path, most: int) -> bool:
-    """Do as `Store.fetch`, for a folder of this host. A link or a device, whose bytes may be endless or belong to
-    another file, is not read.
+    """Do what `Store.fetch` does, for a folder on this host. A link or a device, whose bytes may be endless or belong
+    to another file, is not read.
     """
     try:
         descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -133,9 +133,9 @@ def fetch_here(found: Path, file: Path, most: int) -> bool:
 
 
 def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path | None]:
-    """The folders that a copy out of a repository in a folder of this host may read and write, in the form of
-    `Rclone.run`. Raises: StorageFailed for a place that links lead out of there: anyone who can write to it could have
-    any file of this host restored.
+    """The folders that a copy out of a repository in a folder on this host may read and write, in the form of
+    `Rclone.run`. Raises: StorageFailed for a place from which links lead elsewhere: anyone who can write to it could
+    have any file on this host restored.
     """
     real = Path(os.path.realpath(repository))
     if not Path(os.path.realpath(place)).is_relative_to(real):
@@ -147,8 +147,8 @@ def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path 
 
 
 def check_inside(location: Location, folder: str) -> None:
-    """Raises: StorageFailed if the folder of an assignment, in a folder of this host, is not entirely in the
-    repository: through a link placed there, a backup would write, and a removal delete, files of this host.
+    """Raises: StorageFailed if the folder of an assignment, in a folder on this host, is not entirely in the
+    repository: through a link placed there, a backup would write, and a removal delete, files on this host.
     """
     if not location.is_plain:
         return

@@ -68,8 +68,8 @@ class NamedFiles:
                     yield entry
 
     def among(self, point: str, places: Collection[str], key: Key, count: Counter[str]) -> Iterator[str]:
-        """The places that a point names, some of them twice, and that have the `key` of one of `places`. `count` counts
-        its files, by folder. Raises: as `by`.
+        """The places that a point names, some twice, and that have the `key` of one of `places`. `count` counts its
+        files, by folder. Raises: as `by`.
         """
         keys, paths = {key(each) for each in places}, {key(each.partition("/")[2]) for each in places}
         for path, line in self._lines(point):

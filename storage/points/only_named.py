@@ -7,7 +7,7 @@ from storage.points import manifests
 from storage.points.manifests import Entry, Pair
 
 IsSame = Callable[[Entry, Entry], bool]
-"""True if two entries of one path are about the same stored file."""
+"""True if two entries of one path name the same stored file."""
 
 
 def have_one_place(old: Entry, new: Entry) -> bool:

@@ -1,11 +1,12 @@
-"""Files of a copy that its disk keeps under one name: a server that replaces characters takes `a:b` and `a_b` for one.
+"""Files of a copy that its disk keeps under one name: a server that replaces characters takes `a:b` and `a_b` for the
+same name.
 
-Such a disk finds a file by either name, and holds the content of the one that came last. A copy looks its files up by
-name, so it checks them afterwards, as a backup does (`engines/rclone/misplaced.py`): the listed names and sizes are
+Such a disk finds a file by either name, and has the content of the one that was written last. A copy looks its files up
+by name, so it checks them afterwards, as a backup does (`engines/rclone/misplaced.py`): the listed names and sizes are
 compared with the given ones. A name in another case or with separate accents, as on HFS+, counts as the same. For each
 file that is not listed, or has another size, all files of its size in that folder are read.
 
-Encrypted names do not need this: each disk distinguishes them.
+Encrypted names do not need this: every disk distinguishes them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

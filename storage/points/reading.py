@@ -1,4 +1,4 @@
-"""Lists and reads the contents of a repository, by rclone or, where it is a folder of this host, without it."""
+"""Lists and reads the contents of a repository, by rclone or, where it is a folder on this host, without it."""
 
 import os
 import re
@@ -26,7 +26,7 @@ BY_NAME = ("--no-traverse",)
 than it was given.
 """
 OF_A_LOOK = 1_000
-"""The most files that are looked up by one rclone, which shows no sign of life before it has looked up all of them."""
+"""The most files that one rclone looks up: it shows no sign of life until it has looked up all of them."""
 NOT_SHOWN = re.compile(r"\b(unauthorized|forbidden|locked|denied)\b|is a directory not a file", re.IGNORECASE)
 """Answers of servers about a name that they do not have as that of a file, or do not show."""
 NO_FILE = "it is not a file, but a folder, a link or something else"
@@ -70,7 +70,7 @@ class ReadableStore(Rclone):
         times: bool = False,
     ) -> None:
         """Pass all files and folders below a folder to `take`, as rclone's lsjson lists them (Path, Size, ModTime,
-        IsDir, …), in no order, each as it comes: a million of them take a gigabyte. `among`: only those in these
+        IsDir, …), in no particular order, each as it comes: a million take a gigabyte. `among`: only those in these
         folders below it. `files_only`: without folders, and without times unless these are wanted (`times`).
         """
         if (here := self._here(path)) is not None:
@@ -94,8 +94,8 @@ class ReadableStore(Rclone):
         return digests, problems
 
     def digests(self, path: str, paths: Collection[str], kind: str) -> dict[str, str]:
-        """Digests of this kind (sha256, sha1, md5) in hex by path: on this host files are read, elsewhere the server is
-        asked for those that it has.
+        """Digests of this kind (sha256, sha1, md5) in hex, by path: files on this host are read; elsewhere the server
+        is asked for the digests that it has.
         """
         with suppress(StorageFailed):
             return self._hashed(path, paths, kind, *(("--download",) if self.location.directory else ()))[0]
@@ -106,7 +106,7 @@ class ReadableStore(Rclone):
         problems: dict[str, str] = {}
         moved = TransferProgress()
         if (here := self._here(path)) is not None:
-            there = {*files_of(here, paths)}  # a restore takes no others
+            there = {*files_of(here, paths)}  # a restore accepts no others
             problems |= {each: NO_FILE for each in paths if each not in there}
             paths = [each for each in paths if each in there]
 
@@ -128,8 +128,8 @@ class ReadableStore(Rclone):
         return digests, problems
 
     def sizes(self, path: str, paths: Collection[str] | None = None, *, by_name: bool = False) -> dict[str, int]:
-        """The files below a folder, and their sizes in bytes; `paths`: only these; `by_name`: also those of them that
-        are listed under another name. Empty if it is missing.
+        """The files below a folder, and their sizes in bytes; `paths`: only these; `by_name`: also those of `paths`
+        that are listed under another name. Empty if it is missing.
         """
         found: dict[str, int] = {}
 
@@ -220,6 +220,6 @@ def only_in(folders: Collection[str]) -> tuple[str, ...]:
 
 
 def _as_given(folder: Path, name: str) -> str:
-    """The name as it was given, if the folder finds it by that: most disks of this host are case-sensitive."""
+    """The name as it was given, if the folder finds it by that: most disks on this host are case-sensitive."""
     given = layout.as_given(name)
     return given if given == name or os.path.lexists(folder / given) else name

@@ -1,9 +1,9 @@
 """Files that a copy leaves out because one of the two repositories refuses just these: a server locks or denies a file,
 or cannot store its name. They are exceptions of the copy's point, and keep no other file out of it.
 
-A server's message that concerns all files is not such a refusal: it is full, does not answer, or denies the
-credentials. Neither are credentials without the right to write: the manifest cannot be written then, either, and there
-is no point.
+A server's message that concerns all files is not such a refusal: that it is full, does not answer, or denies the
+credentials. Nor are credentials without the right to write: then the manifest cannot be written either, and there is no
+point.
 """
 
 import re
@@ -198,7 +198,7 @@ def _altered_among(problems: Mapping[str, str], entries: Sequence[Entry]) -> set
 
 def _by_place(problems: Mapping[str, str], entries: Sequence[Entry], copy: str) -> dict[str, str]:
     """The reasons by place, in words that do not contain it, of files that are not lost. Raises: StorageFailed for an
-    error that is about none of them.
+    error that concerns none of them.
     """
     found, at = dict[str, str](), {PIECE.sub("", path): why for path, why in problems.items()}
     named = set[str]()

@@ -21,11 +21,11 @@ as well, and takes its place. The same holds for a point that should stay and is
 a copy, it finds all the files that it names.
 
 *A point that came between*, such as one that a user has accepted: the points after it took over nothing from it, but
-from an earlier one, their `base`. Where that shows, or `is_chained` says it, no file goes before all manifests are
-read; and the point whose base shows it stays as long as the one that came between. A foreign point (`known.py`) counts
-for nothing: it decides about no other one. The files that it names stay, if it can be read and is later than the kept
-point before the removed ones: the clone of an installation takes over from its own points, and names files of an old
-one that no point of ours names any more.
+from an earlier one, their `base`. Where that shows, or `is_chained` says so, no file is deleted before all manifests
+are read; and the point whose base shows it stays as long as the one that came between. A foreign point (`known.py`)
+decides nothing about other points. The files that it names stay, if it can be read and is later than the kept point
+before the removed ones: the clone of an installation takes over from its own points, and names files of an old point
+that none of ours names any more.
 """
 
 import tempfile
@@ -69,8 +69,8 @@ def remove(
     is_chained: bool = True,
     on_progress: OnProgress = lambda files, freed: None,
 ) -> RemovalResult:
-    """Remove these points, as far as they exist, and finish the work that an earlier removal left. None of them goes if
-    a point that must `stay` is missing: it was counted among the kept points, so fewer would remain than was meant.
+    """Remove these points, as far as they exist, and finish the work that an earlier removal left. None is removed if a
+    point that must `stay` is missing: it was counted among the kept points, so fewer would remain than intended.
     `lost`: points that must stay as well and are known to be missing. `is_chained`: False if a point may have come
     between others later.
 
@@ -201,8 +201,8 @@ class _PointRemoval:
         return only
 
     def _drop_named(self, only: dict[str, int], kept: Sequence[str], foreign: Sequence[str]) -> bool:
-        """Drop the places that these points name, and those that a disk may confuse with one of them. Returns True if
-        there were any of the latter.
+        """Drop the places that these points name, and those that a disk may confuse with them. Returns True if there
+        were any of the latter.
         """
         key: Key = wide_key_of if self.deletion.store.location.may_rename else hash
         wanted, shared = {key(each) for each in only}, set[int]()

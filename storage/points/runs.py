@@ -34,10 +34,10 @@ rclone of the run was killed, so everything that arrived altered is deleted or n
 
 @dataclass(frozen=True)
 class BegunRun:
-    """A run under way. `name`: of the run and of its point; `base`: the point before it, None if it is the first.
-    `lost`: a later point that has a row and is missing, empty if there is none. `left`: the runs since the later of
-    these two that made no point, the last one first; `marks`: all that had a mark; `there`: all points, also foreign
-    ones.
+    """A run under way. `name`: the name of the run and of its point; `base`: the point before it (None if it is the
+    first). `lost`: a later point that has a row and is missing; empty if there is none. `left`: the runs since the
+    later of these two that made no point, the latest first; `marks`: all that had a mark; `there`: all points,
+    including foreign ones.
     """
 
     name: str
@@ -56,7 +56,7 @@ class BaseGone(StorageFailed):
 
 
 def points(store: Store, folder: str) -> list[str]:
-    """The names of an assignment's points, the first one first, without foreign ones."""
+    """The names of an assignment's points, the earliest first, without foreign ones."""
     return store.ours(all_points(store, folder))
 
 
@@ -66,19 +66,19 @@ def all_points(store: Store, folder: str) -> list[str]:
 
 
 def foreign(store: Store, folder: str) -> list[str]:
-    """The names of points that the database does not know, the first one first; a known one may be foreign, too."""
+    """The names of points that the database does not know, the earliest first; a known one may be foreign, too."""
     found = all_points(store, folder)
     ours = set(store.ours(found))
     return [each for each in found if each not in ours]
 
 
 def points_among(files: Iterable[str]) -> list[str]:
-    """The names of the points whose manifests are among these files, the first one first."""
+    """The names of the points whose manifests are among these files, the earliest first."""
     return named_among(files, layout.MANIFEST_ENDING)
 
 
 def named_among(files: Iterable[str], ending: str) -> list[str]:
-    """The names of the runs whose files with that ending are among these, the first one first."""
+    """The names of the runs whose files with that ending are among these, the earliest first."""
     return layout.by_time({each.removesuffix(ending) for each in files if each.endswith(ending)})
 
 
@@ -147,8 +147,8 @@ def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Callab
 
 
 def note_flushed(store: Store, folder: str, run: str) -> None:
-    """Wait until the disk of this host has the files of a run that makes no point, and note that: they count after a
-    power cut. On a server, note that none of them is in doubt.
+    """Wait until this host's disk has the files of a run that makes no point, and note that: they count after a power
+    cut. On a server, note that none of these files is in doubt.
     """
     with tempfile.NamedTemporaryFile() as nothing:
         store.put_last(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{run}{FLUSHED}")
@@ -163,8 +163,8 @@ def boot() -> str:
 
 def check_base(store: Store, folder: str, begun: BegunRun) -> None:
     """Check the base of a run, right before it makes its point. Raises: BaseGone if the point that it took over from is
-    gone; StorageFailed if another run has come in the meantime, while its machine was frozen, or from another
-    installation: that one may have deleted files of this run as the remains of a killed one.
+    gone; StorageFailed if another run has come in the meantime, while this run's machine was frozen, or from another
+    installation: that run may have deleted files of this one as the remains of a killed run.
     """
     files = store.names(f"{folder}/{layout.MANIFESTS}")
     there = points_among(files)

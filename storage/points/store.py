@@ -93,9 +93,8 @@ class Store(ReadableStore):
         self.run("copyto", "--ignore-times", "--copy-links", str(file), self.location.at(path))
 
     def put_last(self, file: Path, path: str, *, is_over: bool = False) -> None:
-        """`put` a file that names other files, once these are on the disk of this host: after a power cut it would
-        otherwise name empty files. Afterwards it is on the disk, too. The disk of a server is not known. `is_over`:
-        `put_over` it.
+        """`put` a file that names other files, once these are on this host's disk: after a power cut it would otherwise
+        name empty files. Afterwards it is on the disk, too. A server's disk is not known. `is_over`: `put_over` it.
         """
         self._check_place(path)
         self.flush()
@@ -232,8 +231,6 @@ class Store(ReadableStore):
             self.run("rmdirs", *kept, *only_in(among), at, missing_ok=True)
 
     def flush(self) -> None:
-        """Wait until the disk of this host has everything that was written and deleted. The disk of a server is not
-        known.
-        """
+        """Wait until this host's disk has everything that was written and deleted. A server's disk is not known."""
         if self.location.directory:
             flush(self.location.directory, self.stop, self.inherited)  # including the lock, held from the beginning

@@ -2,16 +2,16 @@
 
 A run that made no point leaves its mark, `manifests/<run>.unfinished`; the next point takes over its whole files, and
 no later one will name a file that this point does not name. A removal that was killed leaves
-`manifests/<point>.removing`, and files anywhere. Notes of runs (`amiss.py`, `compared_files.py`) go with their marks.
-Marks only show that a look is worthwhile, and where: anyone who can write to a repository can put one there. Manifests
-alone decide which files go.
+`manifests/<point>.removing`, and files anywhere. Notes of runs (`amiss.py`, `compared_files.py`) are deleted with their
+marks. Marks only show that a look is worthwhile, and where: anyone who can write to a repository can put one there.
+Manifests alone decide which files go.
 
-Files of a run may be named by points since then, so these are read, and foreign ones that can be. Where a known one
-cannot be read or is lost, runs up to it are left alone; so are runs later than the newest point: one may be under way,
-and the next one takes over from those that were killed.
+Points since then may name files of a run, so these points are read, and so are the foreign ones that can be read. Where
+a known point cannot be read or is lost, runs up to it are left alone; so are runs later than the newest point: one may
+be under way, and the next one takes over from those that were killed.
 
 A copy may be on a server that lists a file under another name than it was given (`overwritten_files.py`). So if a named
-file is not listed, and there by its name, the files of its size in its folder stay: one of them may be that file.
+file is not listed, but found by its name, the files of its size in its folder stay: one of them may be that file.
 """
 
 import tempfile
@@ -83,13 +83,13 @@ def put_marks(store: Store, assignment: str, points: Collection[str]) -> None:
     if points:
         with tempfile.TemporaryDirectory() as scratch, suppress(OSError, StorageFailed):
             for each in points:
-                # some remotes take no empty files
+                # some remotes accept no empty files
                 Path(scratch, each + layout.REMOVING).write_text(f"{each}\n")
             store.put_all(Path(scratch), f"{assignment}/{layout.MANIFESTS}")
 
 
 def remove_marks(store: Store, assignment: str, names: Collection[str]) -> None:
-    """Delete marks, once the disk of this host has the changes that they stand for. Missing marks are fine."""
+    """Delete marks, once this host's disk has the changes that they stand for. Missing marks are fine."""
     if names:
         store.flush()
         store.delete(f"{assignment}/{layout.MANIFESTS}", sorted(names))

@@ -84,7 +84,7 @@ class Tree:
         return rows
 
     def entry(self, path: str) -> Entry | None:
-        """The entry with this path. None if there is none. The top is a folder with an empty path."""
+        """The entry with this path; None if there is none. The top is a folder with an empty path."""
         if path == "":
             return Entry("", "folder")
         parent, _, name = path.rpartition("/")

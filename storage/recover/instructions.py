@@ -1,4 +1,4 @@
-"""`RECOVER.txt`: a description of a repository, and instructions to get files back out of it with plain rclone.
+"""`RECOVER.txt`: a description of a repository, and instructions for getting files out of it with plain rclone.
 
 Each command in it is on separate, indented lines, and all of them together are a shell script, which a test runs.
 """
@@ -128,31 +128,31 @@ def _where(location: Location) -> str:
 
 DATABASES = """\
    A database is now a file database.dump, with globals.sql next to it: run `psql --dbname=postgres --file=globals.sql`
-   on the new server, then `pg_restore --create --dbname=postgres database.dump`. A database.sqlite is one as it is.
-   A database.sql goes into a new database: `mariadb --binary-mode NAME < database.sql`, globals.sql before it.
-   What opens them: database.dump, pg_restore of at least the version of the pg_dump that wrote it (that of PostgreSQL
-   18 opens all up to 18); database.sql, the client mariadb (tested: 10.11); database.sqlite, sqlite3 or any program
-   with SQLite 3.
+   on the new server, then `pg_restore --create --dbname=postgres database.dump`. A database.sqlite is the database
+   itself. A database.sql goes into a new database: `mariadb --binary-mode NAME < database.sql`, globals.sql before it.
+   What opens them: database.dump, pg_restore of at least the version of the pg_dump that wrote it (PostgreSQL 18's
+   opens all up to 18); database.sql, the client mariadb (tested: 10.11); database.sqlite, sqlite3 or any program with
+   SQLite 3.
 """
 
 RESTIC_TEXT = """\
-These are backups, made by backupsched (layout version {version}) with restic. What follows gets files out of them
-without it and without its database: all that it takes is restic (0.14 or later, https://restic.net), for a remote also
-rclone (https://rclone.org/install/), the key of this repository and a shell. Nothing below changes anything here.
+These are backups, made by backupsched (layout version {version}) with restic. The steps below get files out of them
+without it and without its database. They need only restic (0.14 or later, https://restic.net), for a remote also rclone
+(https://rclone.org/install/), the key of this repository and a shell. They change nothing here.
 
-1. Where this repository is. Correct what is no longer so; passwords go through `rclone obscure -`.
+1. Where this repository is. Correct what has changed since; passwords go through `rclone obscure -`.
 
 {where}
     export RESTIC_REPOSITORY={inner}
     export RESTIC_PASSWORD_FILE='/the/file/that/holds/the/key'
 
-2. Which points in time there are: each is a snapshot, which says by its tags whose it is. Choose one: SNAPSHOT is its
-   ID; latest is the newest one of all. One with a tag incomplete=POINT has a file that names what that point lacks.
+2. Which points in time there are: each is a snapshot, whose tags name what it belongs to. Choose one: SNAPSHOT is its
+   ID; latest is the newest of all. One with a tag incomplete=POINT has a file that names what that point lacks.
 
     restic snapshots --no-lock
     SNAPSHOT=latest
 
-3. Get that point, all of its files as they were, into a new folder TO.
+3. Get that point, with all of its files as they were, into a new folder TO.
 
     TO='/restored'
     restic restore --no-lock "$SNAPSHOT" --target "$TO"
@@ -167,11 +167,11 @@ INSIDE = f"""    KEY_FILE='/the/file/that/holds/the/key'
     FILES=crypt:"""
 
 TEXT = """\
-These are backups, made by backupsched (layout version {version}). What follows gets files out of them without it and
-without its database: all that it takes is rclone (1.66 or later, https://rclone.org/install/), python3{also}
-and a shell. Nothing below changes anything here.
+These are backups, made by backupsched (layout version {version}). The steps below get files out of them without it and
+without its database. They need only rclone (1.66 or later, https://rclone.org/install/), python3{also}
+and a shell. They change nothing here.
 
-1. Where this repository is. Correct what is no longer so; passwords go through `rclone obscure -`.
+1. Where this repository is. Correct what has changed since; passwords go through `rclone obscure -`.
 
 {where}
 {inside}
@@ -181,25 +181,25 @@ and a shell. Nothing below changes anything here.
     rclone lsf --dirs-only --recursive --max-depth 2 "$FILES"
     SOURCE='nas-7/nightly'
 
-3. Its points in time: each has a manifest. Choose one: POINT is the name before {ending}, in UTC. And TO: a new
-   folder, into which that point is to come.
+3. Its points in time: each has a manifest. Choose one: POINT is the name before {ending}, in UTC. TO is a new
+   folder, into which that point is restored.
 
     rclone lsf "$FILES$SOURCE/{manifests}"
     POINT='20261121T065755Z'
     TO='/restored'
 
 4. What that point holds: size, time and path. Its manifest is a gzip file of JSON lines, one for each file, link and
-   folder, with its mode, owner, SHA-256 digest and all else that is known of it.
+   folder, with its mode, owner, SHA-256 digest and everything else that is known about it.
 
     mkdir -p "$TO"
     rclone copyto "$FILES$SOURCE/{manifests}/$POINT{ending}" "$TO.jsonl.gz"
     gunzip -c "$TO.jsonl.gz" | sed -n \\
         's/^{{"path":"\\(.*\\)","kind":"\\([a-z]*\\)","size":\\([0-9]*\\),*\\("modified":"[^"]*"\\)*.*/\\3 \\4 \\1/p'
 
-5. Get its files. Each lies below {files}/, in the folder of the run that brought it: `folder` in its line, and there
-   under its own path, or the name that `stored` says. To get single files, leave only their lines in "$TO.list". From a
-   disk that changes names (to one case, or accents to signs of their own), take `rclone copy --no-traverse`. The first
-   command ends with a message if the manifest is that of another point, which someone has put there, or lacks lines.
+5. Get its files. Each is stored below {files}/, in the folder of the run that brought it (`folder` in its line), under
+   its own path, or under the name in `stored`. To get single files, leave only their lines in "$TO.list". If this
+   repository's disk changes names (folds case, or decomposes accents), use `rclone copy --no-traverse`. The first
+   command ends with a message if the manifest is another point's, which someone has put there, or lacks lines.
 
     python3 -c 'if True:
         import gzip, hashlib, json, sys
@@ -224,10 +224,10 @@ and a shell. Nothing below changes anything here.
     ' "$TO.jsonl.gz" | sort -u > "$TO.list"
     rclone copy --files-from-raw "$TO.list" "$FILES$SOURCE/{files}" "$TO.parts"
 
-6. Give them their true names, and make folders, links, modes and times. It says what the point does not have, and what
-   is not as it was backed up, by size and digest. Not brought back by this: owners and groups (`uid`, `gid`, and their
-   names in the first line of the manifest), extended attributes, ACLs and capabilities (`attributes`, in base64),
-   set-user-ID bits.
+6. Give them their true names, make folders and links, and set modes and times. This prints what the point does not
+   have, and what is not as it was backed up, by size and digest. It does not restore owners and groups (`uid`, `gid`,
+   and their names in the first line of the manifest), extended attributes, ACLs and capabilities (`attributes`, in
+   base64), or set-user-ID bits.
 
     python3 -c 'if True:
         import calendar, gzip, hashlib, json, os, re, shutil, sys, time

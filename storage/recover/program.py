@@ -252,7 +252,7 @@ def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
 
 
 def local_zone() -> tzinfo:
-    """The zone of this host."""
+    """This host's time zone."""
     name = os.environ.get("TZ", "").removeprefix(":")
     try:
         if name:

@@ -1,9 +1,9 @@
 """Brings the points of an assignment into a second restic repository, by `restic copy`.
 
-A snapshot is written there last, as in a backup: a copy that ends anywhere leaves no half of a point, and the data that
-it has brought, except for the last ten minutes, is not sent again. The existing points are read from the copy. restic
-compares each blob with its SHA-256, so data that is damaged in the first repository does not come into the copy: the
-point is left out and named, and each later copy tries it again, until it has come.
+A snapshot is written there last, as in a backup: a copy that ends at any moment leaves no half of a point, and the data
+that it has brought, except for the last ten minutes, is not sent again. The existing points are read from the copy.
+restic compares each blob with its SHA-256, so data that is damaged in the first repository does not come into the copy:
+the point is left out and named, and each later copy tries it again, until it has come.
 """
 
 import random
@@ -40,9 +40,9 @@ def copy(
     options: tuple[str, ...] = (),
     on_progress: Callable[[int], None] = lambda packs: None,
 ) -> CopyResult:
-    """Do as `storage.points.copying.copy`, but `on_progress` gets the number of restic's files so far, and `source` is
-    the second repository of `target`. `again`: points that were left out of the copy, if known: those that are missing
-    there are tried again, after the new ones. `known`: those of `source`. Raises: StorageFailed, Busy,
+    """Do what `storage.points.copying.copy` does, but `on_progress` gets the number of restic's files so far, and
+    `source` is the second repository of `target`. `again`: points that were left out of the copy, if known: those that
+    are missing there are tried again, after the new ones. `known`: those of `source`. Raises: StorageFailed, Busy,
     StorageStopped, ProgramMissing, OSError.
     """
     with _naming("the first repository"):

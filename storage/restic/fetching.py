@@ -1,4 +1,4 @@
-"""Copies files out of a snapshot into a folder of this host, by `restic restore`.
+"""Copies files out of a snapshot into a folder on this host, by `restic restore`.
 
 restic 0.14 prints nothing while it restores: its progress is read from the files that it has written. A file that it
 could not restore is removed, so that all existing files are whole.
@@ -23,9 +23,9 @@ BY_NAME = 1_000
 ARGUMENT_BYTES, OF_EACH = 500_000, len("--include=") + 9
 """The most bytes of arguments that a program takes, and the bytes of each argument in addition to its text."""
 PIECE = 1_000
-"""The number of files that are looked at between two looks at the program."""
+"""The number of files that are examined between two looks at the program."""
 SHARE = 10
-"""The wait for the next look, in times as long as the last look took."""
+"""The wait for the next look, as a multiple of the duration of the last one."""
 SPECIAL = re.compile(rb"[\\*?\[\]]")
 NOT_SET = re.compile(r"lchown|chown|chmod|utime|xattr|operation not permitted|mknod|mkfifo", re.IGNORECASE)
 """Messages of restic about metadata. The content is there."""

@@ -1,11 +1,11 @@
-"""The contents of a snapshot as a manifest: read out of `restic ls`. A million files take half a minute, and 370 MB
-here.
+"""The contents of a snapshot as a manifest: read out of `restic ls`. A million files take half a minute, and 370 MB in
+this process.
 
 restic compares the data that it reads back with the SHA-256 of each of its blobs, so a manifest made from it has no
 digests of files. Names that are not UTF-8 have U+FFFD in place of each invalid byte, as restic lists them: if two names
-are then the same, the manifest has the first one, or the folder among them, and says that it is incomplete. So it does
-of paths that are too deep for any manifest, and names the first of them. Control characters are as rclone shows them
-(`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
+are then the same, the manifest has the first one, or the folder among them, and says that it is incomplete. It does the
+same for paths that are too deep for any manifest, and names the first of them. Control characters are as rclone shows
+them (`files.path_in`). Pipes, devices and sockets are in the snapshot and in no manifest.
 """
 
 import re

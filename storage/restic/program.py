@@ -1,8 +1,8 @@
 """Runs restic on a repository. Its key and the credentials of a remote are in its environment, never in argv.
 
-A stale lock (of a process of this host that is gone, or half an hour old) is removed by `restic unlock`, which leaves
-live ones: a repository with a live lock is busy. Where no lock can be written, such as on a disk that is full or
-read-only, commands that only read continue without one.
+A stale lock (a process on this host made it and is gone, or it is half an hour old) is removed by `restic unlock`,
+which leaves live locks: a repository with a live lock is busy. Where no lock can be written, such as on a disk that is
+full or read-only, commands that only read continue without one.
 """
 
 import math
@@ -31,8 +31,8 @@ LONGEST_LINE = 2**26
 RETRYING = re.compile(r" returned error, retrying after [^:]*")
 OF_RCLONE = re.compile(r"rclone: \S+ \S+ ERROR : (.*)")
 TRIES, GAP_SECONDS, OUTAGE_SECONDS = 5, 60.0, 15.0
-"""The number of tries that are one outage, if no two are more than GAP_SECONDS apart; and the shortest outage that ends
-a long run: the restart of a server must not end it.
+"""The number of tries that count as one outage, if no two are more than GAP_SECONDS apart; and the shortest outage that
+ends a long run: the restart of a server must not end it.
 """
 DAMAGE_SECONDS = 600.0
 """The longest time without data before a restore is given up: restic gives up a file of data after ten tries, which

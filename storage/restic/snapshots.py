@@ -60,7 +60,7 @@ def tag_arguments(**tags: str) -> tuple[str, ...]:
 
 
 def snapshots(restic: Restic, assignment: str | None = None) -> list[Snapshot]:
-    """All points, or those of an assignment, the first one first. Raises: the errors of `Restic.run`."""
+    """All points, or those of an assignment, the earliest first. Raises: the errors of `Restic.run`."""
     return with_marks(restic, assignment)[0]
 
 
@@ -120,7 +120,7 @@ def repository_of(restic: Restic) -> str | None:
 
 
 def is_empty(restic: Restic) -> bool:
-    """True if there is no snapshot at all."""
+    """True if there are no snapshots at all."""
     return not _rows(restic)
 
 

@@ -41,7 +41,7 @@ from storage.restic.verdicts import ResticTrouble
 
 MAKING_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
-"""The wait for an answer of the repository whose parameters a new one takes."""
+"""The wait for an answer from the repository whose parameters a new one adopts."""
 INCOMING = ".restic-incoming-"
 
 
@@ -57,11 +57,11 @@ class ResticStore(Store):
 
     def make(self, ours: Identity | None, like: Location | None = None, *, must_be_like: bool = False) -> str | None:
         """Make restic's repository in a place that has no identity yet: a place that has one has a repository, or has
-        lost it. `like`: another repository, so that the new one cuts files into the same pieces, if it answers: data
-        that is backed up to both and copied from one to the other is then stored once there. `must_be_like`: if it does
-        not answer, none is made.
+        lost it. `like`: another repository, whose cuts of files into pieces the new one adopts if it answers: data that
+        is backed up to both, and copied from one to the other, is then stored once there. `must_be_like`: if `like`
+        does not answer, no repository is made.
 
-        Two that are made at the same time in the same place get two keys, one of which opens nothing: a lock of this
+        Two that are made at the same time in the same place get two keys, one of which opens nothing: a lock on this
         host prevents that, and a repository is made when it is added.
         """
         if not self.location.keeps_files or identity.read(self):
@@ -84,7 +84,7 @@ class ResticStore(Store):
             return unlike
 
     def _init(self, like: Location | None, must_be_like: bool) -> str:
-        """Returns the reason why it is not as `like`. Empty if it is."""
+        """Returns the reason why it differs from `like`; empty if it does not."""
         unlike = ""
         if like:
             alike = replace(self.restic, second=like, stall_timeout=ANSWER_SECONDS)

@@ -1,4 +1,4 @@
-"""The meaning of restic's exit codes and fatal texts, in one table. The texts were seen with restic 0.14, which ends
+"""The meanings of restic's exit codes and fatal texts, in one table. The texts were seen with restic 0.14, which exits
 with 1 for all of them; the exit codes 10, 11 and 12 are those of 0.17 according to its documentation.
 """
 

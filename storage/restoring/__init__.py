@@ -1,1 +1,1 @@
-"""Restores of a point into a folder of this host."""
+"""Restores of a point into a folder on this host."""

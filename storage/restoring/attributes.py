@@ -29,7 +29,7 @@ Owner = tuple[int, int]
 
 
 class Owners:
-    """The users and groups of this host that the numbers of a manifest stand for."""
+    """The users and groups on this host that the numbers of a manifest stand for."""
 
     def __init__(self, header: Header) -> None:
         self._users: dict[int, int] = {}
@@ -47,8 +47,8 @@ class Owners:
 def put_on(
     entry: Entry, descriptor: int, owner: Owner | None, not_set: CountedPaths, *, came_with_attributes: bool = False
 ) -> None:
-    """Set all of them on an open file or folder. `came_with_attributes`: True if it has its extended ones, which restic
-    sets itself.
+    """Set all of them on an open file or folder. `came_with_attributes`: True if it has its extended attributes
+    already, which restic sets itself.
     """
     is_owned = owner is not None and _give(entry, descriptor, owner, not_set)
     distrust = "it changed while it was copied" if is_owned and entry.doubtful else ""
@@ -109,7 +109,7 @@ def _give(entry: Entry, descriptor: int, owner: Owner, not_set: CountedPaths) ->
 
 
 def _put_mode(entry: Entry, mode: int, descriptor: int, not_set: CountedPaths, distrust: str) -> None:
-    """`distrust`: why it gets no rights of its own, such as setuid. Empty if it gets them."""
+    """`distrust`: why it gets no special bits, such as setuid; empty if it gets them."""
     wanted = mode & (PERMISSIONS | (stat.S_ISVTX if entry.kind == "folder" else 0))
     if ids := mode & (stat.S_ISGID if entry.kind == "folder" else IDS):
         if distrust:

@@ -29,7 +29,7 @@ KEPT_TEXTS = 100
 
 
 IDLE_TRIES = 2
-"""The number of tries without any file, before a copy that failed is given up."""
+"""The number of tries without any file after which a failed copy is given up."""
 NOT_AS_IT_SHOULD_BE = "the repository has no file that matches the manifest of this point"
 NOT_TAKEN = (
     "the disk takes no file of that name, which is too long or has a character that it lacks; RECOVER.txt in the "
@@ -139,8 +139,8 @@ class RunningRestore:
 
     def bring(self, batch: list[Entry], fetch: Fetch, take: Take) -> None:
         """Copy a batch of files, which never change in the repository, out of it, and use them. An interrupted copy is
-        repeated as long as some come. Files that are not there as they should be have failed. Raises: StorageFailed if
-        none came.
+        repeated as long as files arrive. Files that are missing or not as they should be have failed. Raises:
+        StorageFailed if none arrived.
         """
         left, idle = batch, 0
         trouble: StorageFailed | None = None

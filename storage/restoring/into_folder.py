@@ -1,4 +1,4 @@
-"""Restores a point, or paths of it, into a folder of this host. Without Django: `recover` has no database.
+"""Restores a point, or paths of it, into a folder on this host. Without Django: `recover` has no database.
 
 Files are copied by rclone, in lists of their places, into a separate folder in the target,
 `.restore-<point>.<digits>.unfinished`, compared with the manifest there, and only then renamed to their places
@@ -9,8 +9,8 @@ manifest.
 The target is opened once, and no link is followed, neither in its path nor below it (`folders/beneath.py`): its owner
 may change it in the meantime.
 
-A restore takes no lock: files in a repository never change. If a file does not come out as in the manifest, it checks
-that the point still exists: retention removes its manifest first.
+A restore takes no lock: files in a repository never change. If a file does not match the manifest, it checks that the
+point still exists: retention removes its manifest first.
 """
 
 import os
@@ -60,7 +60,7 @@ ELSEWHERE = "look at that disk, and restore into a new folder on another one"
 def restore(
     wish: Wish, store: Store, cache: Path, on_step: Callable[[RestoreProgress], None] = lambda step: None
 ) -> Report:
-    """Restore into a folder of this host; block until it is done.
+    """Restore into a folder on this host; block until it is done.
 
     Raises: RestoreRefused and NotThere before anything is written; StorageFailed, StorageStopped, OSError, after which
     the same restore continues.
@@ -72,8 +72,9 @@ def restore(
 def restore_to_stay(
     wish: Wish, store: Store, cache: Path, on_step: Callable[[RestoreProgress], None] = lambda step: None
 ) -> Report:
-    """`restore`, and wait until all of it is on the disk: no power cut can undo it then. If a disk did not take all of
-    it, that is a failure in the report and not an exception: a second try would find it in memory as it should be.
+    """`restore`, and wait until all of it is on the disk: no power cut can undo it then. If a disk did not take
+    everything, that is a failure in the report and not an exception: a second try would find the files in memory as
+    they should be.
     """
     report = restore(wish, store, cache, on_step)
     if not wish.dry_run:
@@ -201,7 +202,7 @@ class _FolderRestore(RunningRestore):
 
     def _read_state_of(self, entry: Entry) -> FileMatch:
         """The same by its content if that is known: whatever damages a file may leave its size and time. It is read
-        once, and no second time when its turn comes.
+        once, and not again when its turn comes.
         """
         state = differs(entry, self.target, thorough=True, alive=self.ask)
         if state is FileMatch.OTHER and self._state_of(entry) is FileMatch.SAME:

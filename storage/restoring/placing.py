@@ -95,9 +95,7 @@ class FilePlacement:
             self.report.files += 1
 
     def finish_folders(self) -> None:
-        """Make the folders that hold nothing, and set the attributes of all folders as in the manifest, the innermost
-        first.
-        """
+        """Make the empty folders, and set the attributes of all folders as in the manifest, the innermost first."""
         folders = list(self.restoring.entries("folder"))
         made = list[Entry]()
         for entry in folders:
@@ -150,7 +148,7 @@ class FilePlacement:
     @contextmanager
     def _unless_changed(self, entry: Entry) -> Iterator[None]:
         """Count an entry as failed if another process has changed its place in the meantime, this account may not enter
-        or change its folder, or its disk does not take its name; the rest continues.
+        or change its folder, or its disk does not accept its name; the rest continues.
         """
         replaced = self.report.replaced
         try:

@@ -1,5 +1,5 @@
-"""Files of a point that the target of a restore keeps under one name: its disk may fold case, take accents apart, or
-put other characters for some of a name. The file that comes last would replace the other one without a word.
+"""Files of a point that the target of a restore keeps under one name: its disk may fold case, decompose accents, or
+replace some characters of a name. The file that comes last would silently replace the other one.
 
 A few files in the staging folder show whether it is such a disk: on any other one nothing is noted, since a point may
 have millions of files.
@@ -33,7 +33,7 @@ class SharedNames:
             self._held.setdefault(key_of(entry), []).append(Entry(entry.path, folder=entry.folder, stored=entry.stored))
 
     def holder(self, entry: Entry) -> str:
-        """The path of a noted file that is also found by this one's name. Empty if there is none."""
+        """The path of a noted file that is also found by this one's name; empty if there is none."""
         for each in self._held.get(key_of(entry), ()) if self._held else ():
             is_one_file = each.folder != "" and each.place == entry.place  # hard links
             with suppress(OSError):
@@ -52,7 +52,7 @@ def _changes_names(folder: Beneath) -> bool:
     found = False
     for name, other in NAMES.items():
         path = name.encode()
-        with suppress(OSError):  # a name that it refuses it does not change
+        with suppress(OSError):  # it does not change a name that it refuses
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=folder.descriptor))
             found = found or name not in folder.names() or folder.exists(other.encode())
             folder.unlink(path)

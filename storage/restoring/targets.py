@@ -1,4 +1,4 @@
-"""Targets that a restore into a folder of this host may write to. They are checked before anything is written."""
+"""Targets that a restore into a folder on this host may write to. They are checked before anything is written."""
 
 import os
 import shutil

@@ -123,7 +123,7 @@ def test_a_disk_that_changes_names_gives_each_file_back_to_plain_rclone(kind: st
             target = tmp_path / f"restored-{number}"
             choices = {"SOURCE": "nas-7/nightly", "POINT": made.snapshot, "TO": str(target)}
             text = instructions.text_of(place)
-            assert "take `rclone copy --no-traverse`" in text
+            assert "use `rclone copy --no-traverse`" in text
             if number:
                 text = text.replace(" rclone copy --files-from-raw", " rclone copy --no-traverse --files-from-raw")
             assert "missing" not in follow(text, tmp_path, {}, **choices)

@@ -4,7 +4,7 @@ new database alone.
 A dump is a program that someone else may have written: it may contain `USE`, `DROP` and `GRANT`, and after an error
 mariadb continues. So the account that loads it is made for that, and dropped at the end; only this process knows its
 password. It may not make objects of another account. These are made afterwards with the source's account, by a single
-statement each (`EXECUTE IMMEDIATE` takes no second one) that makes a view, trigger or routine, and runs no part of it.
+statement each (`EXECUTE IMMEDIATE` accepts only one) that makes a view, trigger or routine, and runs no part of it.
 """
 
 import re

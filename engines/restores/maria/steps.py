@@ -1,4 +1,4 @@
-"""Loads a dump into a new database of MariaDB: everything that can be loaded. An object that its server does not take
+"""Loads a dump into a new database of MariaDB: everything that can be loaded. An object that its server does not accept
 is named, and costs no other one.
 
 1. An account with rights to that database alone loads the dump, and continues after errors.
@@ -34,7 +34,7 @@ RUNS_EVENTS = "the server runs events, so it was not made: run this statement on
 
 @dataclass
 class NotLoaded(StatementFailure):
-    """A statement that the server did not take. `words`: its first words, for a list."""
+    """A statement that the server did not accept. `words`: its first words, for a list."""
 
     words: str = ""
 

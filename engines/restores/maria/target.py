@@ -1,5 +1,5 @@
 """The server of a restore, asked before a dump is fetched, which may take hours: the needs of the database that it does
-not meet, and the things that the account may not do there. `needs` of `database.json` is not believed: it is compared
+not meet, and the things that the account may not do there. `needs` of `database.json` is not trusted: it is compared
 and shown.
 """
 
@@ -85,7 +85,9 @@ class MariadbTarget:
         return found
 
     def notes(self, needs: dict[str, Any]) -> list[str]:
-        """Facts that are good to know, and not a lack. Raises: RestoreRefused if there is no room."""
+        """Facts that are good to know and do not mean that anything is missing. Raises: RestoreRefused if there is no
+        room.
+        """
         if not needs:
             return [NOT_KNOWN]
         found = list[str]()

@@ -1,8 +1,8 @@
 """A new database like the one of a dump: with its encoding, locale, owner, rights and settings, as `database.json` of
 the point says, under another name.
 
-The file comes out of a repository and is not believed: separate statements are built of its parts. Properties that the
-server does not take are named, and never silently left to its defaults. A setting that users may not make for
+The file comes from a repository and is not trusted: separate statements are built from its parts. Properties that the
+server does not accept are named, and never silently left to its defaults. A setting that users may not make for
 themselves could load a library into the server, so it is left to an operator.
 """
 
@@ -44,7 +44,7 @@ PARTS = Properties.__dataclass_fields__.keys() - {"left"}
 
 
 def of_file(lines: Iterable[str]) -> Properties | None:
-    """The properties in a file; None if there is no file, or it is not one of properties."""
+    """The properties in a file; None if there is no file, or it is not a file of properties."""
     row = row_of("".join(lines))
     if row is None or row.keys() - PARTS:
         return None

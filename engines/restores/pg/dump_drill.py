@@ -1,4 +1,4 @@
-"""Proves a dump of PostgreSQL by the steps of a restore, in a separate server, which lives for that only.
+"""Proves a dump of PostgreSQL by the steps of a restore, in a separate server that runs only for this purpose.
 
 It is loaded by a role that owns one database and may do nothing else. A scratch server has neither the roles of the
 source nor its rights, and not every extension or collation. So owners and grants are left out, roles that policies name

@@ -17,7 +17,7 @@ LITERAL = re.compile(r"'(?:[^']|'')*(?:'|$)|\$(\w*)\$.*?(?:\$\1\$|$)", re.DOTALL
 
 @dataclass
 class StatementFailure:
-    """A statement, or the rows of a table, that the server did not take. `entry`: the number of the rows in the dump;
+    """A statement, or the rows of a table, that the server did not accept. `entry`: the number of the rows in the dump;
     `statement`: the whole statement, empty for rows; `text`: the error, which may quote rows; `state`: its SQLSTATE, as
     far as it is known.
     """

@@ -1,6 +1,6 @@
 """A login that loads one dump: it owns the new database, and may do nothing else at its server.
 
-A dump is a program that anyone who may write to its repository can have written: functions of indexes, checks and
+A dump is a program that anyone who may write to its repository could have written: functions of indexes, checks and
 materialized views run while it is loaded. So the source's account makes a role for it, with a random password that only
 this process knows, lets it load, and takes its login away again. A restore that was killed leaves the role with its
 unfinished database, and the next one of that name drops both.

@@ -1,6 +1,6 @@
-"""Tells the statements of a dump from lines that only look like statements: those of a function's body, of a comment,
-or of a setting. They are the words of any user who may make a function in the database that was dumped, and not an
-order to its server.
+"""Distinguishes the statements of a dump from lines that only look like statements: those of a function's body, of a
+comment, or of a setting. They are the words of any user who may make a function in the database that was dumped, and
+not an order to its server.
 """
 
 import re

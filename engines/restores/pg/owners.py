@@ -1,8 +1,8 @@
 """Hands over the objects that a login has loaded, after that login was closed: objects to their owners, and the few
 statements that the login was not allowed to run.
 
-Nothing of a dump runs here. A statement goes to the server alone (the extended protocol takes no second one), and only
-if it changes an owner, a comment, default privileges or a publication. A role that has rights over the server gets no
+Nothing of a dump runs here. A statement goes to the server alone (the extended protocol accepts only one), and only if
+it changes an owner, a comment, default privileges or a publication. A role that has rights over the server gets no
 object: functions of a table's indexes run with the rights of its owner, for example by autovacuum.
 """
 

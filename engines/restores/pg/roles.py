@@ -1,10 +1,10 @@
 """Roles of a server, made again as `globals.sql` of a point says.
 
-That file comes out of a repository, and anyone who can write there would have a say at the server. So no line of it is
-run: each is parsed in the form that pg_dumpall writes, and a separate statement is built of its parts; any other line
-is left out. A role that exists stays as it is. No role gets a right over others' data from a file unless a user has
-allowed it for this restore: otherwise SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS are only named; memberships of
-roles that were there before are always only named, for an operator to grant.
+That file comes from a repository, and anyone who can write there would otherwise command the server. So none of its
+lines is run: each is parsed in the form that pg_dumpall writes, and a separate statement is built from its parts; any
+other line is left out. A role that exists stays as it is. No role gets a right over others' data from a file unless a
+user has allowed it for this restore: otherwise SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS are only reported;
+memberships in roles that were there before are always only reported, for an operator to grant.
 """
 
 import re

@@ -1,8 +1,8 @@
 r"""Plays the statements of a dump, without its rows, with psql: each by itself, and continues after errors.
 
 psql answers with an SQLSTATE, whatever the language of the server, with the statement and the line where it ends; the
-lines of the script show to which object it belongs. psql takes no meta-command from a dump (`\!` runs programs): no one
-knows the key that ends this restriction.
+lines of the script show to which object it belongs. psql accepts no meta-command from a dump (`\!` runs programs): no
+one knows the key that ends this restriction.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""Loads a dump into a database of PostgreSQL: everything that can be loaded. An object that its server does not take is
-named, and costs no other one.
+"""Loads a dump into a database of PostgreSQL: everything that can be loaded. An object that its server does not accept
+is named, and costs no other one.
 
 1. psql makes the objects (`scripts.py`), each statement by itself, and continues after errors.
 2. pg_restore loads the rows, each table by itself. psql does not: after a COPY that fails it would run rows as SQL.

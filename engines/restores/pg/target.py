@@ -1,8 +1,8 @@
 """The server of a restore, asked before a dump is fetched, which may take hours: the needs of the database that it does
 not meet, in the words that the restore would use afterwards.
 
-`needs` of `database.json` lists these needs. It comes out of a repository and is not believed: its names are compared
-and shown, and go into no statement.
+`needs` of `database.json` lists these needs. It comes from a repository and is not trusted: its names are compared and
+shown, and no statement contains them.
 """
 
 import os
@@ -77,7 +77,9 @@ class PostgresqlTarget:
             raise RestoreRefused(needs_trust(account, source.name, logins.MAY_NOT.format(account=account)))
 
     def notes(self, source: SourceSpec, like: Properties | None) -> list[str]:
-        """Facts that are good to know, and not a lack. Raises: RestoreRefused if there is no room."""
+        """Facts that are good to know and do not mean that anything is missing. Raises: RestoreRefused if there is no
+        room.
+        """
         needs = like.needs if like else {}
         if not isinstance(version := needs.get("version"), int):
             return [NOT_KNOWN]
