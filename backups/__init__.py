@@ -3,7 +3,7 @@
 copying             a source into its repository: the handler of `backup`, and the effects of its outcome
 upkeep              retention, checks, copies, looks and removals
 restores            restores and drills
-hooks               commands of this host around a backup
+hooks               commands on this host around a backup
 self_backup         the scheduler's own backup, and the way back
 repository_orders   questions and orders to a repository, in processes that can be killed
 locations           a repository's row as storage sees it

@@ -41,7 +41,7 @@ def try_source(source: Source) -> ConnectionTest:
     try:
         found = repository_orders.ask("try_source", source.name, in_time, **order)
     except StorageStopped:
-        return ConnectionTest(False, f"{answer.text}, but its engine found out nothing within {LOOK_SECONDS:g} s.")
+        return ConnectionTest(False, f"{answer.text}, but its engine had no result within {LOOK_SECONDS:g} s.")
     except (repository_orders.RepositorySilent, OSError) as error:
         return ConnectionTest(False, f"{answer.text}, but its engine could not be tried: {error}.")
     if "problem" in found:

@@ -29,7 +29,7 @@ def of(assignment: Assignment, repository: Repository) -> Known:
 
 
 def of_folder(folder: str, repository: Repository) -> Known:
-    """Our points of the assignment with that folder; none if there is no such assignment."""
+    """Our points of the assignment with that folder; none if no such assignment exists."""
     assignment = Assignment.objects.filter(directory=folder).first()
     return of(assignment, repository) if assignment else {}
 

@@ -39,7 +39,7 @@ SILENT_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
 """The limit of a single question, which a user or an execution unit waits for."""
 
-ENDED_FROM_OUTSIDE = "the process that looked there was ended before it knew; try again"
+ENDED_FROM_OUTSIDE = "the process that looked there was ended before it had an answer; try again"
 
 
 class RepositorySilent(Exception):
@@ -79,7 +79,7 @@ def back_up(
 
 
 def _version_of_engine(task: BackupTask) -> str:
-    """The version, if this process, which runs many backups, can ask once for all of them. Raises: OSError."""
+    """The version, if this process, which runs many backups, can look it up once for all of them. Raises: OSError."""
     with suppress(ProgramMissing):  # the engine reports it
         return rclone_version() if engine_for(task.source.kind, task.location.format).name == "rclone" else ""
     return ""
@@ -117,8 +117,9 @@ def remove_folder(repository: Repository, stop: StopSignal, **facts: Any) -> dic
 
 
 def reason_for(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
-    """Ask a question whose answer is a reason, such as *not_writable*, as `ask` does. None if there is no reason, or
-    `stop` came before that was known."""
+    """Ask a question whose answer is a reason, such as *not_writable*, as `ask` does. None if there is no reason, or if
+    `stop` came before that was known.
+    """
     try:
         answer = ask(question, location, stop, **facts)
     except RepositorySilent as error:

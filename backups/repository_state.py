@@ -119,5 +119,5 @@ def _facts_of(repository: Repository) -> dict[str, Any]:
 
 
 def busy(why: str) -> Postponed:
-    """The outcome of a record that finds a repository, or a part of it that it needs, taken by another one."""
+    """The outcome of a record that finds a repository, or the part of it that it needs, taken by another record."""
     return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{why}; looked at again at")

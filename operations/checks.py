@@ -1,4 +1,4 @@
-"""Django system checks: settings that would stop the backlog, or quietly do it harm. No database is asked.
+"""Django system checks: settings that would stop the backlog, or quietly do it harm. No database is queried.
 
 An error (`jobs.E…`) is a setting with which workers cannot run, or would break a promise; a warning (`jobs.W…`) costs
 time or pruning, never work. `manage.py doctor` reports the same again, next to the problems of the running system.
@@ -126,7 +126,7 @@ DATABASE: tuple[tuple[str, Fits, str, str], ...] = (
     (
         "E012", lambda d: d["OPTIONS"].get("isolation_level") not in LEVELS,
         "the default database runs its transactions above READ COMMITTED: throttles would let too many through, and "
-        "claims would fail to serialise", "take isolation_level out of DATABASES['default']['OPTIONS']",
+        "claims would fail to serialise", "remove isolation_level from DATABASES['default']['OPTIONS']",
     ),
     (
         "W002", lambda d: d["ATOMIC_REQUESTS"],
@@ -153,7 +153,7 @@ def _meant(key: Any, known: Sequence[str]) -> str:
     """Advice about the unknown `key`: the known one that it is close to, or the known ones."""
     close = get_close_matches(str(key).casefold(), [name.casefold() for name in known], n=1)
     likely = [name for name in known if name.casefold() in close]
-    return f"did you mean {likely[0]!r}?" if likely else f"take it out; there are {', '.join(known)}"
+    return f"did you mean {likely[0]!r}?" if likely else f"remove it; there are {', '.join(known)}"
 
 
 @register(TAG)
@@ -241,7 +241,7 @@ def check_registry(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
     for name, queue in sorted(handled):
         if queue not in queues and registry.kind(name).home_queue != queue:
             what = f"kind {name!r} has a handler for queue {queue!r}, which no worker can serve"
-            found.append(_message("W001", what, f"{add} take the handler out"))
+            found.append(_message("W001", what, f"{add} remove the handler"))
     return found
 
 
@@ -279,5 +279,5 @@ def _wrong(table: tuple[tuple[str, Fits, str, str], ...], given: Mapping[str, An
 
 
 def registered() -> dict[tuple[str, str], Handler]:
-    """All handlers of this installation by (kind, queue)."""
+    """All handlers of this installation, by (kind, queue)."""
     return registry.handlers()

@@ -1,6 +1,6 @@
 """A test event: sent to an endpoint at an operator's request, and its result.
 
-It goes the way of every event, through the backlog: a worker delivers it, with its credentials and from its network.
+It takes the way of every event, through the backlog: a worker delivers it, with its credentials and from its network.
 """
 
 import time

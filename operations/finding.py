@@ -1,7 +1,7 @@
 """Findings: problems of the installation, each found by one condition.
 
 A condition is declared once, by `@condition` over a function of a `Look`, in the `conditions` of the app that knows its
-subject. Everything that shows problems reads that list: the doctor all of it, alerts the kinds in
+subject. Everything that shows problems reads that list: the doctor the whole list, alerts the kinds in
 `alerting/watching.py`, home, `status` and `backlog` the findings about the queue (`operations/backlog/attention.py`).
 """
 
@@ -62,7 +62,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ExaminedCondition:
-    """A condition as the doctor shows it: the problem, or that there is none, in `what`, and advice in `do`."""
+    """A condition as the doctor shows it: in `what` the problem, or that there is none, and in `do` advice."""
 
     name: str
     severity: Severity
@@ -122,7 +122,8 @@ class Look:
 class Condition:
     """A kind of finding, and the function that finds it. `fine`: the sentence when nothing is wrong; `wrong`: the words
     around the findings where the doctor shows them in one line. `alert_where`: a query, with its values, that yields a
-    row wherever there may be an alert of it (`operations/joint_examination.py`); None: only `find` knows."""
+    row wherever there may be an alert (`operations/joint_examination.py`); None if only `find` knows.
+    """
 
     kind: str
     find: Callable[[Look], Iterable[Finding]]

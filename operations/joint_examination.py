@@ -1,7 +1,7 @@
 """The examination of several conditions together, as the round of a minute does it.
 
-Nearly always there is nothing to find. So a condition may name a query that yields a row wherever there may be an alert
-of it; all these queries are one statement, and only the conditions with a row are examined.
+Nearly always there is nothing to find. So a condition may name a query that yields a row wherever it may have an alert;
+all these queries are one statement, and only the conditions with a row are examined.
 """
 
 import logging
@@ -21,9 +21,9 @@ PARAMETER = re.compile(r"%\(([a-z_]+)\)s")
 
 
 def examine_together(conditions: Sequence[Condition], look: Look) -> list[Finding]:
-    """The findings of several conditions that may have alerts, in one transaction. One that fails ends it, and
-    the next one begins another: no condition is asked twice, and a slow one costs the round its limit once. All are
-    examined if the common query fails.
+    """The findings of several conditions that may have alerts, in one transaction. A condition that fails ends the
+    transaction, and the next one begins another: no condition is examined twice, and a slow one costs the round its
+    limit once. All are examined if the common query fails.
 
     Raises: django.db.Error when the database is away.
     """

@@ -1,4 +1,4 @@
-"""Ports of this host: a free one, and the program that listens on one that is taken."""
+"""Ports on this host: a free one, and the program that listens on one that is taken."""
 
 import socket
 from contextlib import suppress

@@ -1,9 +1,9 @@
 """Compaction of consecutive silences, such as those of a laptop that is asked every 15 minutes for a month, into one
 row.
 
-One row for each record: that of the last attempt, with the first one's start and their number among its facts. The
-lines in the log of decisions are compacted likewise. A settle that is tried again looks for its own attempt in the
-history: that is younger than any compacted row, since a result is kept for a lease.
+One row for each record: the last attempt's, with the first one's start and their number among its facts. The lines in
+the log of decisions are compacted likewise. A settle that is tried again looks for its own attempt in the history: that
+attempt is younger than any compacted row, since a result is kept for a lease.
 """
 
 import time

@@ -16,8 +16,8 @@ def vanished(policy: Policy, silence: str) -> Unavailable:
 
 
 def lost(policy: Policy, reason: str) -> Unavailable:
-    """The outcome for a source that went away, which its engine noticed: it is asked again after the grace, first in
-    line, and not by this unit.
+    """The outcome for a source that went away, as its engine noticed: it is asked again after the grace, first in line,
+    and not by this unit.
     """
     first = policy.vanish_grace > 0
     recheck_after = policy.vanish_grace if first else policy.recheck_after

@@ -58,7 +58,7 @@ async def ping(run: Run) -> Outcome:
     try:
         url = await read_secret_in_queue(policy.ping_url, QUEUE)
     except SecretNotFound as error:
-        return Failed(f"where to ping is not known: {error}")
+        return Failed(f"the URL to ping is not known: {error}")
     if not (url or "").startswith(("http://", "https://")):
         return Failed(f"what {policy.ping_url} holds is not a URL: it begins with neither http:// nor https://")
     problem = await get(url or "", failed=bool(run.record.payload.get("failed")))

@@ -1,4 +1,4 @@
-"""The order of a copy: everything that its process needs, from our rows and stored secrets, or the reason why there is
+"""The order for a copy: everything that its process needs, from our rows and stored secrets, or the reason why there is
 none. Nothing here contacts the source or the repository.
 """
 

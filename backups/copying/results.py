@@ -185,8 +185,9 @@ def _first_line(text: str) -> str:
 
 
 def _back_into_its_window(record: ClaimedRecord, now: datetime) -> None:
-    """Close the window of a backup that ran outside of it for one attempt, since a user asked for it: a tick finds the
-    next opening."""
+    """Close the window of a backup that ran outside of it for one attempt at a user's request: a tick finds the next
+    opening.
+    """
     retried = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING)
     retried.exclude(origin__schedule__policy__window=[], origin__schedule__policy__excluded_dates=[]).update(
         closes_at=now

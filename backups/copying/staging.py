@@ -1,4 +1,4 @@
-"""The staging directories of this host: where they are, and that they go with their assignments."""
+"""The staging directories on this host: where they are, and their removal with their assignments."""
 
 import threading
 from pathlib import Path

@@ -66,7 +66,7 @@ def _set_dates(assignment: Assignment, record: ClaimedRecord, result: EngineResu
     if assignment.policy.copy_to_id and assignment.to_copy_since is None:
         assignment.to_copy_since = now
     policy, window = assignment.policy, None
-    with suppress(ValueError):  # a window that cannot be read, which is set aside where it is asked for
+    with suppress(ValueError):  # a window that cannot be read, which is set aside where it is needed
         window = policy.weekly_window
     limits = thresholds(policy.schedule.period, policy.alert_after, now, window)
     if min(started_at, next_at) > limits.clear_after:

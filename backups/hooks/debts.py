@@ -1,15 +1,15 @@
-"""Debts of workers that were killed, or stopped before they were done: the `after` of a hook whose `before` has run,
-or may have.
+"""Debts of workers that were killed, or stopped before they were done: the `after` of a hook whose `before` has run, or
+may have run.
 
-before `before` begins     a note is written into a folder of this host, under a lock for the time of the run
+before `before` begins     a note is written into a folder on this host, under a lock for the time of the run
 `before` has succeeded     `succeeded` is added to the name of the note
 before `after` begins      `again` is added to it, too
 when `after` has ended     the note is removed, as it is when `before` has failed by itself
 the worker is killed       the note stays, and the kernel releases the lock
 
-So a note without a lock is a debt. Workers of this host look for debts when they start and each minute, and the next
-backup of the assignment looks before it begins. A mark is a word in the file's name, since a renaming needs no space on
-a full disk and is done as a whole or not at all.
+So a note without a lock is a debt. Workers on this host look for debts when they start and each minute, and the next
+backup of the assignment looks before it begins. A mark is a word in the file's name, since a rename needs no space on a
+full disk and happens as a whole or not at all.
 """
 
 import json
@@ -66,7 +66,7 @@ class Debt:
 
     def mark_paid(self) -> None:
         """Remove the note."""
-        with suppress(OSError):  # on a disk that is read-only since, `after` runs once more later
+        with suppress(OSError):  # if the disk has become read-only since, `after` runs once more later
             self.file.unlink()
 
 
@@ -76,7 +76,7 @@ def root() -> Path:
 
 @contextmanager
 def noted(assignment: int, note: dict[str, Any], pay: Pay) -> Iterator[Debt]:
-    """Pay the debts of earlier runs, and owe this note until it is paid. A context around a run.
+    """Pay the debts of earlier runs, and owe this note until it is paid. A context manager around a run.
 
     Raises: Busy while another run of it holds its lock; DebtUnpaid; OSError if no note can be written.
     """

@@ -10,7 +10,7 @@
 A worker that is killed, or stopped before `after` has ended, owes it: `debts.py`.
 
 `before` ends with the copy's stop: a cancel, the close of the window, a source that vanished, the loss of the lease.
-`after` and `on_failure` have a separate moment after that, shorter than the rest of the lease.
+`after` and `on_failure` have a separate time after that, shorter than the rest of the lease.
 """
 
 import logging
@@ -156,8 +156,9 @@ def after_failure(run: Run, assignment: Assignment, outcome: Outcome) -> None:
 
 
 def pay_owed(now: datetime | None = None) -> int:
-    """Run each `after` that a worker of this host owes, in a thread: it may take its timeout. Returns how many
-    notes there are."""
+    """Run each `after` that a worker on this host owes, in a thread, since it may take as long as its timeout. Returns
+    how many notes there are.
+    """
     if (found := len(debts.debts())) and not _paying.locked():
         threading.Thread(target=_pay_all, name="owed-hooks", daemon=True).start()
     return found

@@ -121,7 +121,7 @@ def _header(entry: Entry, name: str, size: int) -> bytes:
 
 @contextmanager
 def _opened(path: bytes) -> Iterator[IO[bytes]]:
-    """A restored file, opened. Raises: OSError for a link: it would lead to a file of this host."""
+    """A restored file, opened. Raises: OSError for a link, which would lead to a file on this host."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -125,9 +125,9 @@ def restore(
     terms: dict[str, bool] | None = None,
     foreign: bool = False,
 ) -> Report:
-    """Restore into a folder of this host, or as `do` names it, to `source`; block until done. `loader`: the account by
-    which a dump is loaded; `terms`: those under which it is (`engines.restores.terms`). `foreign`: a user has confirmed
-    that the point may be foreign.
+    """Restore into a folder on this host, or as `do` names it, to `source`; block until done. `loader`: the account by
+    which a dump is loaded; `terms`: the terms under which it is loaded (`engines.restores.terms`). `foreign`: a user
+    has confirmed that the point may be foreign.
 
     Raises: RestoreRefused before anything is written; StorageFailed, StorageStopped, after which the same restore
     continues.
@@ -225,10 +225,10 @@ def added(text: str, sentence: str) -> str:
 
 
 def way_out(repository: Repository | None, folder: str, point: str) -> str:
-    """A sentence that names the other repositories that have a point of the assignment of that folder, and how to
-    restore from there. Empty if none is known. A repository is named only if it reports right now that it has this
-    very point, and no check has found damage there that may affect it. One whose copy of the point lacks files is
-    named only if there is no other.
+    """A sentence that names the other repositories that have a point of the assignment with that folder, and how to
+    restore from there; empty if none is known. A repository is named only if it reports right now that it has this very
+    point, and no check has found damage there that may affect the point. A repository whose copy of the point lacks
+    files is named only if there is no other.
     """
     with suppress(Error):  # the failure itself must be reported, also while the database is away
         rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")

@@ -48,7 +48,7 @@ class NotHeldThere(ValueError):
 
 
 class Restores(Service[Restore]):
-    """A restore is asked for, and then runs; it is not edited."""
+    """A restore is requested, and then runs; it is not edited."""
 
     model, declaration = Restore, resources.RestoreDeclaration
     place = ""
@@ -223,7 +223,7 @@ def points_of(assignment: Assignment, only: str | None = None, foreign: str | No
 
 
 def _why_not_there(assignment: Assignment, name: str) -> str:
-    """The reason as text: no repository has that name, or its points of the source are not of this policy."""
+    """The reason as text: no repository has that name, or its points of the source belong to another policy."""
     known = list(Repository.objects.order_by("name").values_list("name", flat=True))
     if name not in known:
         return no_such("repository", name, known)

@@ -34,7 +34,7 @@ that made it.
 
 
 class WrongPassphrase(Exception):
-    """The passphrase does not open the key, or the key not the archive. The message says which."""
+    """The passphrase does not open the key, or the key does not open the archive. The message says which."""
 
 
 class TooSlow(Exception):
@@ -90,7 +90,7 @@ def open_key(age_identity: bytes, passphrase: str) -> str:
                     "letter and hyphen counts"
                 ) from None
             slow = str(error).splitlines()[-1]
-        # age takes the machine for as fast as it was for a few milliseconds, in which it may have done something else
+        # age judges the machine's speed by a few milliseconds, in which it may have been busy with something else
         time.sleep(0.1)
     raise TooSlow(
         "the passphrase was not tried: this machine is much slower than the one that made the key, or busy. "

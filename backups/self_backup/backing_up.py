@@ -114,7 +114,7 @@ def write_down(record: ClaimedRecord, outcome: Outcome, now: datetime) -> None:
 
 
 def recovery_key() -> RecoveryKey:
-    """The key of this installation, made at the first call."""
+    """This installation's key, made at the first call."""
     if (found := RecoveryKey.objects.first()) is None:
         made = archive.make_key()
         found, _ = RecoveryKey.objects.get_or_create(

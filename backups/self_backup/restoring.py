@@ -38,7 +38,7 @@ class CannotRestore(Exception):
 @dataclass(frozen=True)
 class RestoredArchive:
     """The result of a restore. `files`: written; `not_written`: path → why not; `differing`: names of variables that
-    were set otherwise when the archive was made.
+    had other values when the archive was made.
     """
 
     archive: str
@@ -142,9 +142,7 @@ def _write_files(tar: tarfile.TarFile, about: archive.About) -> tuple[list[str],
 
 
 def _write_what_differs(about: archive.About) -> list[str]:
-    """Write the variables that are not set here as they were into a file for the operator to look at. Returns their
-    names.
-    """
+    """Write the variables that are missing or differ here into a file for the operator to read. Returns their names."""
     here = dict(os.environ)
     if not here.get("SECRET_KEY"):  # the one in its file counts
         here["SECRET_KEY"] = about.environment["SECRET_KEY"]

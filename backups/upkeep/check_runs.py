@@ -26,7 +26,7 @@ from storage.points.store import StorageFailed, StorageStopped
 
 DAY = 86_400
 SLACK = 0.75
-"""A factor of the time in which all is to be read: absent repositories and closed windows take their part."""
+"""A factor of the time in which everything is to be read: absent repositories and closed windows take up part of it."""
 
 
 def check_files(run: Run) -> Outcome:
@@ -74,7 +74,7 @@ def _check(work: records.Work) -> Read:
             raise records.UpkeepRefused(held)
         if not is_own and (held := breakers.refusal(repository_breaker.guarded_by(repository), work.record)):
             failed.append(f"repository {repository}: {held.reason}")
-            if only and is_last:  # it would keep others from their turns for as long as that is out of reach
+            if only and is_last:  # it would keep others from their turns for as long as it is out of reach
                 raise records.UpkeepRefused(Cancelled(failed[-1]))
             continue
         work.repository = repository

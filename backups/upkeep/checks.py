@@ -1,10 +1,10 @@
 """Plans kind `check`, which reads the data that an assignment has in its repository (`check_runs`).
 
 All of it is read within the `check_within` of its policy; each day's record reads its share. A restic repository is
-read as a whole, by one of the assignments in it; the data that another one has elsewhere, that one reads by itself.
+read as a whole, by one of the assignments in it; data that another assignment has elsewhere is read by that assignment.
 
-A user may request one repository: then that one is read, and the round stays where it is, unless it is there. If all
-are requested, a record reads one, and its settle puts a record on the backlog for the rest.
+A user may request one repository: then that one is read, and the round keeps its position, unless it is in that
+repository. If all are requested, a record reads one, and its settle puts a record on the backlog for the rest.
 """
 
 from collections.abc import Iterable

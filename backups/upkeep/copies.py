@@ -196,8 +196,8 @@ def _bring(work: records.Work, repository: Repository, target: Repository, newes
 
 
 def _again(assignment: Assignment, target: Repository) -> list[str]:
-    """The points that the policy keeps and the copy lacks although the first repository has backups of them. Empty if
-    the copy is not in a restic repository.
+    """The points that the policy keeps and the copy lacks although the first repository has their backups; empty if the
+    copy is not in a restic repository.
     """
     if target.format == Format.RESTIC:
         lost = {name for home, name in retention_decisions.known_to_be_lost(assignment) if home == target.pk}
@@ -271,7 +271,9 @@ def _lost(assignment: Assignment, copy: Copy, done: CopyResult) -> dict[str, str
 
 
 def _incomplete(copy: Copy, done: CopyResult) -> dict[str, list[str]]:
-    """The incomplete points of a copy, as found now → all warnings of the newest; of others the first, their number."""
+    """The incomplete points of a copy, as found now → all warnings of the newest point; of others only the first, which
+    is their number.
+    """
     before = {each: said for each, said in copy.incomplete.items() if each not in done.new}
     found = {each: said for each, said in (before | done.incomplete).items() if each in copy.points}
     shown = {each: said if each == copy.points[-1] else said[:1] for each, said in found.items()}
@@ -279,7 +281,7 @@ def _incomplete(copy: Copy, done: CopyResult) -> dict[str, list[str]]:
 
 
 def problem_of(found: Brought, incomplete: Mapping[str, list[str]] = MappingProxyType({})) -> str:
-    """The problem with a copy that has all points. Empty if there is none. `incomplete`: its incomplete points, with
+    """The problem with a copy that has all points; empty if there is none. `incomplete`: its incomplete points, with
     their warnings; only the newest one counts, without its name, so that the same files are reported once.
     """
     number, untried = found.done.wrong_files, found.done.untried

@@ -85,8 +85,8 @@ def in_repository(repository: Repository) -> tuple[list[ForeignPoint], list[str]
 
 
 def of_the_past(points: Iterable[ForeignPoint], now: datetime) -> tuple[list[ForeignPoint], list[ForeignPoint]]:
-    """The points that may be accepted together; and those of the future, a time that none of ours can have: one of them
-    would be the newest point for ever.
+    """The points that may be accepted together; and those of the future, a time that none of ours can have: such a
+    point would be the newest one for ever.
     """
     past, future = list[ForeignPoint](), list[ForeignPoint]()
     for each in points:
@@ -121,7 +121,7 @@ def accept(point: ForeignPoint, *, by: str) -> None:
     if point.not_of:
         raise ValueError(f"{point.not_of}: move it back, or delete it")
     if layout.instant_of(name) > database_clock() + AHEAD:
-        raise ValueError(f"point {name} is of the future: restore it with --foreign, or delete its manifest")
+        raise ValueError(f"point {name} is in the future: restore it with --foreign, or delete its manifest")
     # locked first, as everywhere that an assignment and its dependent rows are written
     Assignment.objects.select_for_update(no_key=True).filter(pk=assignment.pk).first()
     known_points.replace(assignment.pk, repository.pk, {name: point.facts["digest"]}, accepted=True)

@@ -42,7 +42,9 @@ KIND = names.LOOK
 EVERY, SOON = timedelta(hours=1), timedelta(minutes=10)
 """The time between two looks at a repository in its place, and at one that is away or not tried yet."""
 BATCH = 1000
-"""The number of assignments in one order. A restic repository is listed as a whole, so its order has all of them."""
+"""The number of assignments in one order. A restic repository is listed as a whole, so its order has all its
+assignments.
+"""
 OF_RESTIC = 100_000
 MOST_MISSING = 500
 """The most missing points of a record, before they are written down."""

@@ -58,7 +58,7 @@ AHEAD = timedelta(hours=1)
 planned.
 """
 ASKED_FOR = {"asked_for": True}
-"""A part of the payload of a record that was asked for."""
+"""A part of the payload of a requested record."""
 LEFT_OUT = "something was left out of it; it is not known what, since the result of its run was lost"
 PHASE = Value(timedelta(microseconds=1)) * (F("pk") * 618_034 % 1_000_000)
 """A part of a second: a different one for each assignment, spread evenly whatever ids there are (as the phase of a

@@ -38,7 +38,7 @@ AS_TRIED = ("location", "remote", "secrets", "encrypted", "key", "untried")
 """The columns that a try depends on."""
 OF_RESTIC = frozenset({"config", "data", "keys", "snapshots"})
 LEAST_KEY = 32
-"""The least characters of a key: a digest of it is stored next to the data that it encrypts."""
+"""The least characters of a key: its digest is stored next to the data that it encrypts."""
 FORCE = (
     "To continue all the same, force it: `--force` of `repositories` and `apply`, `force` in the API, a box in the "
     "admin"
@@ -152,7 +152,7 @@ def probe(row: Repository, *, take_over: bool = False, stop: StopSignal | None =
 
 
 def holds(row: Repository, found: Sequence[str]) -> str:
-    """The reason why a place with other files is not made a repository unasked. Empty if it has none."""
+    """The reason why a place with other files is not made a repository without being asked to; empty if it has none."""
     if not found:
         return ""
     names = HOLDS_RESTIC if set(found) >= OF_RESTIC else f"other files, such as {some_of(sorted(found), 3)}"

@@ -60,7 +60,7 @@ class Turns(NamedTuple):
 
 
 def turns_of(assignments: list[Assignment], now: datetime, since: datetime | None) -> Turns:
-    """Choose which of these assignments read what in a check. One of them reads a restic repository as a whole, with
+    """Choose which of these assignments read what in a check. One assignment reads a restic repository as a whole, with
     its copy, for all assignments whose backups go there; none does if such a check was planned at or after `since`. If
     `since` is None, one reads in any case.
     """

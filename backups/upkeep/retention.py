@@ -126,8 +126,8 @@ def _remove(work: records.Work) -> Removal:
 
 
 def _remove_all(work: records.Work, done: Removal) -> None:
-    """Remove points from all its repositories. Raises: StorageFailed, StorageStopped, Busy, also when
-    some of them are gone already.
+    """Remove points from all its repositories. Raises: StorageFailed, StorageStopped, Busy, even when some points are
+    gone already.
     """
     assignment = work.assignment
     decided = defaultdict[int, list[KeptPoint]](list)

@@ -25,9 +25,10 @@ from storage.points.checking import GONE
 log = logging.getLogger(__name__)
 
 RESTORED = "being restored"
-TOO_MANY = "more would go than came"
-"""The reason to remove none from a copy: as many points go as come while its rules stay the same, so more are a sign of
-a fault."""
+TOO_MANY = "more would be removed than came"
+"""The reason to remove none from a copy: while its rules stay the same, as many points go as come, so more are a sign
+of a fault.
+"""
 KEPT_AT_LEAST = timedelta(days=30)
 """The newest point of a source that was retired: it may have been a mistake, under rules that last for some hours."""
 
@@ -56,8 +57,8 @@ def decide_of_copy(
     came: int = 0,
     lacking: Iterable[str] = (),
 ) -> list[KeptPoint]:
-    """The points that a copy in a repository keeps, regardless of the points that it was made from. No more points go
-    than have come since some last went, `came` of them in this run, unless a user has changed the rules since.
+    """The points that a copy in a repository keeps, regardless of the points that it was made from. No more points are
+    removed than have come since the last removal (`came` in this run), unless a user has changed the rules since.
     `lacking`: points that lack files in the copy, as this run has found and not noted yet.
     """
     rows = list(assignment.backups.order_by().values_list("snapshot", "started_at", "warnings", "files", "rows"))
@@ -154,8 +155,8 @@ def copies_of(assignment: Assignment) -> QuerySet[Copy]:
 
 
 def has_more(assignment: Assignment, now: datetime) -> bool:
-    """True if there are points that its policy does not keep. Rules that cannot be read, since they were written past
-    the forms, keep all: a backup must not fail because of them.
+    """True if there are points that its policy does not keep. Rules that cannot be read, since they were not written by
+    the forms, keep everything: a backup must not fail because of them.
     """
     try:
         if assignment.policy.keeping == Keep():

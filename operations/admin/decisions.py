@@ -41,9 +41,7 @@ def log_url_of_record(record: BacklogRecord) -> str:
 
 
 class WhatFilter(OneOf):
-    """A filter by the action. The choices are read from the latest lines: a DISTINCT over all would read
-    all of them.
-    """
+    """A filter by action. The choices are read from the latest lines: a DISTINCT would read all lines."""
 
     title, parameter_name = "what", "what"
 

@@ -144,7 +144,7 @@ class EndpointAdmin(AsksFirst[Verb], CompletingAdmin, DeclaredAdmin):
     )
     secrets = column(_of_callbacks(_secrets_in_use), "signed with")
     signing_secrets = column(_table_of_secrets, "signing secrets")
-    # called `schedules`, the list would be sorted by the rows of its relation, with each endpoint once for each of them
+    # called `schedules`, the list would be sorted by the related rows, with each endpoint once per row
     used = column(_schedules, "schedules", ordered="schedule_count")
     used_by = column(_used_by, "used by")
 

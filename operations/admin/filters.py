@@ -1,6 +1,6 @@
 """Filters of the lists about the backlog, each as `operations.backlog.selection` reads it.
 
-Their choices are read from the settings and the registry: a DISTINCT over the backlog would read all of it.
+Their choices are read from the settings and the registry: a DISTINCT over the backlog would read the whole backlog.
 """
 
 from collections.abc import Callable, Iterable

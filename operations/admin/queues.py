@@ -127,7 +127,7 @@ def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
 
 
 def _life(worker: Any) -> str:
-    """The life sign of a worker by the clock of the database, which heartbeats use."""
+    """A worker's sign of life, by the database's clock, which heartbeats use."""
     return "stopped" if worker.stopped_at else "alive" if worker.is_alive(worker.now) else "silent"
 
 

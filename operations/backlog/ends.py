@@ -2,7 +2,7 @@
 
 Progress predicts elapsed × ((total - done) / done + TAIL) for the rest: the average rate so far, and a tail in which no
 bytes are counted. Decision 0161 compares it with real runs. Once a tenth of the bytes are done, the error of its
-logarithm is 0.55 (one standard deviation), whatever the share; the error of earlier durations is 0.7 at a third of the
+logarithm is 0.55 (one standard deviation), whatever the share; that of earlier durations is 0.7 at a third of the
 bytes, and 1.9 at the end. So the two are combined, as a weighted mean of their logarithms, with weights close to those
 of the least error. Before a tenth, listing and comparing take most of the time, and progress predicts nothing.
 """
@@ -14,7 +14,7 @@ from math import exp, inf
 from typing import Any, NamedTuple
 
 TAIL = 0.05
-"""The time after the last byte, as a share of the time before it."""
+"""The time after the last byte, relative to the time before it."""
 LEAST_SHARE, LEAST_SECONDS = 0.1, 5.0
 """The least share of the bytes, and the least seconds of a run, for its progress to count."""
 SPREAD = 0.55

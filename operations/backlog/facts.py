@@ -112,7 +112,7 @@ def endpoint_names(events: Iterable[BacklogRecord]) -> dict[int, str]:
 
 
 def shown_payload(record: BacklogRecord) -> Any:
-    """Its payload, with no more than the origin of a URL: for many services the path is the secret."""
+    """Its payload, with only the origin of a URL: for many services the path is the secret."""
     payload = record.payload
     if not (is_event(record) and isinstance(payload, dict) and payload.get("url")):
         return payload

@@ -27,6 +27,6 @@ def check_names(kind: str | None, queue: str | None, *, of_large: bool = True) -
 
 
 def _is_in_few(rows: Rows) -> bool:
-    """Each part is asked by its index: the planner would walk through the table, in which it hopes to meet one soon."""
+    """Each part is looked up by its index: the planner would walk through the table, expecting to meet a row soon."""
     with transaction.atomic(), by_index():
         return any(rows.filter(each).exists() for each in conditions_of_few())

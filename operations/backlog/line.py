@@ -195,9 +195,7 @@ def line_of(record: BacklogRecord, now: datetime) -> LineAhead:
 
 
 def lines_of(records: Iterable[BacklogRecord], now: datetime) -> dict[int, LineAhead]:
-    """Record id → its line. The facts of a queue are read once, so each further record of it takes one more
-    statement.
-    """
+    """Record id → its line. The facts of a queue are read once, so each further record takes one more statement."""
     every_lane, contest, found = _every_lane(), cache(partial(_contest, now=now)), {}
     for record in records:
         lanes = dict(_sharing(record.lane) if every_lane is None else every_lane)
@@ -212,8 +210,8 @@ def lines_of(records: Iterable[BacklogRecord], now: datetime) -> dict[int, LineA
 def _contest(
     queue: str, lanes: Sequence[tuple[int, Sequence[int]]], asked_at_once: int | None, now: datetime
 ) -> tuple[Rooms, list[Head], int]:
-    """The room of the throttles of these lanes for records of a queue, the first records of each lane, and the number
-    of records in all of them. `asked_at_once`: a lane whose throttles hold no record back.
+    """The room in these lanes' throttles for records of a queue, the first records of each lane, and the number of
+    records in all lanes. `asked_at_once`: a lane whose throttles hold no record back.
     """
     named_by = dict(lanes)
     throttles = sorted({each for named in named_by.values() for each in named})
@@ -249,7 +247,7 @@ def before(record: BacklogRecord) -> str:
 
 
 def is_asked_at_once(record: BacklogRecord) -> bool:
-    """True if it was woken in a queue that feeds another: then its source is asked whatever its throttles say."""
+    """True if it was woken in a queue that feeds another: then its source is asked regardless of its throttles."""
     rule = conf.queue_rules().get(record.queue)
     return rule is not None and rule.feeds is not None and priorities.is_woken(record.priority)
 

@@ -42,9 +42,9 @@ def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
     """The rows of `rows` that match `asked`: names of FILTERS → values."""
     finds_few = "error" in asked or asked.get("answer", "2xx") != "2xx"
     for name, value in asked.items():
-        # two sets of ids that the database finds by itself would be compared one by one
+        # two sets of ids that the database finds itself would be compared one by one
         rows = rows.filter(in_status(value)) if name == "status" and finds_few else FILTERS[name](rows, value)
-    if group := asked.get("group"):  # the groups of a kind and queue are made of their own newest records
+    if group := asked.get("group"):  # the groups of a kind and queue are made from its newest records
         rows = rows.filter(pk__in=ids_like(group, asked.get("kind"), asked.get("queue")))
     return rows
 
@@ -83,15 +83,16 @@ def _in_status(rows: Rows, names: str | list[str]) -> Rows:
 
 
 def in_status(names: str | list[str]) -> Q:
-    """The condition of records in these statuses, each named by itself, so that the partial indexes are used."""
+    """The condition of records in these statuses, each named separately, so that the partial indexes are used."""
     statuses = _statuses(names)
     wanted = reduce(or_, (Q(status=status) for status in sorted(statuses)))
     return wanted & Q(finished_at__isnull=False) if statuses <= {*FINISHED} else wanted
 
 
 def few_in_status(names: str | list[str]) -> RawSQL | None:
-    """The ids of all records in these statuses, as a value of `pk__in`; None if they are many, as those that succeeded
-    are."""
+    """The ids of all records in these statuses, as a value of `pk__in`; None if there are many, as there are of
+    succeeded ones.
+    """
     is_many = Status.SUCCEEDED in _statuses(names)
     return None if is_many else ids_if_few(BacklogRecord.objects.filter(in_status(names)).order_by())
 
@@ -104,7 +105,7 @@ MOST_LOOKED_UP = 50_000
 
 
 def ids_if_few(rows: Rows) -> RawSQL | None:
-    """The ids of these rows, as a value of `pk__in`; None if they are more than MOST_LOOKED_UP."""
+    """The ids of these rows, as a value of `pk__in`; None if there are more than MOST_LOOKED_UP."""
     ids = list(rows.values_list("pk", flat=True)[: MOST_LOOKED_UP + 1])
     return RawSQL("SELECT unnest(%s::bigint[])", (ids,)) if len(ids) <= MOST_LOOKED_UP else None
 

@@ -165,8 +165,8 @@ def summary(
 
 
 class Queues(dict[str, QueueSummary]):
-    """Queues of the settings in their order, then others that have ready or running records or are paused; any other
-    queue is added as soon as it is asked for.
+    """The queues in the settings, in their order, then others that have ready or running records or are paused; any
+    other queue is added when it is looked up.
     """
 
     def __init__(self, running: list[tuple[Any, ...]]) -> None:

@@ -1,9 +1,9 @@
 """The records that the claim with throttles takes, as a pure function: `jobs/sql/claim_beside_throttles.sql` does the
 same behind locks, and a property test compares the two.
 
-Each lane is tried once. Among the lanes with room, a claim first tries as many for each throttle as it has room for,
-those with the first records first; takes from all their records those that rank within the room of each of their
-throttles; and continues with the lanes that are left.
+Each lane is tried once. Among the lanes with room, a claim first tries as many lanes per throttle as the throttle has
+room for, those with the first records first; takes from all their records those that rank within the room of each of
+their throttles; and continues with the lanes that are left.
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ def let_through(
 
 
 def _lanes_to_try(heads: Mapping[int, Sequence[Head]], lanes: Mapping[int, Sequence[int]], rooms: Rooms) -> set[int]:
-    """The lanes with room in all of their throttles, for each throttle no more than it has room for: those with the
+    """The lanes with room in all of their throttles, at most as many per throttle as it has room for: those with the
     first records.
     """
     roomy = {lane for lane, found in heads.items() if found and all(rooms.get(each, 1) > 0 for each in lanes[lane])}

@@ -12,7 +12,7 @@ from operations.backlog.selection import ANSWERS, STATUSES, few_in_status, of_ba
 MOST_WALKED = 500_000
 """Rows that a page looks at one after the other, in some tenths of a second."""
 MOST_BY_END = MOST_WALKED // 2
-"""The same in the order of their end, in which the last of them is counted first."""
+"""The same in the order of their ends, where the last row is counted first."""
 MOST_READ = 1_000_000
 """Rows of a table that is sorted, or read as a whole."""
 BYTES_PER_ROW = 250

@@ -1,7 +1,7 @@
 """The pictures, drawn with matplotlib as SVG or PNG: one study or two side by side. `poster` draws all algorithms.
 
 No *pyplot*: it keeps figures in a global list, which threads of a web server would share. Equal input gives equal
-bytes. One picture is drawn at a time in a process: requests for many wait, and do not take all processors.
+bytes. One picture is drawn at a time in a process: requests for many wait, and do not occupy all processors.
 """
 
 import io

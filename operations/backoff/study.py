@@ -164,7 +164,7 @@ def check_size(jobs: int, retries: int, most: int = MOST_RETRIES) -> None:
 
 
 def every_algorithm() -> Iterator[tuple[str, Rule]]:
-    """All algorithms with their defaults; each that has jitter is repeated with each kind of it."""
+    """All algorithms with their defaults; each that has jitter is repeated with each kind of jitter."""
     for name, algorithm in sorted(ALGORITHMS.items()):
         yield name, Rule(name)
         for jitter in algorithm.choices.get("jitter", ()):

@@ -154,7 +154,7 @@ SELECT id, closes_at
 
 
 @condition(
-    "windows that have closed are closed",
+    "records are put off when their window has closed",
     "{}",
     "the workers do not tick; look at their logs",
     Severity.PROBLEM,
@@ -185,7 +185,7 @@ HAVING count(*) > 0
 
 
 @condition(
-    "nothing of the queue is dated in the future",
+    "nothing in the queue is dated in the future",
     "dated in the future: {}",
     "a clock was ahead; these rows are corrected when that instant comes, or by hand",
     severity=Severity.PROBLEM,

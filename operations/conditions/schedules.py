@@ -56,7 +56,7 @@ def _enabled(now: datetime, reading_seconds: float) -> Iterator[EnabledSchedule]
 def _period_of(cron: str, zone: str, now: datetime) -> tuple[datetime | None, datetime | None, str]:
     try:
         _, began, next_at = Period(cron, zone).around(now)
-    except Exception as error:  # no database is asked: its cron or zone cannot be read
+    except Exception as error:  # no query is involved: its cron or zone cannot be read
         return None, None, str(error)
     return began, next_at, ""
 

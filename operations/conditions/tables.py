@@ -62,7 +62,8 @@ dump of a large database may take as long as the second; a longer transaction wa
 WARN_TRANSACTIONS, PROBLEM_TRANSACTIONS = 100_000, 1_000_000
 """Each batch that a busy worker claims or settles is one transaction of up to hundreds of rows."""
 
-# Sessions of this database, and without one: a standby with hot_standby_feedback. Those that run VACUUM pin nothing.
+# Sessions of this database, and those without a database: a standby with hot_standby_feedback. Those that run VACUUM
+# pin nothing.
 HOLDERS = """
 SELECT 'session', 'pid ' || pid, usename::text, application_name, state,
        EXTRACT(EPOCH FROM %(now)s - xact_start)::float8 AS seconds,

@@ -109,9 +109,9 @@ def _moved(
     return CheckedIn(source, moved, now, planning.standings_of(source.pk) if moved else standings)
 
 
-# The token by the unique index of its digest. Two columns are written, neither of them indexed. The commit does not
-# wait for the disk: a crash of the database loses what agents repeat within minutes. Moved records are committed after
-# that, and that commit does wait.
+# The token is found by the unique index of its digest. Two columns are written, neither of them indexed. The commit
+# does not wait for the disk: a crash of the database loses only what agents repeat within minutes. Moved records are
+# committed after that, and that commit does wait.
 AS_USUAL = f"""
 WITH stored AS (
     UPDATE sources_source s

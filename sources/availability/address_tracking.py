@@ -2,9 +2,9 @@
 
 Its agent names addresses, but is only believed when a key exchange at one of them proves the pinned key: an agent's
 token is not enough to have backups fetched from another host. Without a pinned key or a check-in from elsewhere this is
-the plain question of `sources.availability.probes`. Policies that let no address follow ask that.
+the plain question of `sources.availability.probes`, which policies that do not follow addresses also ask.
 
-The address that is known gets a head start. After that whichever proves the pinned key first is the source.
+The known address gets a head start. After that whichever proves the pinned key first is the source.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ async def ask_where_it_is(source: Source, timeout: float) -> tuple[Answer, str |
             under_way.append(elsewhere := asyncio.ensure_future(find(source, deadline - loop.time())))
             await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             if not (here.done() and here.result().is_pinned) and (address := await elsewhere):
-                return Answer(True, f"{probes.place_of(source)} is no longer it, {address} is"), address
+                return Answer(True, f"{address} is the source now, no longer {probes.place_of(source)}"), address
         return (await here).answer, None
     finally:
         for question in under_way:
@@ -98,7 +98,7 @@ def candidates_of(source: Source) -> list[str]:
 async def shows_pinned_key(address: str, port: int, host_key: str) -> bool:
     """True if the SSH host at an IP address proves, by a key exchange, to have one of these pinned keys.
 
-    It is asked for keys of their types only, since a host has several. There is no login.
+    It is asked only for keys of their types, since a host has several. There is no login.
 
     Raises: OSError when nothing answers.
     """

@@ -25,7 +25,7 @@ from sources.availability import address_tracking, giving_way, probes, repositor
 from sources.models import Assignment, Source
 
 ARRIVAL_SECONDS = 5.0
-"""Seconds to ask a source that has just checked in: it is there, and answers at once or not soon."""
+"""Seconds to ask a source that has just checked in: it is there, and answers either at once or not soon."""
 
 
 def assignment_of(record: ClaimedRecord) -> Assignment | None:

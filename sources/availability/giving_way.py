@@ -27,7 +27,7 @@ LONG_SECONDS = 7_200.0
 TIMES_SHORTER = 4.0
 """The number of times that another first backup must be shorter to count as much shorter."""
 FOR_AT_MOST = timedelta(days=2)
-"""The time from when its record was put on the backlog, after which it gives way no more."""
+"""The time from when its record was put on the backlog, after which it no longer gives way."""
 PATIENCE = timedelta(seconds=PATIENCE_SECONDS)
 
 # First backups alone. Served by `backlog_lease_expires`, and by `source_woken` with one descent of

@@ -1,4 +1,4 @@
-"""SSH host keys as users paste them: `ssh-ed25519 AAAA…`, one a line; and the key that a host shows."""
+"""SSH host keys as users paste them: `ssh-ed25519 AAAA…`, one per line; and the key that a host shows."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ def fetch_now(address: str, port: int | None) -> ShownKey:
     """The host key that answers now, for the user to compare: an attacker in between shows another one. There is no
     login.
 
-    Raises: OSError naming the reason why there is none.
+    Raises: OSError with the reason why there is none.
     """
     if lacking := extras.missing("asyncssh", "fetching a host key"):
         raise OSError(lacking)
@@ -66,7 +66,7 @@ async def _fetch(address: str, port: int) -> ShownKey:
     except TimeoutError:
         raise OSError(f"{address}:{port} showed no host key within {FETCH_SECONDS:g} s") from None
     except (asyncssh.Error, OSError) as error:
-        # without the text that it sent: an account that may change an address would read the banners of a whole network
+        # without the text that it sent: an account that may change an address could read the banners of a whole network
         why = "it is not an SSH host that shows one"
         if isinstance(error, special_addresses.GuardedAddress) or (isinstance(error, OSError) and error.strerror):
             why = contact.reason(error)

@@ -37,7 +37,7 @@ Asker = Callable[[Source, float], Answer]
 class Silence:
     """The silence of a source, on any clock of seconds. Pure.
 
-    `alive_at`: the last progress or answer. `silent_since`: when the first question was put that it has not answered,
+    `alive_at`: the last progress or answer. `silent_since`: the time of the first question that it has not answered;
     None if there is none.
     """
 
@@ -70,7 +70,8 @@ class LivenessMonitor:
     when the window has closed (after `closes_in` seconds; None means never), or when the source has vanished.
 
     Give the engine `watching(listener)` as its `on_progress`. `closed` and `vanished` are the reasons why it was
-    stopped, and `silence` is its last silence. A separate thread asks; after the block its last answer counts no more.
+    stopped, and `silence` is its last silence. A separate thread asks; after the block its last answer no longer
+    counts.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
 
     `timeout` in seconds is libpq's; the caller cancels this before.
 
-    Raises: OSError naming the reason why there is no answer for now.
+    Raises: OSError with the reason why there is no answer for now.
     """
     try:
         queue = planning.ARRIVALS if contact.is_arrival.get() else planning.AVAILABILITY
@@ -148,7 +148,7 @@ def _connection_string(source: Source, address: str, timeout: float, secret: str
     if user := source.options.get("user"):
         parameters["user"] = str(user)
     if not address.startswith("/"):
-        parameters["hostaddr"] = address  # looked up already, in threads of our own
+        parameters["hostaddr"] = address  # looked up already, in our own threads
     return make_conninfo(**parameters)
 
 

@@ -1,4 +1,4 @@
-"""The question whether a source is there: outside the execution units, so an absent laptop costs none of them anything.
+"""The question whether a source is there: outside the execution units, so that an absent laptop costs them nothing.
 
 | kind | it is there when |
 |---|---|
@@ -11,7 +11,7 @@
 | mariadb | the server, which speaks first, sends a greeting or an error |
 | sqlite | its file is there, and its path leads where it led |
 
-The engine judges the content of the answer. Everything, the look-up of the name included, takes one timeout.
+The engine judges the content of the answer. Everything, including the look-up of the name, shares one timeout.
 """
 
 import asyncio
@@ -59,8 +59,7 @@ speaks first).
 HUNG_UP = "it hung up without a word"
 
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""A context that takes any certificate: no data is sent to the greeted server, and the engine looks at
-its certificate.
+"""A context that accepts any certificate: no data is sent to the greeted server, and the engine checks its certificate.
 """
 TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
 
@@ -115,7 +114,7 @@ def place_of(source: Source) -> str:
 
 
 def is_at_socket(source: Source) -> bool:
-    """True for a database server of this host that is asked at a socket: PostgreSQL's address is its directory."""
+    """True for a database server on this host that is asked at a socket: PostgreSQL's address is its directory."""
     return source.kind in (SourceKind.POSTGRESQL, SourceKind.MARIADB) and source.address.startswith("/")
 
 
@@ -222,7 +221,7 @@ async def _hear(reader: asyncio.StreamReader) -> bytes:
 async def _listen_to(address: str, port: int, greeting: bytes, what: str, ask: bytes, **tls: Any) -> str:
     """A phrase: the expected server (`what`) answered after `ask` was sent (empty if it speaks first), so that
     `greeting` matches, or another one did. The text of another server is not repeated: an account that may change an
-    address would read the banners of a whole network. Raises: OSError when it hangs up without a word.
+    address could read the banners of a whole network. Raises: OSError when it hangs up without a word.
     """
     try:
         async with _connected(address, port, **tls) as (reader, writer):

@@ -38,7 +38,7 @@ OPEN_BREAKER_OF_REPOSITORY = _open_breaker("pk")
 def blamed_since(instant: Coalesce, pause: timedelta, now: datetime) -> QuerySet[Breaker]:
     """A subquery of repositories: the breaker, if it opened after `instant`, or if a failure was counted after it while
     the breaker is closed, and `instant` is longer ago than `pause`. An open one counts once, since its trials continue
-    to fail. What is later than `now` is of a clock that was ahead, and does not count.
+    to fail. Anything later than `now` is from a clock that was ahead, and does not count.
     """
     opened = Q(opened_at__gt=instant, opened_at__lte=now)
     failed = Q(opened_at=None, failures__gt=0, last_failure_at__gt=instant, last_failure_at__lte=now)

@@ -1,4 +1,4 @@
-"""Networks that magic packets may go to: those of this host, and those that a setting names.
+"""Networks that magic packets may go to: this host's own, and those that a setting names.
 
 Without this limit, anyone who may change a source could make the workers send packets to any host and port.
 """

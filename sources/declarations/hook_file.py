@@ -1,4 +1,4 @@
-"""The file of hooks of this host: TOML, a table a hook, each command a list of words.
+"""This host's file of hooks: TOML, one table per hook, each command a list of words.
 
     [orders]
     before = ["/usr/local/sbin/dump-orders"]
@@ -8,7 +8,7 @@
     environment = ["ORDERS_PASSWORD_FILE"]
     exit_codes = {3 = "unavailable"}
 
-It is read at each use. A worker runs these commands with its own rights, so a file that others than root and the
+It is read at each use. A worker runs these commands with its own rights, so a file that anyone but root and the
 worker's account could have written is refused, and so is one that is reached by a link.
 """
 
@@ -37,7 +37,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 USUAL_TIMEOUT = 900
 LONGEST_TIMEOUT = 86_400
 LARGEST_FILE = 1_000_000
-WORDS = 'a list of words, of which the first is the absolute path of a program, such as ["/usr/bin/true"]'
+WORDS = 'a list of words, the first of which is the absolute path of a program, such as ["/usr/bin/true"]'
 
 
 class HookUnusable(Exception):
@@ -68,7 +68,7 @@ def hook_of(name: str) -> Hook:
     tables = _read(settings.HOOKS_FILE)
     if name not in tables:
         known = f"it has {', '.join(sorted(tables))}" if tables else "it has none"
-        raise HookUnusable(f"{settings.HOOKS_FILE} of this host has no hook {name}, {known}: add [{name}] to it")
+        raise HookUnusable(f"{settings.HOOKS_FILE} on this host has no hook {name}, {known}: add [{name}] to it")
     try:
         return _hook(name, tables[name])
     except ValueError as error:
@@ -106,7 +106,7 @@ def _check_owners(path: Path, file: os.stat_result) -> None:
         raise ValueError(f"it is reached by a link; name it {os.path.realpath(path)}")
     for each, found in ((path, file), *((parent, parent.lstat()) for parent in path.parents)):
         if found.st_uid not in (0, os.geteuid()):
-            raise ValueError(f"{each} belongs to another account than root: chown root {each}")
+            raise ValueError(f"{each} belongs to an account other than root: chown root {each}")
         # in a sticky directory, such as /tmp, no account replaces the files of another
         if found.st_mode & 0o022 and not (found.st_mode & stat.S_ISVTX and stat.S_ISDIR(found.st_mode)):
             raise ValueError(f"other accounts can write {each}: chmod go-w {each}")
@@ -115,7 +115,7 @@ def _check_owners(path: Path, file: os.stat_result) -> None:
 def _hook(name: str, table: Any) -> Hook:
     """The hook of a table. Raises: ValueError naming the key and its problem."""
     if not isinstance(table, dict) or not any(key in table for key in COMMANDS):
-        raise ValueError(f"it must be a table with {', '.join(COMMANDS)}, or one of them")
+        raise ValueError(f"it must be a table with at least one of {', '.join(COMMANDS)}")
     if unknown := sorted(set(table) - set(KEYS)):
         raise ValueError(f"{unknown[0]} is unknown; it may have {', '.join(KEYS)}")
     names = table.get("environment", [])

@@ -17,7 +17,7 @@ from sources.models import Repository, Source
 from sources.models.source import ON_THIS_HOST, SourceKind
 
 OURS = ("postgres", "secrets", "secret_key", "staging")
-"""Folders of this program in `settings.VAR_DIR`: the database, passwords and keys, copies of sources."""
+"""This program's folders in `settings.VAR_DIR`: the database, passwords and keys, copies of sources."""
 NAMES_A_SERVER = ("host", "port", "url", "endpoint", "account")
 """Settings of a remote."""
 WITH_PLACES = (*ON_THIS_HOST, SourceKind.S3, SourceKind.RCLONE)
@@ -27,7 +27,7 @@ SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
 class OurPlaces(NamedTuple):
-    """The places of this program: the contents of each, and the directories that are left out of backups."""
+    """This program's places: the contents of each, and the directories that are left out of backups."""
 
     inside: list[str]
     homes: list[str]
@@ -75,7 +75,7 @@ def check_repository(repository: Repository) -> None:
 
 
 def _are_together(source: Source, repository: Repository) -> bool:
-    """True if the source and the repository are both folders of this host, or are on one server of S3, or in one
+    """True if the source and the repository are both folders on this host, or are on the same S3 server, or in the same
     remote.
     """
     if source.kind == SourceKind.S3:
@@ -87,7 +87,7 @@ def _are_together(source: Source, repository: Repository) -> bool:
 
 
 def _s3(endpoint: str) -> str:
-    """The server of an endpoint, which may be a URL; all of AWS is one, and is meant if there is no endpoint."""
+    """The server of an endpoint, which may be a URL; all of AWS is one server, which an empty endpoint means."""
     server = endpoint.lower().partition("://")[2] or endpoint.lower()
     return "" if ".amazonaws.com" in server else server.rstrip("/").removesuffix(":443").removesuffix(":80")
 

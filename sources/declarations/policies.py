@@ -34,7 +34,7 @@ MOST_ROWS = 200
 
 
 def _checked(check: Callable[[Any], object], *, may_be_empty: bool = False) -> AfterValidator:
-    """A validator by `check`, which raises a ValueError that names the problem with the value."""
+    """A validator made from `check`, which raises a ValueError that names the problem with the value."""
 
     def checked(value: Any) -> Any:
         if value or not may_be_empty:
@@ -87,8 +87,8 @@ ENGINE_OPTIONS = Parts(
         Part("checkers", takes=Takes.WHOLE, means="Folders that are listed at once. 8 if empty"),
         Part("ignore_ctime", takes=Takes.YES_OR_NO, means="Whether a local file with the same size and time counts as "
              "unchanged, whatever its ctime. No if empty"),
-        Part("exclude", title="left out", takes=Takes.LINES, example="*.tmp", means="Files and folders, a pattern a "
-             "line, such as /cache/** or *.tmp. Everything is backed up if empty"),
+        Part("exclude", title="left out", takes=Takes.LINES, example="*.tmp", means="Files and folders, one pattern "
+             "per line, such as /cache/** or *.tmp. Everything is backed up if empty"),
     ),
     "How the engine works",
 )  # fmt: skip
@@ -133,7 +133,7 @@ class PolicyDeclaration(BaseModel):
     only_if_it_fits: bool = Field(
         False,
         description="Start a backup only if, by its last duration, it would end before the window closes. One "
-        "that was left out of three openings in a row is started in the next one all the same",
+        "that was left out of three openings in a row is started in the next one anyway",
     )
     engine_options: Annotated[JsonObject, _checked(validation.check_engine_options), ENGINE_OPTIONS] = Field(
         default_factory=dict, description='Options of the engine, such as {"transfers": 4, "bwlimit": "10M"}'
@@ -141,7 +141,7 @@ class PolicyDeclaration(BaseModel):
     hook: Annotated[str, Field(max_length=100), AfterValidator(hook_name)] = Field(
         "",
         description="Name of the commands that its workers run before and after each backup, and when one has failed. "
-        "They are in a file of root on those hosts (docs/hooks.md). None if empty",
+        "They are in a file that belongs to root on those hosts (docs/hooks.md). None if empty",
     )
     keep: Annotated[JsonObject, _checked(Keep.parse), KEEP] = Field(
         default_factory=usual,

@@ -1,4 +1,4 @@
-"""Reach of the workers that an account which edits sources and repositories may use.
+"""The reach of the workers, as far as an account that edits sources and repositories may use it.
 
 The workers read and write with their own account, which may do more than the user who edits. So a user needs a separate
 permission to name the place of a password, and another to name a folder outside `settings.FOLDERS`. The first one is
@@ -46,8 +46,8 @@ CLEARED_OF_REPOSITORY = (
 
 
 def check_answers(row: Source) -> None:
-    """Raises: ValidationError for a path of this host that does not answer: a look at a share that has died waits until
-    it is back, and a web server has few threads.
+    """Raises: ValidationError for a path on this host that does not answer: a look at a dead share waits until it is
+    back, and a web server has few threads.
     """
     if row.kind in ON_THIS_HOST:
         try:
@@ -86,7 +86,8 @@ def check_source(account: Any, row: Source) -> list[str]:
 
 def _check_socket(stored: Source | None, row: Source) -> None:
     """Raises: ValidationError for a database that would be dumped by the identity of the worker: at a socket without a
-    secret the server goes by the account that asks, which may read any of its databases."""
+    secret the server trusts the account that asks, which may read any of its databases.
+    """
     goes_by_account = row.address.startswith("/") and not row.secret
     if goes_by_account and not _is_same(stored, row, (*POINTS_AT, "path", "secret")):
         text = (
@@ -142,9 +143,9 @@ def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
 
 
 def place_of(account: Any, row: Source) -> str:
-    """The place to which the path of a source leads, for `account` (any if None) to save. Empty if it is not in a
-    folder of this host, or if that cannot be determined here and the first run should look; for an account that may not
-    name any folder, the place to which the existing part of the path leads.
+    """The place to which a source's path leads, for `account` (any if None) to save. Empty if it is not in a folder on
+    this host, or if that cannot be determined here and the first run should look; for an account that may not name any
+    folder, the place to which the existing part of the path leads.
     """
     if row.kind not in ON_THIS_HOST:
         return ""

@@ -41,13 +41,13 @@ class RepositoryDeclaration(BaseModel):
         description="rclone: files under their own names, or rclone's encryption, and nothing else to install. "
         "restic, always encrypted, is for large files that change in part (virtual machines, mail "
         "files, dumps) and for equal data in many sources: it stores only the changed part, and "
-        "equal data once. A source that is not a folder of this host is copied to this host's disk "
-        "first, which takes the room of one copy. It cannot be changed",
+        "equal data once. A source that is not a folder on this host is copied to this host's disk "
+        "first, which takes the space of one copy. It cannot be changed",
     )
     remote: JsonObject = Field(
         default_factory=dict,
-        description='Settings of rclone, such as {"type": "s3", "provider": "Other", "endpoint": …}; `rclone '
-        "config providers` lists them. A directory of this host if empty",
+        description='Settings for rclone, such as {"type": "s3", "provider": "Other", "endpoint": …}; `rclone '
+        "config providers` lists them. A directory on this host if empty",
     )
     location: Annotated[str, Field(min_length=1, max_length=500), STORABLE] = Field(
         description=(
@@ -168,8 +168,8 @@ class SourceDeclaration(BaseModel):
 
 
 class RestoreDeclaration(BaseModel):
-    """A restore: of what, from which point, and where to. It never writes over a file that differs unless that is asked
-    for.
+    """A restore: of what, from which point, and where to. It does not overwrite a file that differs unless that is
+    requested.
     """
 
     model_config = STRICT

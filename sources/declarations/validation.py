@@ -57,11 +57,11 @@ def check_address(rule: KindRule, address: str) -> None:
     if rule.address_is_url:
         check_url(address)
     elif CONTROL_CHARACTER.search(address):
-        raise ValueError(f"{address!r} holds a control character")
+        raise ValueError(f"{address!r} contains a control character")
     elif not (rule.address_may_be_directory and address.startswith("/")):
         _check_host(address)
     elif "," in address:
-        raise ValueError(f"{address!r} holds a comma, at which PostgreSQL's programs begin another host")
+        raise ValueError(f"{address!r} contains a comma, at which PostgreSQL's programs begin another host")
 
 
 def check_url(address: str) -> None:
@@ -75,7 +75,7 @@ def check_url(address: str) -> None:
     if parts.username or parts.password:
         raise ValueError("a URL must not hold a user or password; use options and secret")
     if re.search(r"\s", address) or CONTROL_CHARACTER.search(address):
-        raise ValueError(f"{address!r} holds a space or control character")
+        raise ValueError(f"{address!r} contains a space or control character")
     _check_host(host)
 
 
@@ -101,7 +101,7 @@ def check_path(rule: KindRule, path: str) -> None:
     if rule.path_needed and not path:
         raise ValueError(f"is missing: {rule.title} needs {rule.path}")
     if CONTROL_CHARACTER.search(path):
-        raise ValueError(f"{path!r} holds a control character")
+        raise ValueError(f"{path!r} contains a control character")
     if rule.path_is_absolute and path.startswith(("~", "$")):
         raise ValueError(f"{path!r} is not an absolute path: only a shell reads ~ and variables: write the whole path")
     if rule.path_is_absolute and not path.startswith("/"):
@@ -168,7 +168,7 @@ def check_marker(options: dict[str, Any]) -> None:
     if not isinstance(marker, str) or ".." in marker.split("/") or marker.startswith("/"):
         raise ValueError(f"marker {marker!r} must be a path below the source's path")
     if CONTROL_CHARACTER.search(marker):
-        raise ValueError(f"marker {marker!r} holds a control character")
+        raise ValueError(f"marker {marker!r} contains a control character")
 
 
 def check_secret(rule: KindRule, reference: str) -> None:
@@ -247,7 +247,7 @@ def _check_rest_server(remote: dict[str, Any], format: str) -> None:
 
 
 def not_a_folder(location: str) -> str:
-    """The reason why a text that looks like a path of this host means something else, such as `s3://bucket`. Empty if
+    """The reason why a text that looks like a path on this host means something else, such as `s3://bucket`. Empty if
     it may be a path.
     """
     if location.startswith("file:"):
@@ -255,7 +255,7 @@ def not_a_folder(location: str) -> str:
     if found := ELSEWHERE.match(location):
         kind, path = (found["kind"] or "sftp").lower(), location[found.end() :].lstrip("/") or "bucket/backups"
         if len(kind) == 1 or not kind.isalnum():
-            return "it is not a path of this host, which writes the backups; name a directory, such as /srv/backups"
+            return "it is not a path on this host, which writes the backups; name a directory, such as /srv/backups"
         return (
             f'it names another host: give its settings in `remote`, such as {{"type": "{kind}", …}}, and the path '
             f"there in `location`, such as {path}"
@@ -267,7 +267,7 @@ def not_a_folder(location: str) -> str:
 
 def check_repository_location(location: str, before: dict[str, Any]) -> None:
     if CONTROL_CHARACTER.search(location):
-        raise ValueError(f"{location!r} holds a control character")
+        raise ValueError(f"{location!r} contains a control character")
     if not before["remote"] and (why := not_a_folder(location)):
         raise ValueError(f"{location!r} is not a directory: {why}")
     if before["remote"] and "://" in location:

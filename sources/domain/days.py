@@ -23,7 +23,7 @@ class Day(StrEnum):
     PRESENT = "missed while present"
     """No backup, although the source answered or checked in."""
     UNASKED = "missed, not asked"
-    """No backup, and no attempt that would say whether the source was there: the scheduler did not come to it."""
+    """No backup, and no attempt that would show whether the source was there: the scheduler did not get to it."""
     ABSENT = "missed while absent"
     """No backup: each time it was asked, the source did not answer."""
     OPEN = "still open"

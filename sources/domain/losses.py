@@ -1,9 +1,9 @@
 """Treatment of an assignment whose source is lost in mid-backup.
 
 After one loss the scheduler waits for it, and it comes first in line, once. From the second loss in a row on it ranks
-behind the sources that are there, through answers and check-ins, until a backup of it succeeds (docs/decisions/0080). A
-first backup continues where it was cut, and ranks there from its first loss on (docs/decisions/0137). Neither is a
-failure.
+behind the sources that are there, whatever it answers and however often it checks in, until a backup of it succeeds
+(docs/decisions/0080). A first backup continues where it was cut off, and ranks there from its first loss on
+(docs/decisions/0137). Neither is a failure.
 """
 
 from datetime import datetime, timedelta

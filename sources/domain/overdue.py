@@ -1,9 +1,9 @@
 """Limits between which an assignment is overdue. Pure: `now` is always an argument.
 
 An assignment is overdue when its last success (or, without one, its insertion) is too long ago: `alert_after` seconds,
-or, if the policy names none, a whole missed period: the trigger after its next-backup date has passed, too. A period in
+or, if the policy has none, a whole missed period: the trigger after its next-backup date has passed, too. A period in
 which the window never opens, such as on a holiday or at night, does not count as missed. It stays overdue until a
-success that is clearly more recent (0.8 × `alert_after`, or in the current period), so an age that wobbles about the
+success that is clearly more recent (0.8 × `alert_after`, or in the current period), so an age that hovers around the
 limit raises one alert and not one each day.
 
 The age counts from the last success, or from its next-backup date if that is earlier (a start after that date was dated

@@ -22,7 +22,7 @@ the next.
 class PreviewedPeriod:
     """A period `begins_at` ≤ t < `ends_at` (aware UTC), and the openings in it, cut at its ends.
 
-    `warning` is the reason why there is no opening, empty if there is one.
+    `warning` is the reason why there is no opening; empty if there is one.
     """
 
     begins_at: datetime

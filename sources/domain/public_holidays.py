@@ -1,4 +1,4 @@
-"""Public holidays of a country, or of a part of one, by the library `holidays`. Pure: no network is asked."""
+"""Public holidays of a country, or of a part of one, by the library `holidays`. Pure: no network access."""
 
 import difflib
 import re

@@ -1,9 +1,9 @@
 """Choice of the points in time that are kept: the last ones, the newest of each hour, day, week, month and year, and
 all within a time of the newest. Pure.
 
-Counted as restic and Borg do: an hour, day or week without a point takes up none of its number. No point goes because
-time passes: every number and time counts back from the newest point, so a source that is no longer backed up loses
-none, unless it is retired (`Keep.gone_on`).
+Counted as restic and Borg do: an hour, day or week without a point does not count towards its number. No point is
+removed because time passes: every number and time counts back from the newest point, so a source that is no longer
+backed up loses none, unless it is retired (`Keep.gone_on`).
 """
 
 from collections.abc import Callable, Iterable
@@ -43,8 +43,8 @@ def usual() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Point:
-    """A point in time of one assignment. `started_at` is aware; `complete`: nothing was left out of it, and it holds
-    something; `repository`: the one that holds it.
+    """A point in time of one assignment. `started_at` is aware; `complete`: nothing was left out of it, and it is not
+    empty; `repository`: the one that it is in.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Point:
 
 @dataclass(frozen=True)
 class KeptPoint:
-    """A point and why it is kept, as ("last", "weekly"); no reason: it goes."""
+    """A point and why it is kept, such as ("last", "weekly"); without a reason it is removed."""
 
     point: Point
     reasons: tuple[str, ...]

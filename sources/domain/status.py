@@ -1,5 +1,5 @@
 """The protection of a source or an assignment, as one word: the same in the admin, the API, commands, agents and
-metrics. `fleet/status.py` finds it from rows.
+metrics. `fleet/status/` finds it from rows.
 """
 
 from enum import StrEnum

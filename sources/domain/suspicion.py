@@ -1,8 +1,8 @@
 """Judgement of a backup that looks wrong next to the ones before it: a sudden shrink or a mass change, such as
 ransomware leaves. Pure.
 
-A change is sudden if none of the last runs was like it. So a source that changes as a whole every day is not suspicious
-for it, nor is the run after one that an operator has accepted.
+A change is sudden if none of the last runs was like it. So a source that changes completely every day is not suspicious
+for that, nor is the run after one that an operator has accepted.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The hours of the day in which a source was ever there: outside them a magic packet has nothing to wake.
+"""The hours of the day in which a source was ever there: outside them there is nothing for a magic packet to wake.
 
 A set of hours is a number: bit n is the hour from n o'clock UTC on. Summer time moves a habit by one hour, and an hour
 on either side of each counts as well.

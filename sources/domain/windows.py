@@ -21,7 +21,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY = timedelta(days=1)
 
 SEARCHED_DAYS = 731
-"""Two years. No opening is looked for farther away, and none is followed for longer."""
+"""Two years. No opening is looked for beyond that, and none is followed for longer."""
 
 LOOKED_BACK_DAYS = (4, 40, SEARCHED_DAYS)
 """The number of days to look back for the beginning of an opening: nearly always four are enough."""
@@ -123,7 +123,7 @@ class Window:
                 now = found.closes_at
 
     def last_opening(self, start: datetime, end: datetime) -> Opening | None:
-        """The last of `openings`, found by bisection. None if there is none."""
+        """The last of `openings`, found by bisection; None if there is none."""
         while end - start > 2 * DAY:
             middle = start + (end - start) / 2
             start, end = (middle, end) if any(self.openings(middle, end)) else (start, middle)

@@ -68,8 +68,9 @@ class Backup(models.Model):
 
 
 class ManifestDigest(models.Model):
-    """The SHA-256 of a manifest that we wrote, kept before it was. A point with another one, or none here, is foreign
-    (`storage.points.known`). Two of one point: its manifest is being written again."""
+    """The SHA-256 of a manifest that we wrote, stored before the manifest was. A point with another one, or none here,
+    is foreign (`storage.points.known`). Two of one point: its manifest is being written again.
+    """
 
     assignment = models.ForeignKey(Assignment, on_delete=models.CASCADE, related_name="manifest_digests")
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="+")

@@ -21,11 +21,11 @@ class TrialKind(models.TextChoices):
 
 
 class Repository(models.Model):
-    """A place for backups: a directory of this host (or a mounted share), or a folder of an rclone remote.
+    """A place for backups: a directory on this host (or a mounted share), or a folder of an rclone remote.
 
-    `remote`: rclone's settings of the remote, such as {"type": "s3", …}; empty for a directory. `secrets`: option of
-    the remote → where its value is found. `key`: where the key of an encrypted one is found. `identity` is also stored
-    in the repository, in `repository.json`.
+    `remote`: rclone's settings for the remote, such as {"type": "s3", …}; empty for a directory. `secrets`: option of
+    the remote → where its value is found. `key`: where the key of an encrypted repository is found. `identity` is also
+    stored in the repository, in `repository.json`.
     """
 
     name = models.CharField(max_length=100, unique=True)

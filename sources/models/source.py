@@ -9,7 +9,7 @@ from jobs.instants import readable
 from sources.models import order_parts
 
 STALE_AFTER = timedelta(hours=1)
-"""The age from which a report of its agent is no longer believed: agents announce themselves every few minutes."""
+"""The age from which its agent's report is no longer believed: agents check in every few minutes."""
 
 
 SET_ASIDE = Q(paused_at__isnull=False) | Q(retired_at__isnull=False)

@@ -163,8 +163,8 @@ def has_checked_in_since(record: ClaimedRecord, since: datetime, now: datetime) 
     """Undo the wait if the source of `record`, which a settle found silent from `since` on, has checked in in the
     meantime.
 
-    An agent announces itself after the change of network that broke a copy, too. Runs in the settle's transaction.
-    Returns from when on it is asked again: at once, if that is not after `now`. None if it did not check in.
+    An agent also checks in after a change of network that broke a copy. Runs in the settle's transaction. Returns the
+    time at which the source is asked again (at once, if that is not after `now`); None if it did not check in.
     """
     checked_in = Assignment.objects.filter(
         pk=assignment_in(record.payload), source__checked_in_at__gte=max(since, record.started_at)

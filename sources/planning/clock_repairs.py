@@ -1,7 +1,7 @@
 """Waits for a window, and pauses by users, that a database clock which was ahead has made too long.
 
-A window determines the latest instant until which its records may wait, whatever clock computed the wait: a record that
-waits for longer is closed again, so that the tick asks the window once more. A pause by a user that begins in the
+A window determines the latest instant until which its records may wait, whichever clock computed the wait: a record
+that waits for longer is closed again, so that the tick asks the window once more. A pause by a user that begins in the
 future begins now. `jobs.clock_repairs` has the waits that follow from attempts.
 """
 

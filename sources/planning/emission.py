@@ -32,11 +32,11 @@ from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 # Served by `assignment_due`. The order of insertion is that of the assignments, so `id` is the claim's "prior order".
 # An assignment that failed last ranks as `jobs.order.demoted_by_failure` defines, and one that was lost several times
 # in a row ranks as after a first failure: a new period does not put it first. Assignments that are on the backlog
-# already are left out at once: each minute every worker asks for all that is due, and a refused insert costs five times
-# as much. The duration of a first backup is guessed from the bytes in its source, as `Source.expected_first_seconds`
-# does. A last backup in the future was dated by a clock that was wrong: its next-backup date is not a reason to wait.
-# Local days are counted by the offsets of Python's zones: the server may have another version of them. MATERIALIZED
-# makes the server cast them once per policy and not once per assignment.
+# already are left out at once: each minute every worker looks for all that is due, and a refused insert costs five
+# times as much. The duration of a first backup is guessed from the bytes in its source, as
+# `Source.expected_first_seconds` does. A last backup in the future was dated by a clock that was wrong: its next-backup
+# date is not a reason to wait. Local days are counted by the offsets of Python's zones: the server may have another
+# version of them. MATERIALIZED makes the server cast them once per policy and not once per assignment.
 EMIT = f"""
 WITH p AS MATERIALIZED (
 SELECT policy_id, schedule_id, trigger_at, today, opens_at, closes_at, must_fit, priority, retry_policy_id, lane,

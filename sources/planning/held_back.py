@@ -13,7 +13,7 @@ from sources.planning import KIND, subject_of
 
 @transaction.atomic
 def accept(assignment_ids: Sequence[int], *, now: datetime | None = None, by: str = "a user") -> int:
-    """Accept backups that an operator has looked at and found right: retention resumes. Returns how many were held
+    """Accept backups that an operator has examined and found to be right: retention resumes. Returns how many were held
     back.
     """
     instant = now or database_clock()

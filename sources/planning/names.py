@@ -1,4 +1,4 @@
-"""Names of this app's records on the backlog."""
+"""Names for this app's records on the backlog."""
 
 from typing import Any
 

@@ -67,7 +67,7 @@ def plain_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, O
 
 
 def copy_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
-    """The same for copies, which have a window of their own."""
+    """The same for copies, which have a separate window."""
     return _openings(records, now, Policy.copy_opening)
 
 

@@ -126,7 +126,7 @@ def batches_of_policies(schedule_ids: list[int], check_time: TimeCheck) -> dict[
 
 
 def _least_open_time(policy: Policy, check_time: TimeCheck) -> float:
-    """The least open time in seconds. 0 if it is not known, or if there is none."""
+    """The least open time in seconds; 0 if it is not known, or if there is none."""
     check_time()
     try:
         periods = preview(policy)

@@ -184,7 +184,7 @@ def _want_copies(policy: Policy, assignment_ids: list[int], now: datetime) -> No
 
 def _move(policy: Policy, records: QuerySet[BacklogRecord], days: dict[int, date | None], now: datetime) -> None:
     """Bring the policy's unfinished records under its new rules."""
-    # records that are being asked at the moment come under them when a tick closes them
+    # records that are being asked at the moment follow them when a tick closes them
     records.filter(status=Status.RUNNING).update(closes_at=now)
     idle = records.filter(status__in=[Status.READY, Status.WAITING]).values_list("pk", "subject")
     lanes = {is_first: policy.lane(first_backup=is_first) for is_first in (False, True)}

@@ -1,7 +1,7 @@
-"""Wishes of operators and users about sources: back up now, pause, resume.
+"""Requests of operators and users about sources: back up now, pause, resume.
 
-A user pauses a source by its agent, as a *snooze*, always until an instant. That yields to operators: an operator's
-pause stays if a user wants another one, takes the place of the user's, and is not ended by the user.
+A user pauses a source by its agent, as a *snooze*, always until an instant. Operators take precedence: an operator's
+pause stays if a user asks for another one, replaces the user's, and is not ended by the user.
 """
 
 from collections.abc import Iterable

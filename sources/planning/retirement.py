@@ -54,7 +54,7 @@ def unretire(sources: Iterable[Source], *, by: str = "a user", now: datetime | N
     ids = list(since)
     Source.objects.filter(pk__in=ids).update(retired_at=None)
     Pause.objects.bulk_create([Pause(source_id=pk, since=since[pk], until=instant) for pk in ids])
-    _log("in use again", f"{by} took it into use again", ids, instant)
+    _log("in use again", f"{by} put it back into use", ids, instant)
     planning.emit_due(instant, Assignment.objects.filter(source__in=ids).values_list("pk", flat=True))
     return len(ids)
 

@@ -33,7 +33,7 @@ SELECT {columns}
             ELSE a.last_backup_at IS NOT NULL AND LEAST(a.last_backup_at, a.next_backup_at) > p.clear_after END
 """
 
-# Usually there is none, and a transaction would be wasted.
+# Usually there is none, so a transaction would be wasted.
 ANY = FOUND.format(columns="a.id") + " LIMIT %(limit)s"
 
 # Assignments that a settle holds locked are looked at a minute later.
@@ -111,7 +111,7 @@ def _limits(now: datetime, seconds: float) -> tuple[dict[int, Thresholds], dict[
             limits = found[policy] = thresholds(Period(cron, zone), alert_after, now, window)
             if limits.chance_over_at != known:
                 chances[policy] = limits.chance_over_at
-        except Exception as error:  # no database is asked: its cron, zone or window cannot be read
+        except Exception as error:  # no query is involved: its cron, zone or window cannot be read
             name_once(f"policy {name} raises no alert: {error}")
     return found, chances
 

@@ -178,7 +178,7 @@ def test_a_point_without_a_row_is_restored_over_the_api_when_that_is_confirmed(
     accept, refused = command("repositories accept")
     assert [each["name"] for each in json.loads(run("--source", "anna", "--json"))] == FUTURE
     assert "no foreign point" in refused("--source", "anna", "--at", ours, code=1)
-    assert f"{FUTURE[0]} is of the future" in refused("--source", "anna", "--at", FUTURE[0])
+    assert f"{FUTURE[0]} is in the future" in refused("--source", "anna", "--at", FUTURE[0])
     manifest = manifest_in(assignment.policy.repository, assignment, FUTURE[0])
     moved = manifest.rename(manifest.with_name(f"{(past := '20200101T000000Z')}{layout.MANIFEST_ENDING}"))
     assert "that of another one" in refused("--source", "anna", "--at", past)
@@ -220,7 +220,7 @@ def test_all_are_accepted_after_one_question_that_names_count_repository_and_spa
     assert {each["name"] for each in json.loads(run("--source", "anna", "--json"))} == {*names, *FUTURE}
     answer = accept("office", "--all", "--yes")
     assert "2 foreign points of anna in repository office, 9999" in answer
-    assert "of the future, and left as they are" in answer
+    assert "in the future, and left as they are" in answer
     assert "2 points: accepted" in answer
     assert [each["name"] for each in json.loads(run("--source", "anna", "--json"))] == FUTURE
     assert sorted(Backup.objects.values_list("snapshot", flat=True)) == names

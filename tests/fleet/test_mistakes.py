@@ -29,7 +29,7 @@ def no_presets() -> None:
         ("file:///srv/backups", "write the path alone, such as /srv/backups"),
         ("~/backups", "only a shell reads ~ and variables: write the whole path"),
         ("$HOME/backups", "only a shell reads ~ and variables: write the whole path"),
-        ("C:\\backups", "it is not a path of this host"),
+        ("C:\\backups", "it is not a path on this host"),
     ],
 )
 def test_a_location_that_is_no_folder_is_refused_also_in_a_fleet_file(location: str, text: str, tmp_path: Path) -> None:

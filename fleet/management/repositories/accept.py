@@ -14,7 +14,7 @@ from jobs.clock import database_clock
 HELP = (
     "Accept foreign points as they are; from then on drills, copies and retention treat them as points of this "
     "installation: those that --at names, or --all of a source, or of all sources in a repository, except "
-    "points of the future, after one question with their number and age. Exit codes: 0; 1 when a repository "
+    "points in the future, after one question with their number and age. Exit codes: 0; 1 when a repository "
     "does not answer, or there is no such foreign point; 2 for bad usage."
 )
 
@@ -45,7 +45,7 @@ def _accept_all(command: TerminalCommand, found: list[ForeignPoint], options: di
     named = [each for each in found if not each.not_of]
     found, future = foreign_points.of_the_past(named, database_clock())
     if future:
-        command.stdout.write(f"{one_line(foreign_points.described(future))}: of the future, and left as they are")
+        command.stdout.write(f"{one_line(foreign_points.described(future))}: in the future, and left as they are")
     if not found:
         command.stdout.write(foreign.NONE)
         return

@@ -124,8 +124,8 @@ def _run_until_outdated(watch: upgrades.UpgradeWatch) -> None:
 
 
 def _answers() -> bool:
-    """True if the database answers, False while it is down. Raises: CommandError when the tables are not those of this
-    version, or the database refuses for good.
+    """True if the database answers, False while it is down. Raises: CommandError when the tables are not this
+    version's, or the database refuses for good.
     """
     try:
         is_migrated()

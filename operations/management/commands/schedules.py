@@ -35,7 +35,7 @@ OF_SECONDS = ("window_for", "catch_up_for")
 """The durations among the facts of a schedule."""
 
 SHOWN = 100
-"""Rows of the list, unless another number is asked for."""
+"""Rows of the list, unless another number is given."""
 LIST = columns("name", "cron", "zone", "events>", "window", "stagger", "goes to", "throttle", "next trigger (UTC)")
 NEXT = columns("next triggers", "UTC", "window closes")
 PAST = columns("trigger (UTC)", "state", "events>", *(f"{name}>" for name in STATES), "window closes (UTC)", "")

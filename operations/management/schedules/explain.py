@@ -12,7 +12,7 @@ from operations.trigger_reasons import explain_schedule
 from schedules.models import Schedule
 
 HELP = (
-    "Say why a schedule did not fire at a time, or what keeps it from firing now, and when it fires next. Exit codes: "
+    "Show why a schedule did not fire at a time, or what keeps it from firing now, and when it fires next. Exit codes: "
     "0; 2 for bad usage."
 )
 

@@ -71,7 +71,7 @@ def instant_of_option(text: str | None, schedule: Schedule, option: str = "--fro
 def _view(schedule: Schedule, batches: list[ComingBatch], found: list[PlanMessage]) -> Group:
     """Return one line for each trigger, and the verdict below."""
     zone = schedule.period.tzinfo
-    batch = schedule.provider or f"{several(schedule.event_count or 0, 'event')} a trigger"
+    batch = schedule.provider or f"{several(schedule.event_count or 0, 'event')} per trigger"
     about = f"{schedule.name}: `{schedule.cron}` in {schedule.zone}, {batch}"
     if schedule.window_for:
         about += f", window of {span(schedule.window_for)}, stagger {schedule.stagger}"

@@ -50,12 +50,12 @@ def test_what_others_could_have_written_is_refused(write: Write, tmp_path: Path,
     if os.geteuid() == 0:
         settings.HOOKS_FILE = file
         os.chown(file, 65534, 0)
-        assert "belongs to another account than root: chown root" in refusal()
+        assert "belongs to an account other than root: chown root" in refusal()
 
 
 WRONG = [
     ("[other]\nbefore = ['/bin/true']", "has no hook it, it has other: add [it] to it"),
-    ("[it]", "it must be a table with before, after, on_failure"),
+    ("[it]", "it must be a table with at least one of before, after, on_failure"),
     ("[it]\nbefore = 'rm -rf /'", "before is a list of words"),
     ("[it]\nbefore = []", "before is a list of words"),
     ("[it]\nafter = ['lvremove']", "absolute path of a program, such as [\"/usr/bin/true\"], not 'lvremove'"),
@@ -104,7 +104,7 @@ def test_the_doctor_names_what_is_owed_of_a_hook_that_left_the_file(
     [debt] = debts.debts()
     assert {debt.file.stat().st_ino, debt.file.parent.stat().st_ino} <= synced, "it is there after a power cut, too"
     assert found().severity == Severity.WARNING
-    assert f"laptop ({debt.file}), {settings.HOOKS_FILE} of this host has no hook it, it has other" in found().what
+    assert f"laptop ({debt.file}), {settings.HOOKS_FILE} on this host has no hook it, it has other" in found().what
     laptop.delete()
     assert f"assignment {debt.assignment} ({debt.file}), {settings.HOOKS_FILE}" in found().what
     debt.file.write_text("{")  # as of a note that was cut off
