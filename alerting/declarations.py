@@ -136,7 +136,7 @@ class Routes(Service[AlertRoute]):
         return []
 
     def sealed_for(self, row: AlertRoute) -> StoredSecret | None:
-        """The stored secret that belongs to a route: sealed for it, and referred to by no other row. None if there is
+        """The stored secret that belongs to a route: sealed for it, and referred to by no other row; None if there is
         none.
         """
         name = row.url.removeprefix(PREFIX)
@@ -176,8 +176,9 @@ class Routes(Service[AlertRoute]):
 
 
 def use_of(row: Any) -> str:
-    """The reason why a policy is not deleted: routes get alerts of it alone, and without a policy would get those of
-    all. The routes are locked, so that none loses its other policies in the meantime. Empty if no such route exists.
+    """The reason why a policy is not deleted: routes get its alerts alone, and without a policy would get those of all
+    policies. The routes are locked, so that none loses its other policies in the meantime. Empty if no such route
+    exists.
     """
     if not isinstance(row, Policy):
         return ""

@@ -106,9 +106,9 @@ class MessageType(models.TextChoices):
 
 class AlertMessage(models.Model):
     """A message to a route: delivered, or tried again at `next_at`. After a day it is given up, and both are empty: its
-    route then no longer counts as informed of what the message `raises`, and hears again of what is still open.
+    route then no longer counts as informed of what the message `raises`, and is informed again of what is still open.
 
-    Not a record of the backlog: it must arrive when no worker is left to claim one, and while everything is held.
+    Not a record on the backlog: it must arrive when no worker is left to claim one, and while everything is on hold.
     """
 
     route = models.ForeignKey(AlertRoute, on_delete=models.CASCADE, related_name="messages")

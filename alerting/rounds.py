@@ -1,9 +1,9 @@
 """The round of a minute: find problems, raise and end alerts, announce them, ping. It runs in a thread: a hundred
-thousand alerts at once take seconds, for which no worker's loop may stop.
+thousand alerts at once take seconds, and no worker's loop may stop for that long.
 
-Every worker and qcluster comes here each minute; the first of them in a minute does the round, so each notices the
-death of the other. If none came for a while, the machine or the database was down, and nothing is late because of that
-time: it is counted from `resumed_at` on.
+Every worker and qcluster comes here each minute; the first in a minute does the round, so each notices the death of the
+other. If none came for a while, the machine or the database was down, and nothing counts as late because of that time:
+time is counted from `resumed_at` on.
 """
 
 import asyncio

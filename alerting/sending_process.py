@@ -16,7 +16,7 @@ from external.processes.serving import Program, serve
 LONGEST_SECONDS = 60
 """Seconds after which this process ends if its worker is gone."""
 LARGEST_MEMORY = 256 << 20
-"""Bytes. Apprise keeps every answer in memory, at any size; without answers it needs a sixth of this."""
+"""Bytes. Apprise keeps every answer in memory, whatever its size; without answers it needs a sixth of this."""
 MOST_PARTS = 3
 """The most receivers of a message. Apprise waits five seconds between two of them, and a pager calls each."""
 TITLE = 300
@@ -53,7 +53,7 @@ def guard(allowed: list[str]) -> None:
 
     def checked_connect(self: socket.socket, address: Any) -> None:
         if self.family not in (socket.AF_INET, socket.AF_INET6):
-            raise NotSentThere("alerts are not sent to a socket of this host")
+            raise NotSentThere("alerts are not sent to a socket on this host")
         try:
             name = of_allowed_names.get(address[0], address[0])
             addresses.refuse_addresses(name, [address[0].partition("%")[0]])

@@ -20,7 +20,7 @@ SCHEMES = (*WITH_A_HOST, *OF_SERVICES)
 
 LONGEST = 4000
 READS_FILES = re.compile(r"template|pgp.*|wkd")
-"""Parameters by which Apprise reads files of this host, or fetches keys."""
+"""Parameters that let Apprise read files on this host, or fetch keys."""
 
 
 def problem_with(url: str) -> str:
@@ -39,7 +39,7 @@ def problem_with(url: str) -> str:
     except ValueError:
         return "cannot be read: is there a bracket too many?"
     if found := [name for name in parameters if READS_FILES.fullmatch(name.lower().strip("+-: "))]:
-        return f"must not have the parameter {found[0]}: it would read files of this host, or fetch keys"
+        return f"must not have the parameter {found[0]}: it would read files on this host, or fetch keys"
     return ""
 
 
@@ -58,9 +58,7 @@ def secrets_of(url: str) -> set[str]:
 
 
 def _host(url: str) -> str:
-    """The host, if the URL certainly has one: in ntfy://topic and matrix://token it is a secret. Empty if there is
-    none.
-    """
+    """The host, if the URL certainly has one (in ntfy://topic and matrix://token it is a secret); empty if not."""
     scheme, _, _ = url.partition("://")
     try:
         host = urlsplit(url).hostname or ""

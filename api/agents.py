@@ -77,7 +77,7 @@ def rotate(request: HttpRequest) -> dict[str, str]:
         raise not_accepted() from error
 
 
-@router.post("/check-in", response=StatusAnswer, operation_id="check_in", summary="Say that the source is here")
+@router.post("/check-in", response=StatusAnswer, operation_id="check_in", summary="Report that the source is here")
 def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
     """Due backups become ready at their true place at once. The answer has the time of the next check-in."""
     agent, sender = agent_of(request), request.META["REMOTE_ADDR"]

@@ -60,8 +60,8 @@ class DamageAnswer(Schema):
 
 
 class CopyAnswer(RowAnswer, of=Copy, names="repository copied_at error"):
-    """A second repository (its id) with points of it, and when it last had all of them. `error`: why the last run
-    failed, or the problem with the copied data.
+    """A second repository (its id) with points of the assignment, and when it last had all of them. `error`: why the
+    last run failed, or the problem with the copied data.
     """
 
     points: list[str]
@@ -148,7 +148,7 @@ class Assignments(DeclaredResource[Assignment]):
         )
 
     def filtered(self, rows: QuerySet[Any], asked: Mapping[str, Any]) -> QuerySet[Any]:
-        """The status is asked of all at once, unless a source or a policy has been named that has few."""
+        """The status is found for all at once, unless a source or a policy has been named that has few."""
         if "status" not in asked or "source" in asked or is_small(asked.get("policy")):
             return super().filtered(rows, asked)
         others = {name: value for name, value in asked.items() if name != "status"}

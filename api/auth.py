@@ -33,7 +33,7 @@ Allowed = Callable[[HttpRequest], bool]
 class Staff(AuthBase):
     """A member of staff, by session or token, with the permissions that `allowed` names.
 
-    `scope`: the scope that a token must have (None: any). `allowed`: names of permissions, such as
+    `scope`: the scope that a token must have (any if None). `allowed`: names of permissions, such as
     `jobs.view_throttle`, or functions of the request, each of which is enough; if there are none, any member of staff
     is allowed.
     """

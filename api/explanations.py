@@ -34,8 +34,8 @@ class SourceExplanationAnswer(Schema):
 
 class StartAnswer(RowAnswer, of=ExpectedStart, names="record at earliest latest because"):
     """The start of a backup: from `earliest` to `latest` in about nine cases of ten. `at` is the estimate: for a laptop
-    that waits for a unit within ten minutes in more than half of the cases, otherwise seldom. Null if there is no
-    estimate; `because` is the reason.
+    that waits for a unit, the start is within ten minutes of it in more than half of the cases; otherwise seldom. Null
+    if there is no estimate; `because` is the reason.
     """
 
     policy: str

@@ -71,7 +71,7 @@ def _in_range(instant: datetime) -> datetime:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), PRINTABLE]
-"""A name that is asked for."""
+"""A requested name."""
 
 Line = Annotated[str, Field(max_length=200), PRINTABLE]
 RowId = Annotated[int, Field(ge=1, le=LARGEST_ID)]

@@ -80,7 +80,7 @@ def _stored(owner: str, key: str) -> IdempotencyKey | None:
 def _replay(stored: IdempotencyKey, digest: str) -> HttpResponse:
     """Raises: ApiError (422)."""
     if not constant_time_compare(stored.request_digest, digest):
-        hint = "take a new key for a new request; the same key repeats the same request"
+        hint = "use a new key for a new request; the same key repeats the same request"
         raise ApiError(422, hint=hint, errors=[(HEADER, "was used for another request")])
     headers = stored.headers | {REPLAYED: "true"}
     return HttpResponse(stored.body, status=stored.status or 200, headers=headers)

@@ -1,7 +1,7 @@
 """Lists of a table that may have more rows than can be sorted, or read for one page.
 
-Where no index leads to the rows that were asked for, a page looks at some number of rows in its order, and ends there.
-An ordering that no index yields is refused for a large table, unless few rows are to be sorted.
+Where no index leads to the requested rows, a page looks at a limited number of rows in its order, and ends there. An
+ordering that no index yields is refused for a large table, unless few rows are to be sorted.
 """
 
 from collections.abc import Mapping

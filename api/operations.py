@@ -14,7 +14,7 @@ PAGING = ("limit", "after", "ordering")
 
 
 class ListedResource(Protocol):
-    """The rows of a list request, and their order, as a resource declares them (`api/resources.py`)."""
+    """The rows for a list request, and their order, as a resource declares them (`api/resources.py`)."""
 
     plural: str
     choice: ClassVar[type[Schema]]

@@ -1,13 +1,13 @@
 """Pages of a list: `limit`, `ordering` and `after`, the id of the last row of the page before. And the time limit of an
 answer.
 
-A page begins after that row, by its value in the ordering and its id, and not at a number of rows: rows that come or
-go in between neither repeat nor hide others, and the last page costs no more than the first one. In the order of ids
-the row itself may be gone. In another ordering its value is read from the row, so one that is gone is refused, and one
+A page begins after that row, by its value in the ordering and its id, and not at a number of rows: rows that come or go
+in the meantime neither repeat nor hide others, and the last page costs no more than the first. In the order of ids the
+row itself may be gone. In another ordering its value is read from the row, so one that is gone is refused, and one
 whose value has changed continues from its new place.
 
-Where no index leads to the rows that were asked for, a page looks at some number of them in its order, and ends there:
-it may have fewer rows than its limit, or none, and yet a `next`.
+Where no index leads to the requested rows, a page looks at a limited number of rows in its order, and ends there: it
+may have fewer rows than its limit, or none, and still have a `next`.
 
 In every ordering rows without a value come last, or are left out where an index is to yield the order; those with the
 same value are in the order of their ids.

@@ -34,7 +34,7 @@ class QueueAnswer(
 
 
 class QueuesAnswer(Schema):
-    """All queues. There is no second page."""
+    """All queues, on a single page."""
 
     items: list[QueueAnswer]
     next: None = None

@@ -51,7 +51,8 @@ class RecordChoice(Schema):
 
 class AttemptAnswer(RowAnswer, of=Attempt, names="record number queue worker_id started_at ended_at error"):
     """One run of a record. `facts`: findings of its handler, such as the status of an answer; null if there are none.
-    With `silences` it stands for that many that found it absent, the first from `started_at`, the last to `ended_at`.
+    With `silences` it stands for that many runs that found the source absent, the first from `started_at`, the last to
+    `ended_at`.
     """
 
     outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"]

@@ -201,7 +201,7 @@ def resume(request: HttpRequest, source: Source) -> None:
 
 
 @resource.verb(
-    "check-in", OPERATING, "Say that it is here", answer=CheckedInAnswer, named="check in source", noted="Checked in"
+    "check-in", OPERATING, "Report that it is here", answer=CheckedInAnswer, named="check in source", noted="Checked in"
 )
 def check_in(request: HttpRequest, source: Source) -> dict[str, Any]:
     """A check-in in place of its agent: due backups are ready at their true place at once. Addresses stay as the agent

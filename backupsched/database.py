@@ -32,8 +32,8 @@ QUOTED = re.compile(r"""(['"]).*\1""", re.DOTALL)
 def databases(url: str | None, var_dir: Path, *, pooled: bool = False, kept_in: Path | None = None) -> dict[str, Any]:
     """Django's DATABASES for `DATABASE_URL`, or for the embedded server in `var_dir` if there is none.
 
-    `pooled`: connections pass a pooler of transactions, so no cursor outlives its transaction. `kept_in`: the file of
-    the URL, named if the server does not answer. None if it is from the environment.
+    `pooled`: connections go through a transaction pooler, so no cursor outlives its transaction. `kept_in`: the file
+    that has the URL, named if the server does not answer; None if the URL is from the environment.
 
     Starts nothing. Raises: ImproperlyConfigured for a malformed URL or one of another database system.
     """

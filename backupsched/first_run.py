@@ -142,7 +142,7 @@ def source(text: str) -> str:
     """Returns the absolute path of a folder that can be read. Raises: Unfit."""
     path = place(text)
     if not path.is_dir():
-        raise Unfit(f"{path} is not a folder of this host (sources elsewhere are added later, by `sources add`)")
+        raise Unfit(f"{path} is not a folder on this host (sources elsewhere are added later, by `sources add`)")
     try:
         is_empty = not any(path.iterdir())
     except OSError as error:
@@ -189,7 +189,7 @@ def zone(name: str) -> str:
 
 
 def zone_of_host() -> str:
-    """The time zone of this host, or UTC."""
+    """This host's time zone, or UTC."""
     linked = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
     for name in (os.environ.get("TZ", "").lstrip(":"), linked):
         try:

@@ -38,8 +38,8 @@ READY_FRESH_SECONDS = 5.0
 READY_SECONDS = 3.0
 STEADY_SECONDS = 15.0
 """A web process that was ready stays so for this long after the last answer of its database: one slow answer, or a
-failover, takes no process out of a load balancer's list, least of all every one of them at once. Where it is asked less
-often than that, the first answer that fails takes it out.
+failover, takes no process out of a load balancer's list, let alone all at once. Where it is asked less often than that,
+the first answer that fails takes it out.
 """
 
 MAY_READ = Staff(Scope.READ, "sources.view_source")
@@ -140,7 +140,7 @@ def livez(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """The database answers and has the tables of this version; otherwise 503 with the reason. An outage of less than
+    """The database answers and has the tables of this version; otherwise 503 with the reason. An outage shorter than
     STEADY_SECONDS changes nothing.
     """
     return _answer(STEADIED, "text/plain; charset=utf-8")

@@ -183,7 +183,7 @@ SECRETS_DIRECTORIES = paths(
 FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
 RESTORE_FOLDERS = paths("BACKUPSCHED_RESTORE_FOLDERS", "/srv/restored")
 
-# name of the repository for backups of the scheduler itself; empty: the oldest one; none: no such backups
+# name of the repository for backups of the scheduler itself, by default the oldest one; `none` for no such backups
 SELF_BACKUP_TO = os.environ.get("BACKUPSCHED_SELF_BACKUP_TO", "")
 
 # the server that drills of databases use for some minutes

@@ -48,7 +48,7 @@ SYSTEM = (
     ("Users", "auth.user", "person"),
     ("Groups", "auth.group", "group"),
 )
-"""Title, target (a table, or the name of a page), and icon. Tables in none of them come last in System."""
+"""Title, target (a table, or the name of a page), and icon. Tables that have no entry come last, under System."""
 LAST = (("Documentation", "docs", "menu_book"), ("The API", "api-docs", "api"))
 
 ALWAYS = {
@@ -117,7 +117,7 @@ def _links(request: HttpRequest, entries: Any, tables: dict[str, Any], records: 
 
 
 def _address(request: HttpRequest, target: str, tables: dict[str, Any], records: RecordLists) -> str:
-    """The target of an entry; empty if there is none for this user or in this installation."""
+    """The target of an entry; empty if it has none for this user or in this installation."""
     match target:
         case "matrix" | "what-if" if "sources.source" not in tables:
             return ""

@@ -102,7 +102,7 @@ def keep() -> int:
 
 
 def _until_there_was_anything(missing: Sequence[date]) -> list[DayTotal]:
-    """The counts of these days up to the first one that is not empty: before the first backup all are."""
+    """The counts of these days, up to the first day that is not empty: before the first backup all days are."""
     found = list[DayTotal]()
     for day in missing:
         found.append(count(day))

@@ -133,7 +133,7 @@ def _resume_queue(request: HttpRequest, name: str) -> None:
     try:
         done = "is resumed" if backlog.resume_queue(name) else "was not paused"
         messages.success(request, f"Queue {name} {done}.")
-    except ValueError:  # it was not in the settings, and held nothing but its pause, which is over
+    except ValueError:  # it was not in the settings, and had nothing but its pause, which is over
         messages.warning(request, f"There is no queue {name!r} any more.")
 
 

@@ -1,7 +1,7 @@
 """The answer of `/metrics` to Prometheus: gauges of this moment, and the running totals of attempts.
 
 All values are read from the database at each request, in a bounded number of statements whatever the fleet's size:
-every web process gives the same. No label names a source, unless the request asks for it.
+every web process returns the same. No label names a source, unless the request asks for it.
 """
 
 import time
@@ -100,7 +100,7 @@ def _backlog(now: datetime) -> Iterator[Metric]:
     )
     yield _gauge(
         "oldest_ready_seconds",
-        "Since when the oldest ready record of a queue might have run; 0: none is ready.",
+        "Since when the oldest ready record of a queue could have run; 0 if none is ready.",
         ("queue",),
         ((each.name, each.oldest_ready_for or 0) for each in queues),
     )

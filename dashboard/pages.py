@@ -1,5 +1,5 @@
-"""Common parts of all pages of the dashboard: for staff only, and in the frame of the admin. And the documentation of
-this version, as pages: `docs/*.md` and the decisions.
+"""Common parts of all pages of the dashboard: for staff only, and in the frame of the admin. Also this version's
+documentation as pages: `docs/*.md` and the decisions.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""Metrics of each source, as `/metrics?sources=1` has them: three series, for each policy that it is under.
+"""Metrics of each source, as `/metrics?sources=1` returns them: three series for each of its policies.
 
-prometheus_client makes an object of each sample and writes some 60,000 of them a second: with 100,000 sources that is
-longer than half of the time that Prometheus waits by default. These lines are written by PostgreSQL, in its form; a
-test holds both equal.
+prometheus_client makes an object of each sample and writes some 60,000 of them a second: with 100,000 sources that
+takes more than half of the time that Prometheus waits by default. PostgreSQL writes these lines in the same form; a
+test keeps both equal.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ CASE WHEN seconds > 0 AND places > 6
      ELSE seconds::text END
 """
 
-# Of retired sources there is no line, and their number.
+# There is no line for a retired source, only their number.
 STATUS = f"""
 SELECT rank, count(*), string_agg(line, '')
   FROM (SELECT rank, row_number() OVER () AS number,

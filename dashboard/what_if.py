@@ -49,7 +49,7 @@ class WhatIfForm(forms.Form):
     )
     add = _whole(1, MOST_ADDED, "The number of added sources …", "More")
     like = forms.CharField(
-        required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="… like the source of this name."
+        required=False, max_length=100, widget=UnfoldAdminTextInputWidget, help_text="… like the source with this name."
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -82,7 +82,7 @@ def _changes(given: dict[str, Any]) -> Changes:
 
 @of_sources
 def what_if_page(request: HttpRequest) -> HttpResponse:
-    """Nothing is simulated before it is asked for."""
+    """Nothing is simulated until it is requested."""
     form = WhatIfForm(request.GET)
     shown: dict[str, Any] = {}
     if form.is_valid() and form.changes != Changes():

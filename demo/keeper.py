@@ -1,4 +1,4 @@
-"""Run one program and end it, with all its descendants, when the demo ends, however that happened.
+"""Run one program and end it, with all its descendants, when the demo ends, however that happens.
 
     python -m demo.keeper PROGRAM ARG…
 
@@ -20,7 +20,7 @@ import psutil
 
 LOOK_EVERY_SECONDS = 0.3
 GRACE_SECONDS = 8.0
-"""Seconds for the program to end its children by itself."""
+"""Seconds for the program to end its children itself."""
 LEFTOVER_SECONDS = 2.0
 """Seconds for an abandoned child to end by itself, before it is killed."""
 KILLING_SECONDS = 5.0

@@ -93,7 +93,7 @@ SELECT v.kind, a.id, a.policy_id, s.name AS source, o.name AS policy, v.since, v
 """
 
 # All that may have one, by indexes and small tables, so that those in order are not looked at; OFFSET 0, so that the
-# joins begin here. When a copy is late, its policy decides: that is asked of each.
+# joins begin here. Its policy decides when a copy is late: that is examined for each.
 MAY_HAVE_ONE: Final = f"""
   FROM (SELECT *
           FROM sources_assignment

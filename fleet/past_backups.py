@@ -17,8 +17,9 @@ def of_policy(policy: int) -> Q:
 
 
 def is_small(policy: int | None) -> bool:
-    """True if its assignments are few, by which its backups are found, also if there is no such policy; False without
-    one."""
+    """True if the policy has so few assignments that its backups are found by them, also if it does not exist; False
+    without a policy.
+    """
     return policy is not None and _assignments(policy) is not None
 
 

@@ -21,11 +21,11 @@ MEANS = (
 def pause_policy(
     policy: Policy, *, reason: str = "", until: datetime | None = None, by: str, account: object = None
 ) -> bool:
-    """Let no backups of it begin until it is enabled again, by a user or automatically at `until`. Its records are
+    """Let none of its backups begin until it is enabled again, by a user or automatically at `until`. Its records are
     taken off the backlog.
 
     Pausing again replaces reason and end, if new ones are given. Returns True if that changed anything. Raises:
-    ValueError for a reason of more than 200 characters, or an `until` that is over.
+    ValueError for a reason of more than 200 characters, or an `until` in the past.
     """
     until, reason = checked_end(until, database_clock()), checked_reason(reason)
     changed = bool(Policies(account, by).edit(policy, {"enabled": False}).changed)

@@ -37,7 +37,7 @@ NAMED_BY = frozenset({"name", "location", "remote"})
 FOUND_OUT = frozenset({"identity", "made_at", "away_since", "away_why", "looked_at", "looked_to", "untried", "tried"})
 
 KEEP_THE_KEY = (
-    "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
+    "Without its key no backup in an encrypted repository can be read. Keep it on paper, away from this host: "
     f"`{PROGRAM} repositories key NAME` prints it with what to do"
 )
 

@@ -59,7 +59,7 @@ class Layout:
     @cached_property
     def scratch_account(self) -> pwd.struct_passwd | None:
         """The user that loads files from a repository, and that a drill's server runs as: neither the owner of the
-        embedded server's files, nor the user of a server of this host. None for the present one. Raises:
+        embedded server's files, nor the user of a server on this host. None stands for the present user. Raises:
         EmbeddedDatabaseError.
         """
         if os.geteuid() != 0:
@@ -138,7 +138,7 @@ def reachable(path: Path, uid: int) -> bool:
         try:
             status = directory.stat()
         except FileNotFoundError:
-            # files of this process are open to others according to its umask
+            # this process's files are open to others according to its umask
             if _umask() & stat.S_IXOTH:
                 return False
             continue
@@ -151,7 +151,7 @@ def reachable(path: Path, uid: int) -> bool:
 
 
 def _umask() -> int:
-    """The umask of this process; it can only be read by setting it."""
+    """This process's umask, which can only be read by setting it."""
     found = os.umask(0o077)
     os.umask(found)
     return found

@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend, with two additions for installations (`base`)."""
+"""Django's PostgreSQL backend, with three additions for installations (`base`)."""

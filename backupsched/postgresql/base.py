@@ -11,8 +11,9 @@ own connection, and most threads would never look for the new primary. So:
 The URL decides where the new connection leads: several hosts with `target_session_attrs=read-write`, an address that
 follows the primary, or a pooler.
 
-A server with LLVM compiles statements that it takes for expensive, up to PostgreSQL 18 without being asked to. Our long
-ones look so beside tables that were never analysed, and are compiled for one or two seconds to run for milliseconds.
+A server with LLVM compiles statements that it considers expensive, up to PostgreSQL 18 without being asked to. Our long
+ones look expensive next to tables that were never analysed, and are compiled for one or two seconds to run for
+milliseconds.
 """
 
 import time

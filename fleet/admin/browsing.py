@@ -150,7 +150,7 @@ def _assignment(source: Source, query: Any) -> Assignment | None:
 
 def _homes(source: Source, query: Any) -> list[tuple[str, str]]:
     """Address → name of each repository from which this can be read, preceded by the choice of the first one that has
-    it; the address of the chosen one is empty. An empty list if there is no choice.
+    it; the chosen one's address is empty. An empty list if there is no choice.
     """
     assignment = _assignment(source, query)
     names = [each.name for each in holdings.homes(assignment)] if assignment else []

@@ -89,7 +89,7 @@ class PolicyForm(DeclaredForm):
             except HookUnusable as error:
                 names, hint = [], f"This host: {error}."
             self.fields["hook"].widget = LineWithPresets(
-                [(name, f"The hook {name} of this host", name) for name in names]
+                [(name, f"The hook {name} on this host", name) for name in names]
             )
             self.fields["hook"].help_text += f" {hint}"
         if self.instance.pk:

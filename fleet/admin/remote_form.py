@@ -49,7 +49,7 @@ def titles() -> dict[str, str]:
 
 
 def type_field(empty: str, others: Iterable[tuple[str, str]] = ()) -> forms.ChoiceField:
-    """The field for the type of a remote. `empty`: the label of no type."""
+    """The field for the type of a remote. `empty`: the label for no type."""
     of_rclone = ((name, f"{title} ({name})") for name, title in titles().items())
     return forms.ChoiceField(
         label="Type", choices=[("", empty), *others, *of_rclone], widget=UnfoldAdminSelectWidget, required=False,

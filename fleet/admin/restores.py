@@ -1,4 +1,4 @@
-"""Restores: those that wait, are under way, or have ended."""
+"""Restores that wait, are under way, or have ended."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ OUTCOMES = {
 
 @admin.register(Restore)
 class RestoreAdmin(CompletingAdmin, ReadOnlyAdmin):
-    """Every restore that was asked for. A new one is asked for on the page of its source."""
+    """Every restore that was requested. A new one is requested on the page of its source."""
 
     when_empty = "Each restore is listed here. One begins on the page of its source, by the button Restore."
     adds = "state"

@@ -1,7 +1,7 @@
 """The form of a source: the fields that its kind needs and no more, with an input for each of its options.
 
 Options are one JSON object in the declaration and in the table; here each is a separate field, named `option_…`, made
-of the table that checks them too (`engines/kinds.py`). A new source is asked for its kind first, so that all of this
+from the table that also checks them (`engines/kinds.py`). The kind of a new source is chosen first, so that all of this
 works without JavaScript.
 """
 

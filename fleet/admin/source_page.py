@@ -63,7 +63,7 @@ RETIRE_MEANS = (
     "It leaves all counts, plans and checks, and its running work is stopped. Its backups stay for as long as its "
     "policies would have kept them if the backups had continued: they can be restored until then. It can be undone."
 )
-UNRETIRE = "Take into use again"
+UNRETIRE = "Put back into use"
 UNRETIRE_MEANS = "It is planned, counted and checked again, and backed up at once if it is due."
 
 Verb = Callable[..., int]

@@ -126,12 +126,12 @@ class AssignmentInline(TabularInline):
 
 
 class WorstFirstPage(ByIds):
-    """A page of the list, with sources that need attention first unless another order is asked for. It is found for
-    all sources at once: finding the status of each to sort them takes seconds.
+    """A page of the list, with sources that need attention first unless another order is requested. The order is found
+    for all sources at once: finding each source's status to sort them takes seconds.
     """
 
     def get_ordering_field_columns(self) -> dict[int, str]:
-        """The arrow in the head of the table: at the status, unless another order is asked for."""
+        """The arrow in the head of the table: at the status, unless another order is requested."""
         if ORDER_VAR in self.params:
             return super().get_ordering_field_columns()  # type: ignore[no-any-return]
         return {self.list_display.index("shown_status"): "asc"}

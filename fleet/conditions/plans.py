@@ -59,7 +59,7 @@ def windows(look: Look) -> Iterator[Case]:
 def _read(zone: str, rows: Any, excluded: Any, now: datetime) -> tuple[datetime, str]:
     try:
         opening = Window.parse(rows, zone, excluded).current_or_next(now)
-    except Exception as error:  # no database is asked: its window cannot be read, or never opens
+    except Exception as error:  # no query is involved: its window cannot be read, or never opens
         return now, str(error)
     return (opening.closes_at if opening else now + timedelta(days=1)), ""
 
@@ -138,8 +138,8 @@ SELECT 'prune', NULL, 'the last prune of repository ' || min(name) FROM sources_
 
 
 @condition(
-    "the dates of assignments can be right",
-    "dates cannot be right: {}",
+    "the dates of assignments are plausible",
+    "implausible dates: {}",
     "a clock was ahead, or rows were written by hand: correct these rows",
     severity=Severity.PROBLEM,
     alert_where=lambda look: (HAS_DATES, {"soon": look.now + A_CLOCK_AHEAD}),

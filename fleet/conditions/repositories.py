@@ -83,7 +83,7 @@ def broken_off(look: Look) -> Iterator[Case]:
     "files in repositories are damaged: {}",
     "check the disk; the next backup fetches again what the source still has (docs/upkeep.md, Checks), and "
     "for restic once the damaged file is moved away (the same, restic). A point that is gone is where its "
-    "repository was before, or on a disk that is to be mounted",
+    "repository was before, or on a disk that has to be mounted",
 )
 def damage(look: Look) -> Iterator[Case]:
     """Files that checks found to differ from their manifest."""
@@ -173,7 +173,7 @@ def hooks(look: Look) -> Iterator[Case]:
     "hand, and delete the note",
 )
 def owed_hooks(look: Look) -> Iterator[Case]:
-    """Hooks whose `after` workers of this host owe, but that can no longer be run here."""
+    """Hooks whose `after` is owed by workers on this host, but can no longer be run here."""
     for debt in sorted(debts.debts(), key=lambda each: each.assignment)[:COUNT_TO]:
         if note := debt.note():
             try:
@@ -209,7 +209,7 @@ def drills(look: Look) -> Iterator[Case]:
 MISSED_AFTER = timedelta(days=2)
 
 
-# There is no alert of a passphrase that was never printed.
+# There is no alert about a passphrase that was never printed.
 NOT_BACKED_UP = """
 SELECT 1 FROM sources_selfbackup WHERE ended_at IS NULL AND day < %(today)s
  UNION ALL
@@ -238,7 +238,7 @@ def self_backup(look: Look) -> Iterator[Finding]:
     if missed or by_a_clock_ahead or (last and look.now - last > MISSED_AFTER):
         since = f"since {moment(last)} UTC" if last else "ever"
         text = f"the scheduler itself has not been backed up {since}" + (
-            f": the one of {missed} is missing" if missed else ""
+            f": the backup of {missed} is missing" if missed else ""
         )
         see = f"see `{PROGRAM} backlog list --kind self_backup` for the error"
         do = f"{see}; BACKUPSCHED_SELF_BACKUP_TO names the repository"
@@ -246,7 +246,7 @@ def self_backup(look: Look) -> Iterator[Finding]:
     elif last is None:
         yield ok("the scheduler's own backup has yet to run for the first time")
     elif not RecoveryKey.objects.exclude(printed_at=None).exists():
-        text = "the scheduler is backed up each day, and cannot be restored: its passphrase was never printed"
+        text = "the scheduler is backed up each day, but cannot be restored: its passphrase was never printed"
         do = f"run `{PROGRAM} database passphrase`, and keep the paper away from this machine"
         yield replace(warning(text, do), subject="passphrase")
     else:

@@ -42,7 +42,7 @@ class Stretch:
 
 
 class PastAttempt(NamedTuple):
-    """An attempt. `decided`: the word of the log about its end, such as `held`; empty if that is no longer kept."""
+    """An attempt. `decided`: the log's word for its end, such as `held`; empty if that is no longer kept."""
 
     begins: datetime
     ends: datetime

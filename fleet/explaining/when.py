@@ -1,10 +1,10 @@
 """The estimated start of a source's backup: the claims of the queue `backups`, simulated a few dozen times from now on.
 
 In each run durations are drawn: the last duration of a backup, times a ratio of two recent consecutive backups of one
-source; for a first backup, a duration of other first backups. The presence of a source that has to be asked is drawn by
-how often it answered lately. The median of the runs is the estimate, and nine tenths of them are its interval, widened
-as described in `fleet/foreseeing/intervals.py`. For a ready record the estimate is the median of runs in which no
-further source is asked. Any other record has a reason in place of an estimate.
+source; for a first backup, a duration of other first backups. The presence of a source that has to be asked is drawn
+according to how often it has answered lately. The median of the runs is the estimate, and nine tenths of them are its
+interval, widened as described in `fleet/foreseeing/intervals.py`. For a ready record the estimate is the median of runs
+in which no further source is asked. Any other record has a reason in place of an estimate.
 """
 
 import random
@@ -62,8 +62,8 @@ SELECT asked.subject, count(*), count(*) FILTER (WHERE t.outcome = {AttemptOutco
 
 @dataclass(frozen=True)
 class ExpectedStart:
-    """The start of a record: the median of the runs, and the interval around it, which held nine tenths of the starts
-    of simulated fleets. `because`: why there is no estimate; empty if there is one.
+    """The start of a record: the median of the runs, and the interval around it, which contained nine tenths of the
+    starts of simulated fleets. `because`: why there is no estimate; empty if there is one.
     """
 
     record: int | None

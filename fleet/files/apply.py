@@ -108,7 +108,7 @@ class _Application:
             if isinstance(service, Repositories):
                 service.force = self.force
             if isinstance(service, Sources):
-                service.looks_again = False  # a file that is applied time and again says nothing about links
+                service.looks_again = False  # a file that is applied repeatedly says nothing about links
         written = {section: self._apply(section, service, data[section]) for section, service in services.items()}
         if prune:
             for section, service in reversed(services.items()):

@@ -76,7 +76,7 @@ def form_of(file: str) -> str:
 
 class _Composer(Composer):
     def compose_node(self, parent: Node | None, index: Any) -> Any:
-        """Refuse aliases: nine lines of them are a billion values."""
+        """Refuse aliases: nine lines of aliases can stand for a billion values."""
         if self.parser.check_event(AliasEvent):
             mark = self.parser.peek_event().start_mark
             raise ComposerError(None, None, yaml_problems.AN_ALIAS, mark)

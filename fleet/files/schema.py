@@ -35,7 +35,7 @@ SECTIONS: dict[str, type[Service[Any]]] = {
 """Sections in an order in which each refers only to those before it."""
 
 RENAMED_FROM = "renamed_from"
-"""The key of a row for its earlier name. A row of that name is renamed; if there is none, the key has no effect."""
+"""The key of a row for its earlier name. A row with that name is renamed; if there is none, the key has no effect."""
 
 
 def _row_of(declaration: type[BaseModel]) -> type[BaseModel]:

@@ -7,7 +7,7 @@ from ruamel.yaml.error import MarkedYAMLError
 VALUE = re.compile(r"^(?P<indent>\s*(?:- +)*)(?P<key>[\w.-]+|\"[^\"]*\"|'[^']*'):\s+(?P<value>\S.*?)\s*$")
 SIGNS = "*@%?&!`|>,[]{}"
 """Characters that have a meaning in YAML at the beginning of a value."""
-AN_ALIAS = "aliases are not taken; write the values out"
+AN_ALIAS = "aliases are not supported; write out the values"
 BACKSLASH = "in double quotes a backslash begins a code; in single quotes it is one"
 
 
@@ -44,7 +44,7 @@ def quoted(value: str) -> str:
 
 def lost_to_a_comment(text: str) -> str:
     """The place where a value that begins with # is taken for a comment, so that its field is empty; empty if there is
-    none. A comment has a space after its sign, or is above the lines of its field.
+    none. A comment has a space after the #, or is above the lines of its field.
     """
     lines = text.splitlines()
     for number, line in enumerate(lines):

@@ -29,7 +29,7 @@ BY_TIME = (WaitingFor.START, WaitingFor.WINDOW, WaitingFor.BACKOFF, WaitingFor.S
 """Waits that end by time alone."""
 MOST_LANES = 50
 CHECKS_IN_WITHIN = 3_600.0
-"""Seconds: a source that is seen for longer without a check-in has no agent any more."""
+"""Seconds: a source that is seen for longer without a check-in no longer has an agent."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The rest of a source's day, by its earlier days. Pure.
 
-One of its days of the same sort (Monday to Friday, or the weekend) is drawn; days that agree with today's sightings of
-it are drawn more often than others. If its agent has not checked in today, days on which it had come by this hour are
-drawn less often; without an agent it may be asleep, or not have been asked. A source that was never silent is always
+One of its days of the same sort (Monday to Friday, or the weekend) is drawn; days that agree with today's sightings are
+drawn more often than others. If its agent has not checked in today, days on which it had come by this hour are drawn
+less often; without an agent it may be asleep, or may not have been asked. A source that was never silent is always
 there. If it has fewer than LEAST_DAYS days, the days of all sources are drawn from.
 """
 

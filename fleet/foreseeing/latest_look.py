@@ -14,8 +14,8 @@ OLD_AFTER = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class AtRisk:
-    """The latest look. `unnamed`: how many miss their period besides those at risk, by the runs. `because`: why there
-    is no fresh one; empty if there is.
+    """The latest look. `unnamed`: how many miss their period besides those at risk, according to the runs. `because`:
+    why there is no fresh look; empty if there is one.
     """
 
     at: datetime | None

@@ -1,4 +1,4 @@
-"""The queue of backups run forward many times: which assignments are protected before their period ends, and when each
+"""The queue of backups, run forward many times: which assignments are protected before their period ends, and when each
 starts. Pure.
 
 In each run the rest of every source's day and every duration is drawn; units, places in the order, throttles and

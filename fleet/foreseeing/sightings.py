@@ -75,8 +75,8 @@ SELECT min(ended_at)
 
 
 def first_attempt_at(since: datetime, days: int) -> datetime | None:
-    """The end of the first attempt after `since`, within that many days. None if there is none. The index leads to
-    where the attempts of a day are, so the first days are looked at alone: all of a month take seconds.
+    """The end of the first attempt after `since`, within that many days; None if there is none. The index leads to the
+    attempts of a day, so the first days are searched alone: a whole month takes seconds.
     """
     first, last = 0, 1
     while first < days:

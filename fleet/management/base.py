@@ -1,4 +1,4 @@
-"""Parts that verbs of several names share: one action for each of them, and work that a worker is asked for."""
+"""Parts that verbs which take several names share: one action for each name, and work that is requested of a worker."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence

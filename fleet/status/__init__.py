@@ -105,8 +105,8 @@ all policies for each."""
 
 
 def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
-    """The condition of assignments that are in one of these statuses now. All are examined together, once for
-    the count and the page of a list: the status of each by itself takes four times as long.
+    """The condition of assignments that are in one of these statuses now. All are examined together, once for the count
+    and the page of a list: finding each status separately takes four times as long.
     """
     found = conditions(now, at_once=True)
     met = found | {status: (condition,) for status, condition in SET_ASIDE.items()}
@@ -122,7 +122,7 @@ def assignments_in(statuses: Collection[ProtectionStatus], now: datetime) -> Q:
 
 
 def _meet_any(found: Mapping[ProtectionStatus, tuple[Any, ...]]) -> Q:
-    """The condition of assignments that meet any of these now. Each has a query of its own, served by its own index."""
+    """The condition of assignments that meet any of these now. Each has a separate query, served by its own index."""
     rows = [Assignment.objects.filter(each).order_by().values("pk") for each in chain(*found.values())]
     asked = [each.query.sql_with_params() for each in rows]
     values = chain(*(values for _, values in asked))

@@ -20,7 +20,7 @@ LONGEST_ERROR = 300
 # The record of each on the backlog, or, only without one, the last dead letter that it left: served by
 # `one_unfinished_record_per_subject` and `backups_of_subject`, which is walked back through a month of successes where
 # there is no dead letter. OFFSET 0: failing assignments are looked up one by one, once the joins have found them. As a
-# condition of the joins, the look-ups cost so much that the planner takes any join for as good as another, and took one
+# condition of the joins, the look-ups cost so much that the planner considers all joins equally good, and it chose one
 # that read 61 million rows for 1,500 failing sources.
 LINES = f"""
 SELECT source_id, left(split_part(record.last_error, E'\\n', 1), {LONGEST_ERROR}) AS line

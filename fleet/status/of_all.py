@@ -2,9 +2,9 @@
 
 Most sources are protected, and nothing is looked up for them: partial indexes list those that are in trouble by
 themselves and those that are set aside, and one pass over the assignments with their unfinished records finds all
-others. Source by source, as `fleet.status.with_status` does it for the rows of a page, each of nine conditions would
-be a separate pass over all of them. So the conditions are written twice, here and in
-`fleet/status/conditions.py`; a test compares them.
+others. Source by source, as `fleet.status.with_status` does for the rows of a page, each of nine conditions would be a
+separate pass over all sources. So the conditions are written twice, here and in `fleet/status/conditions.py`; a test
+compares them.
 """
 
 from collections.abc import Collection
@@ -33,7 +33,8 @@ SELECT p.id
 {APART}
 """
 
-# The first place in PRECEDENCE of an assignment by itself: served by `assignment_in_trouble`, which has few of them.
+# The first place in PRECEDENCE of an assignment by itself: served by `assignment_in_trouble`, which has few
+# assignments.
 IN_TROUBLE = f"""
 SELECT a.source_id, a.policy_id,
        CASE WHEN a.failures > 0 THEN {PLACES[ProtectionStatus.FAILING]}

@@ -106,7 +106,7 @@ MOST = 10**9
 
 
 def _number_in_need() -> int:
-    """The number of sources by which `FIRST` could fill a page, if all of them were chosen."""
+    """The number of sources with which `FIRST` could fill a page if all of them were chosen."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT count(*) FROM ({IN_NEED}) AS found")
         return int(cursor.fetchone()[0])

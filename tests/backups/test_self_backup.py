@@ -245,7 +245,7 @@ def test_the_scheduler_comes_back_on_an_empty_machine_and_goes_on(tmp_path: Path
         assert "does not open" in here.run("database", "restore", str(repository), code=2, given="WRONG")
         here.environment["SECRET_KEY"] = "of this machine's own unit"
         said = here.run("database", "restore", str(repository), given=f" {passphrase}\n")
-        assert "Its environment was another one: SECRET_KEY." in said, "it would open no stored secret"
+        assert "Its environment was different: SECRET_KEY." in said, "it would open no stored secret"
         assert (here.var / "restored.env").read_text() == f"SECRET_KEY={key.decode()}\n"
         del here.environment["SECRET_KEY"]
 

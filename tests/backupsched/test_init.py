@@ -107,7 +107,7 @@ def test_a_person_is_asked_and_another_database_is_remembered(home: Path) -> Non
         ]  # fmt: skip
         output = conversation(home, answers)
         assert "may not create tables there" in output
-        assert "nothing is not a folder of this host" in output
+        assert "nothing is not a folder on this host" in output
         assert "each backup would copy the earlier ones" in output
         assert "'Nowhere' is not a time zone" in output
         assert "This password is too short" in output

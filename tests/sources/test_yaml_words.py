@@ -10,7 +10,8 @@ from fleet.files import formats
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("cron: */15 * * * *", 'aliases are not taken; write the values out; put it in quotes: `cron: "*/15 * * * *"`'),
+        ("cron: */15 * * * *", 'aliases are not supported; write out the values; put it in '
+                               'quotes: `cron: "*/15 * * * *"`'),
         ("cron: @daily", 'that cannot start any token (while scanning for the next token); put it in '
                          'quotes: `cron: "@daily"`'),
         ("name: %x", 'put it in quotes: `name: "%x"`'),

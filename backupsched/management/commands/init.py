@@ -52,7 +52,7 @@ class Command(TerminalCommand):
             "--database", metavar="URL",
             help="postgresql://user:password@host/name; default: DATABASE_URL, else the embedded PostgreSQL",
         )  # fmt: skip
-        parser.add_argument("--source", metavar="FOLDER", help="the first folder of this host to back up")
+        parser.add_argument("--source", metavar="FOLDER", help="the first folder on this host to back up")
         parser.add_argument("--repository", metavar="FOLDER", help="where backups go, preferably on another disk")
         parser.add_argument("--zone", metavar="ZONE", help="time zone of the first policy; default: this host's")
         parser.add_argument("--administrator", metavar="NAME", help="account for the pages; default: yours")

@@ -108,8 +108,9 @@ class Command(MigrateCommand):
 
 
 def _refuse_tables_of_others(alias: str) -> None:
-    """Raises: CommandError, before anything is made, in the database of another program: of another Django project, or
-    with a table that has the name of one of ours, where ours would be. Other schemas may have any tables."""
+    """Raises: CommandError, before anything is made, in another program's database: one of another Django project, or
+    with a table that has the name of one of ours, in our place. Other schemas may have any tables.
+    """
     connection = connections[alias]
     recorder = MigrationRecorder(connection)
     if recorder.has_table():
@@ -129,8 +130,8 @@ def _refuse_tables_of_others(alias: str) -> None:
 
 @contextmanager
 def _lock_waits(alias: str, seconds: float) -> Iterator[None]:
-    """Limit how long the connection waits for a lock, and let no other `migrate` run at the same time. Does nothing
-    in an installation that polls: a pooler would hand both to other programs; its role has a limit of its own.
+    """Limit how long the connection waits for a lock, and let no other `migrate` run at the same time. Does nothing in
+    an installation that polls: a pooler would hand both to other programs; its role has a separate limit.
 
     Raises: CommandError if another one works for longer than `seconds`.
     """

@@ -123,8 +123,8 @@ def cannot_listen(listen: str, error: OSError | ValueError) -> str:
 def limit_lock_waits() -> None:
     """Let no statement wait for a lock for more than LOCK_SECONDS, on connections that are opened from now on.
 
-    An agent asks again while its first request waits, and eight of them that wait occupy all threads. Does nothing in
-    an installation that polls: a pooler would hand the setting to other programs.
+    An agent asks again while its first request waits, and eight waiting requests occupy all threads. Does nothing in an
+    installation that polls: a pooler would hand the setting to other programs.
     """
     if conf.listens():
         connection_created.connect(_limit_lock_waits, dispatch_uid=__name__)
@@ -135,7 +135,7 @@ def _limit_lock_waits(connection: Any, **_: object) -> None:
 
 
 def behind_proxy(address: str) -> dict[str, Any]:
-    """Arguments that let waitress trust the proxy at `address` (empty: none) for the client's address and scheme."""
+    """Arguments that let waitress trust the proxy at `address` (none if empty) for the client's address and scheme."""
     if not address:
         return {}
     return {"trusted_proxy": address, "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-proto"}}

@@ -36,7 +36,7 @@ class Command(BaseCommand):
     help = (
         "Back up a real demo fleet on this machine: SFTP hosts, an S3 bucket, a WebDAV share, a folder and a "
         "database, each a process on loopback. Two are late, one sleeps, one vanishes in mid-backup, one "
-        "refuses the password; those that come and go have agents. The demo has a database of its own, in "
+        "refuses the password; those that come and go have agents. The demo has a separate database, in  "
         "var/demo, and touches no installation, whatever DATABASE_URL says. Ctrl-C ends everything that the "
         "demo started and deletes var/demo and var/demo-hosts."
     )

@@ -35,8 +35,8 @@ LOOK_BACK = timedelta(seconds=60)
 
 @dataclass
 class LogQuery:
-    """The wishes of the options; instants are aware. `subjects`: only lines about these; `candidates`: the assignments
-    among them, which a claim may have looked at.
+    """The lines that the options ask for; instants are aware. `subjects`: only lines about these; `candidates`: the
+    assignments among them, which a claim may have looked at.
     """
 
     since: datetime

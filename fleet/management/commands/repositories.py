@@ -32,7 +32,7 @@ STEP_BY_STEP = "\nRECOVER.txt in the repository has the steps."
 
 class Command(DeclaredCommand):
     help = (
-        "Repositories: where backups go, directories of this host and remotes of rclone. Alone, or with list: "
+        "Repositories: where backups go, directories on this host and remotes of rclone. Alone, or with list: "
         "all of them. A repository is tried before it is added or changed: a file is written, read, changed "
         "and deleted there. Exit codes: 0; 1 when one cannot be used, or is in use; 2 for bad usage, with "
         "nothing saved, or when the database does not answer."

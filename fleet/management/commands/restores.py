@@ -30,14 +30,14 @@ class Command(NounCommand):
     }
 
     def add_verbs(self, verbs: Any) -> None:
-        self.add_verb(verbs, "list", "list those that were asked for, as without a verb", later=_limited)
-        shows = self.add_verb(verbs, "show", "show one that was asked for")
+        self.add_verb(verbs, "list", "list those that were requested, as without a verb", later=_limited)
+        shows = self.add_verb(verbs, "show", "show one that was requested")
         shows.add_argument("id", type=number("id of a restore", LARGEST_ID), metavar="ID", help="as `list` shows")
 
     def _list(self, options: dict[str, Any]) -> None:
         rows = list(Restore.objects.select_related(*RELATED)[: options.get("limit", SHOWN)])
         states = states_of(rows, database_clock())
-        empty = f"No restore was asked for yet: `{PROGRAM} restores run NAME --to FOLDER` restores without the web."
+        empty = f"No restore was requested yet: `{PROGRAM} restores run NAME --to FOLDER` restores without the web."
         self.list_out([_facts(row, states[row.pk]) for row in rows], COLUMNS, _row, empty)
 
     def _show(self, options: dict[str, Any]) -> None:

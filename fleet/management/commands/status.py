@@ -20,7 +20,7 @@ COLUMNS = columns("source", "status", "why")
 
 class Command(VerbCommand):
     help = (
-        "Say in one sentence how well the sources are protected, and name those that need an operator, the worst "
+        "Report in one sentence how well the sources are protected, and name those that need an operator, the worst "
         "first, each with its reason, below what else keeps backups from being made or trusted: a hold, no worker, an "
         "open breaker, a paused queue, damage that a check found. Exit codes: 0 when all is well; 1 when anything is "
         "named, a record has given up, or nothing is protected; 2 for bad usage, or when the database does not answer."

@@ -65,7 +65,7 @@ def _as_text(restored: restoring.RestoredArchive) -> str:
     if restored.differing:
         names = ", ".join(restored.differing)
         lines.append(
-            f"Its environment was another one: {names}. Their values are in "
+            f"Its environment was different: {names}. Their values are in "
             f"{settings.VAR_DIR / restoring.ENVIRONMENT_FILE}; set them, then delete that file."
         )
     return "\n".join(

@@ -2,6 +2,6 @@
 
 VERBS = {
     "points": "show the points of a source, or what a folder held in one",
-    "run": "restore into a folder of this host, back to the source, or into a new database, without a worker",
+    "run": "restore into a folder on this host, back to the source, or into a new database, without a worker",
     "drill": "show the points that were last proved restorable, or drill some sources now",
 }

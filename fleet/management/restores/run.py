@@ -30,7 +30,7 @@ from storage.restoring.base import Report, Wish
 TERMS = ("trusted", "roles_with_rights")
 """Permissions that a user may grant for a dump, as they are declared."""
 HELP = (
-    "Restore a source, or paths of it, as it was at a time: into a folder of this host, back to the source, or "
+    "Restore a source, or paths of it, as it was at a time: into a folder on this host, back to the source, or "
     "a database as a new one at its server. No worker is needed. Nothing is replaced without --overwrite, and "
     "an interrupted restore continues when it is repeated. Exit codes: 0; 1 when something could not be "
     "restored; 2 for bad usage, with nothing written."

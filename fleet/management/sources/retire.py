@@ -10,14 +10,14 @@ from sources.planning import retirement
 HELP = (
     "Retire sources: they leave all counts, plans and checks, and their running work is stopped. Their backups stay "
     "for as long as their policies would have kept them if the backups had continued, and can be restored until then. "
-    f"--undo: take them into use again. To delete one with or without its backups: `{PROGRAM} sources remove`. Exit "
+    f"--undo: put them back into use. To delete one with or without its backups: `{PROGRAM} sources remove`. Exit "
     "codes: 0, also when that was so before; 2 for bad usage."
 )
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_names(parser)
-    parser.add_argument("--undo", action="store_true", help="take them into use again")
+    parser.add_argument("--undo", action="store_true", help="put them back into use")
 
 
 def run(command: TerminalCommand, options: dict[str, Any]) -> None:
