@@ -35,8 +35,9 @@ FIRST_DAY, DAYS = 7, 12
 
 @dataclass(frozen=True)
 class Guess:
-    """A forecast of one source at an instant. `starts`: in seconds from then, one a run in which it did; `misses`: the
-    share of the runs in which it is not protected; `in_turn`: the starts of a ready one if no other is asked.
+    """A forecast of one source at an instant. `starts`: in seconds from then, one for each run in which it started;
+    `misses`: the share of the runs in which it is not protected; `in_turn`: the starts of a ready one if no other
+    source is asked.
     """
 
     number: int

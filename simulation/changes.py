@@ -18,8 +18,8 @@ SECONDS = ("connect_timeout", "recheck_after", "wake_every", "wake_wait", "vanis
 
 
 class ImpossibleChange(ValueError):
-    """A change that no fleet can have, or that this one cannot. `field`: the part of it that is wrong: `units`, `add`,
-    `like`, `policy`, or a setting of that, such as `window`.
+    """A change that no fleet can have, or that this one cannot. `field`: the part that is wrong: `units`, `add`,
+    `like`, `policy`, or a setting of the policy, such as `window`.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -74,7 +74,9 @@ def _changed(policy: SimulatedPolicy, name: str, values: dict[str, Any]) -> Simu
 
 
 def _copies(sources: Iterable[SimulatedSource], number: int, like: str) -> list[SimulatedSource]:
-    """Make a number of sources like one of them: there when it was, with their own durations, and not backed up yet."""
+    """Make a number of sources like an existing one: there when it was, with their own durations, and not backed up
+    yet.
+    """
     by_name = {each.name: each for each in sources}
     if like not in by_name:
         raise ImpossibleChange("like", no_such("source", like, list(by_name)))

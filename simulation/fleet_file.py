@@ -27,7 +27,7 @@ YEARS = range(1970, 2200)
 """The years of `start` in which the rules of time zones are known or can be continued."""
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-"""A JSON number: `true` or "5" stands for something else."""
+"""A JSON number: `true` and "5" mean something else."""
 Seconds = Annotated[Number, Field(gt=0, le=30 * 86_400)]
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 

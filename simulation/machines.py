@@ -2,7 +2,7 @@
 start, rounded to microseconds, as a database keeps them.
 
 Its durations come from a separate stream, one draw a day, so a scheduler that runs more backups changes no other
-duration. Asleep, it does not answer and continues with a backup that runs. Absent, it ends that.
+duration. Asleep, it does not answer but continues with a running backup. Absent, it ends that backup.
 """
 
 import random
@@ -41,7 +41,7 @@ class Stays:
         self._begins = [each.begins for each in self.all]
 
     def at(self, now: float) -> TimeSpan | None:
-        """The stay that contains `now`. None if there is none."""
+        """The stay that contains `now`; None if there is none."""
         number = bisect_right(self._begins, now) - 1
         return self.all[number] if number >= 0 and now < self.all[number].ends else None
 

@@ -65,7 +65,7 @@ class OwnFleetComparison:
 
 
 def what_if(now: datetime, days: int, changes: Changes, seconds: float = SECONDS) -> OwnFleetComparison:
-    """Compare the last `days` days, or as many of them as the time is enough for.
+    """Compare the last `days` days, or as many of them as there is time for.
 
     Raises: ImpossibleChange; HistoryTooShort; NotComputed.
     """
@@ -78,8 +78,9 @@ def _compared(now: datetime, days: int, changes: Changes, seconds: float, most: 
 
 
 class _GrowingComparison:
-    """A comparison of ever more sources, while there is time: first of some, which take any machine a part of it, and
-    then of as many more as it is likely to be enough for by what these took. So there is an answer when it is over.
+    """A comparison of ever more sources, while there is time: first of a few, which take any machine only part of the
+    time, and then of as many more as the rest is likely to be enough for, judging by these. So there is an answer when
+    the time is over.
     """
 
     def __init__(self, changes: Changes, seconds: float, most: int) -> None:

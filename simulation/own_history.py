@@ -1,9 +1,9 @@
 """The fleet of this installation as it was recorded: which source was there when, how long backups took, and which
-source is under which policy. Facts that were not recorded are named with it, since a simulation is as good as its
+source is under which policy. Facts that were not recorded are named as well, since a simulation is only as good as its
 facts.
 
-Sightings are the attempts of records: a question that was answered or was not, a copy from its start to its end; and
-the check-ins of agents that were news, with the last one of each. Nothing is written.
+Sightings are the attempts of records (a question that was answered or was not, a copy from its start to its end), and
+those check-ins of agents that were news, with the last one of each. Nothing is written.
 """
 
 import time
@@ -51,7 +51,7 @@ class RecordedFleet:
 
 
 class History:
-    """The last `days` days of this installation, of which some sources are read at a time. `units`: their number if no
+    """This installation's last `days` days, of which some sources are read at a time. `units`: their number if no
     worker is alive, whose units would count. `sampling`: the sources that are enough.
 
     Raises: HistoryTooShort naming what is missing; ValueError for a number of days that is not 1 to 90.

@@ -1,7 +1,7 @@
-"""ProactiveAI as it was published (Retrospect): each free unit takes the first of the order and asks it itself.
+"""ProactiveAI as it was published (Retrospect): each free unit takes the first source in the order and asks it itself.
 
-A silent one is asked for a minute, sent a magic packet, given three minutes and asked for another one; all of that
-keeps the unit busy. If it is known to be absent, it comes behind the sources that have not been tried on its day.
+A silent source is asked for a minute, sent a magic packet, given three minutes and asked for another minute; all of
+that keeps the unit busy. If it is known to be absent, it comes behind the sources that have not been tried on its day.
 
     never backed up, then the day of the next-backup date → least recently tried → shortest last duration → prior order
 """

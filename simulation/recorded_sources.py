@@ -1,5 +1,5 @@
 """Sources as they were recorded, read some at a time: what was seen of them is forgotten as soon as their presence is
-known, or a fleet of 100,000 would be nine million attempts in memory.
+known; otherwise a fleet of 100,000 would be nine million attempts in memory.
 """
 
 from array import array

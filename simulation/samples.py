@@ -34,7 +34,7 @@ class SampleRequest:
     always: Q | None = None
 
     def chosen(self, active: QuerySet[Assignment], sources: Collection[int]) -> list[int]:
-        """The sources of these assignments to read, in this order. Chance decides by a hash of their ids, the same each
+        """The sources of these assignments to read, in this order. A hash of their ids shuffles them, the same way each
         time, so that any number of them is a sample.
         """
         if self == ALL:
@@ -59,7 +59,7 @@ def units_in(units: int, share: Fraction) -> int:
 
 
 def rest_in(units: int, share: Fraction) -> float:
-    """The rest of each of its units after a copy, as a multiple of the duration of that copy."""
+    """The rest of each of its units after a copy, as a multiple of that copy's duration."""
     return float(units_in(units, share) / (units * share) - 1)
 
 

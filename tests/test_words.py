@@ -1,4 +1,4 @@
-"""Openings of docstrings, and names of classes, in all of the product and in `proving`."""
+"""Openings of docstrings, phrases, and names of classes, in all of the product and in `proving`."""
 
 import ast
 import re
@@ -14,6 +14,12 @@ WORDS = (
 OPENINGS = re.compile(WORDS)
 IN_QUOTES = re.compile(rf"[\"'](?:\\\n)?{WORDS}")
 """Such an opening anywhere in a source: parsing all of them takes three seconds."""
+PHRASES = re.compile(
+    r"(?<![Tt]here )\bis (?:no|none)\b(?! (?:longer|more)\b)|[.;] (?:None|[Ee]mpty): |\(None: "
+    r"|\bof (?:its|our|their) own\b|\b(?:folder|file|disk|path)s? of this host\b|\bdirector(?:y|ies) of this host\b"
+)
+"""Said as *is not a*, *None if …*, *its, separate*, *on this host*. In a text without its line breaks."""
+BREAK = re.compile(r"\s+(?:# )?")
 CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 OF_DJANGO = {"Command", "Migration", "DatabaseWrapper"}
 """Names that Django wants for each command, migration and database backend."""
@@ -44,6 +50,12 @@ def test_docstrings_open_with_a_noun_or_a_verb() -> None:
     }
     assert texts
     assert {where: text for where, text in texts.items() if OPENINGS.match(text)} == {}
+
+
+def test_no_text_has_a_phrase_that_english_does_not_use() -> None:
+    found = {path: PHRASES.findall(BREAK.sub(" ", source)) for path, source in sources() if "/migrations/" not in path}
+    assert found
+    assert {path: phrases for path, phrases in found.items() if phrases} == {}
 
 
 def test_a_class_has_its_name_alone() -> None:

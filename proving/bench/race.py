@@ -1,9 +1,9 @@
 """One drain: the speed at which a backlog of no-op jobs is worked off.
 
-All contestants have one clock. The jobs are in the database, vacuumed and analysed; the worker processes have imported,
-connected and started everything, and are about to claim. The clock starts when they are let go and stops when every one
-of these jobs is done by the database: once the handlers have been called often enough (a counter in shared memory), the
-database is asked every 5 ms. The drain fails unless every job was done exactly once.
+All contestants have the same clock. The jobs are in the database, vacuumed and analysed; the worker processes have
+imported, connected and started everything, and are about to claim. The clock starts when they are released and stops
+when, according to the database, every one of these jobs is done: once the handlers have been called often enough (a
+counter in shared memory), the database is queried every 5 ms. The drain fails unless every job was done exactly once.
 """
 
 import time
@@ -17,7 +17,7 @@ from proving.bench.server import BenchServer
 
 ASK_EVERY_SECONDS = 0.005
 QUIET_SECONDS = 0.05
-"""The time without a call of a handler after which the database is asked, whatever the counter shows."""
+"""The time without a handler call after which the database is queried, whatever the counter shows."""
 LONGEST_SECONDS = 120.0
 
 

@@ -7,9 +7,9 @@ At each instant at which something happens, this happens in order:
 3. free units claim;
 4. arrivals from outside are put on the backlog; units that are still free claim again.
 
-So an arrival just misses the units that get free at the same instant: the figures are not better than the truth. All of
-it gets `now` as an argument, so nothing waits, and two runs with one seed do the same. No lease is renewed or rescued:
-an attempt may take longer than a lease. Instants are seconds since START.
+So an arrival just misses the units that become free at the same instant: the figures are not better than the truth.
+Everything gets `now` as an argument, so nothing waits, and two runs with the same seed do the same. No lease is renewed
+or rescued: an attempt may take longer than a lease. Instants are seconds since START.
 """
 
 import heapq

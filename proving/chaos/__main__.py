@@ -73,8 +73,8 @@ def main() -> int:
 
 
 def wait_for_no_start(server: CrashingServer) -> None:
-    """Let connections of this process fail while the server is down. A worker that starts it holds its lock, and the
-    storm may stop that worker just then; only the storm can resume it.
+    """Let this process's connections fail while the server is down. A worker that starts the server holds its lock, and
+    the storm may stop that worker just then; only the storm can resume it.
     """
     from django.db import connections
 

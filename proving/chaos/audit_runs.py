@@ -1,8 +1,9 @@
 """The comparison of the journals' runs with the tables, and of runs at the same time with the caps. Pure.
 
-A lease protects rows. A process that stood still for longer than its lease runs on for a moment when it resumes, as
-does a handler that ignores its stop: until it learns of it, two may run. Therefore only the part of an execution before
-its attempt was settled or rescued counts against a cap or a key; the rest is measured, and needs a reason.
+A lease protects rows. A process that was suspended for longer than its lease runs on for a moment when it resumes, as
+does a handler that ignores its stop: until it learns that it has lost its lease, two may run. Therefore only the part
+of an execution before its attempt was settled or rescued counts against a cap or a key; the rest is measured, and needs
+a reason.
 """
 
 from collections import Counter, defaultdict

@@ -53,7 +53,7 @@ for kind in (
 
 @dataclass(frozen=True)
 class Handlers:
-    """The handlers, for a worker of this seed."""
+    """The handlers for a worker of this seed."""
 
     seed: int
 

@@ -44,7 +44,7 @@ class MemoryRecord:
     exclusive_key: str | None = None
     payload: dict[str, Any] = field(default_factory=dict)
     moves: int = 0
-    """The number of times that its place changed: an older entry of a heap is no longer true."""
+    """The number of times that its place changed: an older entry in a heap is out of date."""
 
     @property
     def as_claimed(self) -> ClaimedRecord:
@@ -73,7 +73,7 @@ class ReadyQueue:
         return self._heap[0] if self._heap else None
 
     def take(self, limit: int, *, woken_only: bool = False) -> Iterator[MemoryRecord]:
-        """Up to `limit` records; each has to be moved before the next is asked for."""
+        """Up to `limit` records; each has to be moved before the next is drawn."""
         for _ in range(limit):
             if not (found := self.first()) or (woken_only and not priorities.is_woken(found[2].priority)):
                 return
@@ -101,6 +101,6 @@ class Timeline:
         return self._heap[0][0] if self._heap else None
 
     def take(self, now: datetime) -> Iterator[MemoryRecord]:
-        """The records whose instant has come; each has to be moved before the next is asked for."""
+        """The records whose instant has come; each has to be moved before the next is drawn."""
         while (at := self.next_at()) is not None and at <= now:
             yield heapq.heappop(self._heap)[3]

@@ -2,8 +2,8 @@
 
 Slow, some milliseconds a decision; it is there to prove that `memory` decides in the same way. It makes its own rows
 and needs tables without others of these kinds: run it in a database that is thrown away, and in a thread that has
-called `prepare_in_this_thread`, as a worker does. It must not run in one transaction: nothing that such a transaction
-has outdated is ever removed from the indexes, and each look reads through all of it.
+called `prepare_in_this_thread`, as a worker does. It must not run in one transaction: row versions that such a
+transaction has outdated are never removed from the indexes, and each look reads through all of them.
 """
 
 from collections.abc import Mapping, Sequence

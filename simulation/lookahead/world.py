@@ -25,7 +25,7 @@ class BacklogWorld(Protocol):
         """Put the due assignments on the backlog, as when sources are added."""
 
     def next_at(self) -> datetime | None:
-        """The next instant at which time alone moves a record. None if there is none."""
+        """The next instant at which time alone moves a record; None if there is none."""
 
     def tick(self, now: datetime) -> None:
         """Emit the assignments that a trigger has made due, promote waiting records, close windows."""

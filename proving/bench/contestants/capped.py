@@ -1,11 +1,11 @@
 """Claimers under a cap of CAP jobs in flight: PROCESSES × THREADS of them, LIMIT jobs a claim.
 
 `capped-ours` uses `jobs.claiming`, with a throttle. `capped-floor` works on the same table with the least that an exact
-cap needs: an advisory lock, a count of running records, a claim of at most the rest, in one transaction that is sent in
-one round trip; and a settle that writes only the record. It has one cap, one lane, no history and no fence.
+cap needs: an advisory lock, a count of running records, a claim of at most the rest, in one transaction that takes one
+round trip; and a settle that writes only the record. It has one cap, one lane, no history and no fence.
 
-Both notice an overshoot by themselves: between its claim and its settle each claimer adds its records to the number
-that all claimers hold, under a lock, and records the sum when it is above the cap.
+Both notice an overshoot themselves: between its claim and its settle each claimer adds its records to the number that
+all claimers hold, under a lock, and records the sum when it is above the cap.
 """
 
 import fcntl

@@ -4,8 +4,8 @@ Tuning: `batch_size` of BATCH (the default is 10; its completion buffer has the 
 in batches of this size too; of 250, 500, 1000 and 2000 it was best for one worker, by less than the noise), no
 concurrency limits (so the plain dequeue statement without the capacity tables), a pool of connections, so that a batch
 is written while the next one is fetched, and its autovacuum settings (`optimize_autovacuum`). Durability is `durable`,
-its default: all tables are logged, as those of all others. The rest of its buffer is written at the end by a timer, up
-to 0.12 s later.
+its default: all tables are logged, as all other contestants' are. The rest of its buffer is written at the end by a
+timer, up to 0.12 s later.
 """
 
 import asyncio

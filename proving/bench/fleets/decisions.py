@@ -1,4 +1,4 @@
-"""The decision which source is asked next when units are free: the look-ahead's question and a claim of one record.
+"""The decision which source to ask next when units are free: the look-ahead's question and a claim of one record.
 
 The scene: a worker with 16 units, 12 of them busy, two sources that have answered; and `count` due assignments in the
 queue `availability`, a fifth of them found silent before. With lanes, half of them belong to a throttle that is full
@@ -42,7 +42,9 @@ UPDATE jobs_backlogrecord
 
 
 def make_due(count: int, *, lanes: bool) -> None:
-    """Make `count` due records, half of them of a full throttle with `lanes`, and a worker that is busy with others."""
+    """Make `count` due records (with `lanes`, half of them under a full throttle) and a worker that is busy with
+    others.
+    """
     policies = [make_policy(0), make_policy(1), make_policy(2), make_policy(3)]
     if lanes:
         for number, cap in enumerate((FULL_AT, ROOMY_AT, ROOMY_AT)):
@@ -60,8 +62,9 @@ def make_due(count: int, *, lanes: bool) -> None:
 
 
 def _occupy(full: int, plain: int) -> None:
-    """Keep the worker busy: with as many records of schedule `full` as its throttle lets through, and others ahead of
-    them."""
+    """Keep the worker busy: with as many records of schedule `full` as its throttle lets through, and others before
+    them.
+    """
     worker = Worker.objects.create(name="busy", hostname="bench", pid=1, queues={AVAILABILITY: 200, BACKUPS: UNITS})
     ready = BacklogRecord.objects.ready().order_by("pk")
     of_full, of_plain = ready.filter(origin=full), ready.filter(origin=plain)
@@ -78,7 +81,7 @@ def _occupy(full: int, plain: int) -> None:
 
 
 def time_decisions(times: int) -> list[float]:
-    """The seconds of each decision, after WARM_UP others. Between two of them the asked source is found silent.
+    """The seconds of each decision, after WARM_UP others. Between two decisions the asked source is found silent.
 
     Raises: RuntimeError when the units are short of nothing, or a claim comes back empty.
     """

@@ -21,7 +21,7 @@ def insert(model: type[models.Model], rows: str, values: dict[str, Any], **expre
 
 
 def run(sql: str, values: dict[str, Any]) -> None:
-    """Run a statement of this package."""
+    """Run one of this package's statements."""
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
 

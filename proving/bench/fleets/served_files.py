@@ -21,7 +21,7 @@ LOCAL = "local"
 
 @contextmanager
 def source_of(kind: str, folder: Path) -> Iterator[SourceSpec]:
-    """A folder of this host, as a source of kind local, sftp or s3."""
+    """A folder on this host, as a source of kind local, sftp or s3."""
     if kind == LOCAL:
         yield SourceSpec("bench", LOCAL, "", None, str(folder), {}, None, "")
         return

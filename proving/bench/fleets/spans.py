@@ -15,7 +15,7 @@ class UnitSpan(NamedTuple):
         return self.end - self.start
 
     def within(self, other: "UnitSpan") -> "UnitSpan":
-        """The part of this span that is in `other`, of length 0 if there is none."""
+        """The part of this span that is in `other`; its length is 0 if there is none."""
         start = max(self.start, other.start)
         return UnitSpan(start, max(start, min(self.end, other.end)))
 

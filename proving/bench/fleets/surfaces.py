@@ -2,7 +2,7 @@
 pages; common filters and searches; and the commands.
 
 A page is opened by Django's test client, through all middleware, as a superuser, and a command as a separate process.
-Both find compiled modules, and look for garbage as rarely, as those of an installation do.
+Both find compiled modules, and collect garbage as rarely as in an installation.
 """
 
 import gc
@@ -168,7 +168,7 @@ def processor_time() -> float:
 
 
 def _forget_what_is_kept() -> None:
-    """Empty the caches of this process, so that each opening begins without them."""
+    """Empty this process's caches, so that each opening begins without them."""
     cache.clear()
     for kept in (monitoring.TOTALS, monitoring.BY_SOURCE):
         kept.forget()

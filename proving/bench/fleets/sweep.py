@@ -41,7 +41,7 @@ def make(
 
 
 def mixed(absent: int, present: int) -> list[bool]:
-    """True for each source in turn that is present: `present` of them, spread evenly from the first on."""
+    """True for each source in turn that is present: `present` sources, spread evenly from the first on."""
     fleet = absent + present
     return [number * present % fleet < present for number in range(fleet)]
 

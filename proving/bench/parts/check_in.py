@@ -1,8 +1,8 @@
 """The time from the check-in of a source that was silent to the start of its backup in a free unit of an idle worker.
 
 The clock starts before the agent's request is sent, over real HTTP to the project's web server, on a new connection; it
-stops when an execution unit claims the record. In between the source is asked whether it is really there. All the time
-the worker waits for the answers of others that are silent: none, some, and more than it has places for.
+stops when an execution unit claims the record. In between the source is asked whether it is really there. All the while
+the worker waits for the answers of other, silent sources: none, some, and more than it has places for.
 """
 
 import http.client

@@ -1,7 +1,7 @@
 """The time to decide which source is asked next, with a thousand and with a hundred thousand assignments due.
 
-A worker decides when units get free: it asks how many sources they are short of, and claims. It runs once without
-throttles, once with three, one of which is full and has half of all due assignments.
+A worker decides when units become free: it asks how many sources they are short of, and claims. This is measured once
+without throttles, and once with three, one of which is full and has half of all due assignments.
 """
 
 from typing import cast

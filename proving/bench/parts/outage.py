@@ -52,7 +52,7 @@ def run(stage: Stage) -> None:
 
 
 def cases_of(jobs: int, *, hardest_only: bool) -> Iterator[OutageCase]:
-    """Cases of a day with all jobs, and of a week with a part of them. A quick look leaves the week out."""
+    """Cases of a day with all jobs, and of a week with some of them. A quick look leaves out the week."""
     weeks = () if hardest_only else ((ONE_WEEK, max(1, jobs // WEEK_SHARE)),)
     for lasts, count in ((ONE_DAY, jobs), *weeks):
         yield from (OutageCase(preset, lasts, count, guarded=False) for preset in PRESETS)

@@ -77,7 +77,7 @@ class ReplicatedPair:
         _copy(self.one.layout.data, self._kept)
 
     def fresh(self, *, synchronous: bool) -> None:
-        """Start both servers with the kept data, whatever became of them. `synchronous`: a COMMIT waits for both."""
+        """Start both servers with the kept data, whatever happened to them. `synchronous`: a COMMIT waits for both."""
         self.end()
         self.other._make_home()
         _copy(self._kept, self.one.layout.data)
@@ -95,7 +95,7 @@ class ReplicatedPair:
                 there.execute("SELECT pg_reload_conf()")
 
     def make_read_only(self) -> None:
-        """Let the old primary live on and answer, but take no writes, and wait until the replica has all of it."""
+        """Let the old primary continue to answer but take no writes, and wait until the replica has all its data."""
         with self.one.connect(DATABASE) as there:
             there.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             there.execute("SELECT pg_reload_conf()")

@@ -1,4 +1,4 @@
-"""The books after a step: the rows, as an observer reads them, and the runs that the workers believe in."""
+"""The books after a step: the rows, as an observer reads them, and the runs that the workers believe they have."""
 
 from dataclasses import dataclass
 from datetime import datetime

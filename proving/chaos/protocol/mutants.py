@@ -2,7 +2,7 @@
 
     python -m proving.chaos.protocol.mutants --seeds 150 [--only NAME]
 
-A mutant is text that is replaced in a file, or in a function of the database. If its text is gone, an error names the
+A mutant is text that is replaced in a file, or in a function of the database. If that text is gone, an error names the
 mutant: the protocol has changed, and so must the mutant. Exit code 0: at least NEEDED of them were found.
 """
 

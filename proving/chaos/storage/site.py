@@ -15,8 +15,9 @@ from storage.recover import instructions
 from storage.stores import store_of
 
 KINDS = ("directory", "crypt", "remote", "timeless", "restic")
-"""A folder of this host, the same encrypted, the same as a remote (so that nothing is locked), a remote without times
-of files, and restic's."""
+"""A folder on this host, the same encrypted, the same as a remote (so that nothing is locked), a remote without file
+times, and restic's format.
+"""
 KEY = "k" * 43
 FIRST, SECOND = "first", "second"
 FOLDERS = ("a-1/p", "b-2/p")
@@ -71,7 +72,7 @@ class StorageSite:
     @contextmanager
     def lease(self, folder: str, worker: str) -> Iterator[bool]:
         """Take an assignment's folder for one worker. Yields True if that is possible, as it always is in a plain or
-        encrypted folder of this host: there only a lock separates two runs."""
+        encrypted folder on this host: there only a lock separates two runs."""
         file = self._lease_of(folder)
         if self.kind in ("directory", "crypt"):
             yield True

@@ -81,7 +81,7 @@ class Orders:
 
 
 def work(site: StorageSite, name: str, seed: int) -> None:
-    """Give one order after the other, until the storm is over. The answers go to the log of this worker."""
+    """Give one order after the other, until the storm is over. The answers go to this worker's log."""
     luck, orders = Random(seed), Orders(site)  # noqa: S311 - no secret
     choices = (orders.back_up, partial(orders.remove_some, luck=luck), orders.copy, orders.check, orders.prune)
     with log_of(site, name).open("ab", buffering=0) as log:  # each line is one write: a SIGKILL cuts none in two
