@@ -56,7 +56,7 @@ def _external(url: str, kept_in: Path | None) -> dict[str, Any]:
             **_parsed(url),
             "ENGINE": "backupsched.postgresql",
             "WHEN_AWAY": f"Check DATABASE_URL{f' in {kept_in}' if kept_in else ''}, and that the server runs; "
-            f"{'take the line out' if kept_in else 'unset it'} to use the embedded one.",
+            f"{'remove the line' if kept_in else 'unset it'} to use the embedded one.",
         }
     except (ValueError, ProgrammingError) as error:
         why = QUOTED.sub("…", str(error).strip())  # the quoted part may be the password, so the cause is left out, too

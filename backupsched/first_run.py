@@ -106,7 +106,7 @@ def database(url: str) -> str:
     if version < OLDEST_SERVER:
         raise Unfit(f"this server is PostgreSQL {version // 10000}; 14 or later is needed")
     if is_replica:
-        raise Unfit("this server is a replica and takes no changes: name the primary")
+        raise Unfit("this server is a replica and accepts no changes: name the primary")
     if not may_create:
         raise Unfit("this account may not create tables there: make it the owner (ALTER DATABASE … OWNER TO …)")
     if encoding != "UTF8":
@@ -134,7 +134,7 @@ def place(text: str) -> Path:
             f"{path} cannot be read: {error.strerror}. Name another folder, or run it as an account that may"
         ) from None
     except ValueError:  # in the words of each Python, another
-        raise Unfit(f"{text!a} holds a zero byte, which no path may: name another folder") from None
+        raise Unfit(f"{text!a} contains a zero byte, which a path must not: name another folder") from None
     return path
 
 

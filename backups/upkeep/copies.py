@@ -271,9 +271,7 @@ def _lost(assignment: Assignment, copy: Copy, done: CopyResult) -> dict[str, str
 
 
 def _incomplete(copy: Copy, done: CopyResult) -> dict[str, list[str]]:
-    """The incomplete points of a copy, as found now → all warnings of the newest point; of others only the first, which
-    is their number.
-    """
+    """Incomplete points of a copy, as found now → all warnings of the newest; of others the first, their number."""
     before = {each: said for each, said in copy.incomplete.items() if each not in done.new}
     found = {each: said for each, said in (before | done.incomplete).items() if each in copy.points}
     shown = {each: said if each == copy.points[-1] else said[:1] for each, said in found.items()}

@@ -121,7 +121,7 @@ def listed_folders(session: Session) -> list[Folder]:
             Verdict.SOURCE_FAILED, f"the server lists {len(found):,} folders, and {MOST_FOLDERS:,} is the most"
         )
     if not found:
-        raise RunEnded(Verdict.SOURCE_FAILED, "the server lists no folder: a mailbox without any is not believed")
+        raise RunEnded(Verdict.SOURCE_FAILED, "the server lists no folder, but every mailbox has one")
     return found
 
 

@@ -27,7 +27,7 @@ LASTS = re.compile(r"unexpected (tagged )?response|(TLS not supported)")
 """Parts of imaplib's message when it gives up a connection. Any other message is about a server that hung up, or sent
 BYE.
 """
-NO_STARTTLS = "the server offers no STARTTLS, so no password was sent: see whether it takes TLS at port 993"
+NO_STARTTLS = "the server offers no STARTTLS, so no password was sent: check whether it accepts TLS at port 993"
 REFUSED = "credentials: check its user and secret; Gmail and Microsoft want an app password, or OAuth"
 OAUTH_REFUSED = "access token: it lasts for an hour or so, and has to be one for IMAP and for its user"
 NOT_IMAP = "the server there does not speak IMAP: check the address, the port, and the option tls"
@@ -176,7 +176,7 @@ def _connected(source: SourceSpec, seconds: float) -> _BoundedClient:
 def _log_in(client: _BoundedClient, source: SourceSpec) -> None:
     user, secret = str(source.options["user"]), source.secret or ""
     if re.search(r"[\r\n\0]", secret):
-        raise RunEnded(Verdict.SOURCE_FAILED, "its secret holds a line break, which no password may")
+        raise RunEnded(Verdict.SOURCE_FAILED, "its secret contains a line break, which a password must not")
     by_token = source.options.get("auth") == XOAUTH2
     try:
         if by_token:

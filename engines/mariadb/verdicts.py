@@ -63,7 +63,7 @@ def judge_dump(ended: ProgramEnd, task: BackupTask) -> None:
     )
     message = errors_of(ended)
     if not message and ended.exit_code == LOST_CODE:
-        raise RunEnded(Verdict.UNAVAILABLE, f"{SILENT} (the program ended with code {LOST_CODE} and no word)")
+        raise RunEnded(Verdict.UNAVAILABLE, f"{SILENT} (the program ended with code {LOST_CODE} without a message)")
     judge(ended, "the program", message, meanings)
 
 

@@ -63,7 +63,7 @@ STAYS_LOCKED = (
 )
 CONFLICTS = re.compile(r"due to conflict with recovery", re.IGNORECASE)
 ENDED_BY_REPLAY = (
-    "the standby ended the query of the dump, in whose way it was: set hot_standby_feedback, or raise "
+    "the standby ended the dump's query, which held up its recovery: set hot_standby_feedback, or raise "
     "max_standby_streaming_delay there, or back up the primary server"
 )
 NOT_LOCKED = re.compile(

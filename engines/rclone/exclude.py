@@ -106,7 +106,7 @@ def _body(pattern: str) -> str:
             case "*":
                 stars = len(pattern) - at + 1 - len(pattern[at:].lstrip("*"))
                 if stars > MANY:
-                    raise ValueError(f"{pattern!r} is not a file pattern: it has {stars} stars, and two is the most")
+                    raise ValueError(f"{pattern!r} is not a file pattern: it has {stars} stars, and may have two")
                 at += stars - 1
                 made += ".*" if stars == MANY else "[^/]*"
             case "?":

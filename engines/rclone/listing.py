@@ -43,7 +43,7 @@ TOO_MANY = (
 TOO_MANY_EXCEPTIONS = "{:,} entries that the source lists so far cannot be kept, the last one {!r:.200}: {}"
 NO_ROOM = "the source's list does not fit on the disk of temporary files: {}; make room there, or set TMPDIR"
 NOT_UTF_8 = "its name is not UTF-8, so it cannot be copied: rename it"
-QUOTED = "rclone does not tell a name with ‛ (U+201B) from one with two of them: rename it"
+QUOTED = "rclone does not distinguish a name with ‛ (U+201B) from one with two of them: rename it"
 NOT_KEPT = "{} are not kept"
 TOP = ""
 """The path of an exception that concerns the whole source."""

@@ -42,7 +42,7 @@ def note_what_is_not_set(restore: RunningRestore, kind: str) -> None:
     modes = sum(1 for each in restore.entries("file") if each.mode is not None)
     not_set = restore.report.not_set
     if links:
-        not_set.append(f"{several(links, 'symbolic link')} not made: {kind} takes none")
+        not_set.append(f"{several(links, 'symbolic link')} not made: {kind} supports none")
     if modes:
-        not_set.append(f"the modes of {several(modes, 'file')} were not set: {kind} takes none")
+        not_set.append(f"the modes of {several(modes, 'file')} were not set: {kind} supports none")
     not_set.append(f"as the server makes them, since backups of {kind} lack them: {'; '.join(not_kept(kind))}")

@@ -36,7 +36,7 @@ ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
 at most BYTES bytes.
 """
 SHOWN = 3
-NOT_TRIED = "{}, whose names the disk of drills does not take, such as {:.200}"
+NOT_TRIED = "{}, whose names the disk of drills does not accept, such as {:.200}"
 
 
 DATABASES = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}

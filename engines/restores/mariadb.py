@@ -157,7 +157,7 @@ def _fill(server: AtSource, name: str, files: Path, report: Report, left_by: str
             raise TargetFailed(overtaken)
         if loaded.failures and contents.rows and not loaded.tables:
             raise RestoreRefused(
-                f"{server.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}"
+                f"{server.source.name} accepts nothing of the dump; the first error: {loaded.failures[0]}"
             )
         server.ask(f"DROP TABLE {name_of(name)}.{UNFINISHED};")
     except BaseException as error:

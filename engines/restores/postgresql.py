@@ -121,7 +121,7 @@ def _check_rights(server: Any, source: SourceSpec) -> None:
     """Check the account's rights before a dump is fetched, which may take hours. Raises: RestoreRefused."""
     who, may, is_standby = server.execute(RIGHTS).fetchone()
     if is_standby:
-        raise RestoreRefused(f"{source.name} is a standby, which takes no new database: restore to its primary server")
+        raise RestoreRefused(f"{source.name} is a standby, and accepts no new database: restore to its primary")
     if not may:
         raise RestoreRefused(
             f"{source.name}: the role {who} may not create a database there: ALTER ROLE {who} CREATEDB"

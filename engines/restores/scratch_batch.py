@@ -35,7 +35,7 @@ class ScratchBatch:
     same: Callable[[list[Entry]], set[str]]
     trees: int = 0
     unnamed: dict[str, Entry] = field(default_factory=dict)
-    """The files that no disk of this host takes under their names, by the path to which they go first."""
+    """The files that no disk on this host takes under their names, by the path to which they go first."""
 
     def bring(self, batch: list[Entry]) -> None:
         self.restore.bring(batch, self._fetch, self._take)

@@ -29,7 +29,7 @@ WHY = {
     ),
     "damaged": (
         Verdict.SOURCE_FAILED,
-        "the database is damaged, or none of SQLite: let `PRAGMA integrity_check` judge it, and restore a point",
+        "the database is damaged, or not a SQLite database: let `PRAGMA integrity_check` judge it, and restore a point",
     ),
     "full": (Verdict.REPOSITORY_FAILED, "the copy cannot be written"),
     "source": (Verdict.SOURCE_FAILED, "the database cannot be read"),

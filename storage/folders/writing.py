@@ -28,7 +28,7 @@ def not_written(location: str, reserve: float, made: bool = False) -> str | None
         if reason := missing(location):
             return f"{reason} If its disk is, make the directory again, for this account to write"
         return (
-            f"{directory} cannot be written ({error.strerror}): see that its disk is mounted, has room, and takes what "
-            "this account writes"
+            f"{directory} cannot be written ({error.strerror}): check that its disk is mounted, has room, and accepts "
+            "what this account writes"
         )
     return room.lack(directory, reserve) or None

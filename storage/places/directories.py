@@ -58,5 +58,5 @@ def not_made(location: str) -> str | None:
     try:
         Path(location).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        return f"{error.filename}: {error.strerror}; see that its disk is mounted, and make it for this account"
+        return f"{error.filename}: {error.strerror}; check that its disk is mounted, and make it for this account"
     return None

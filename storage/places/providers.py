@@ -113,7 +113,7 @@ def options_of(remote: Mapping[str, Any]) -> dict[str, Option]:
     if (options := providers().get(kind)) is None:
         raise ValueError(f"rclone has no remote of type {kind!r:.60}{_near(kind, providers())}")
     if kind == "memory" or not OTHERS.isdisjoint(options):
-        raise ValueError(f"type {kind} keeps nothing itself: name the remote that does")
+        raise ValueError(f"type {kind} stores nothing itself: name the remote that does")
     if kind in UNGUARDED:
         raise ValueError(
             f"type {kind} is not used: its server sends rclone on to others of any network; name its S3 gateway or a "

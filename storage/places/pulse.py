@@ -37,5 +37,5 @@ class Pulse:
         """Raises: StoodStill."""
         self._looks += 1
         if self._looks > SILENT_LOOKS and time.monotonic() - self._heard_at > SILENT_SECONDS:
-            raise StoodStill(f"rclone stood still: it printed nothing for {SILENT_SECONDS:.0f} s, and was ended")
+            raise StoodStill(f"rclone hung: it printed nothing for {SILENT_SECONDS:.0f} s, and was ended")
         return self._sign_of_life()

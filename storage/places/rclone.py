@@ -235,7 +235,7 @@ def _judge(ended: ProgramEnd, verb: str, errors: list[str], missing_ok: bool, mo
     if ended.exit_code in NOT_FOUND and missing_ok:
         return False
     if ended.exit_code == TOO_MUCH:
-        raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
+        raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than there can be")
     if ended.exit_code == BROKE_DOWN and not errors:
         raise StorageFailed(
             f"rclone {verb} broke down, for example because the listing does not fit in BACKUPSCHED_ENGINE_MEMORY"

@@ -128,7 +128,7 @@ def obscure(password: str) -> str:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     if re.search(r"[\n\0]", password) or not password:
-        raise ValueError("the secret is empty or holds a line break, which no password may")
+        raise ValueError("the secret is empty or contains a line break, which a password must not")
     start = os.urandom(16)
     hidden = start + Cipher(algorithms.AES(KEY_OF_RCLONE), modes.CTR(start)).encryptor().update(password.encode())
     return urlsafe_b64encode(hidden).decode().rstrip("=")

@@ -24,8 +24,8 @@ MOST = 2**26
 """The limit in bytes of all notes that are read together: anyone who can write to a repository can add notes."""
 DIGITS = 16
 NOT_NOTED = (
-    "{} arrived with another content or in part, and the repository takes no note of it, so the next run would take it "
-    "for whole: {}"
+    "{} arrived with another content or in part, and the repository accepts no note about it, so the next run would "
+    "consider it whole: {}"
 )
 
 

@@ -49,7 +49,7 @@ class FileMatch(Enum):
     SAME = "the same"
     UNSURE = "something of its kind and size, whose time differs, and no digest is known"
     OTHER = "something else"
-    NOT_A_NAME = "nothing, since its disk does not take the name"
+    NOT_A_NAME = "nothing, since its disk does not accept the name"
     NOT_ENTERED = "nothing that could be looked at, since this account may not enter its folder"
     NOT_READ = "something of its size and time, which this account may not read"
 

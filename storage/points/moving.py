@@ -38,7 +38,7 @@ PIECE = 2**24
 BETWEEN_LOOKS = 100
 """The number of files between two checks for a stop."""
 NOT_OPENED = {
-    errno.ELOOP: "a link, which we write none of",
+    errno.ELOOP: "a link, and the scheduler writes none",
     errno.ENXIO: "a socket or a device, and not a file",
     errno.ENODEV: "a device, and not a file",
     errno.ENOTDIR: "below something that is not a folder",

@@ -82,7 +82,7 @@ def remove(
     found = store.ours(there)
     points = points if found and set(stay) <= set(found) else ()
     if not set(found) - set(points):
-        raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether its manifests are")
+        raise StorageFailed(f"no point of {assignment} would stay, so none is removed: are its manifests there?")
     missing = frozenset({*stay, *lost}.difference(found))
     deletion = Deletion(store, assignment, on_progress)
     with tempfile.TemporaryDirectory() as scratch:

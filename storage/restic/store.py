@@ -196,7 +196,7 @@ class ResticStore(Store):
         def grows(files: int, size: int) -> None:
             check_room(target, size)
             if size > most:
-                raise StorageFailed(f"it was ended because more than {most:,} bytes came, which is more than it can be")
+                raise StorageFailed(f"it was ended because more than {most:,} bytes came, more than there can be")
             on_progress(files, size)
 
         incoming = Path(tempfile.mkdtemp(prefix=INCOMING, dir=target))

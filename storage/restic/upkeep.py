@@ -38,7 +38,7 @@ def remove_points(restic: Restic, assignment: str, points: Collection[str], stay
     names = {each.point for each in found}
     points = points if found and set(stay) <= names else ()
     if not names - set(points):
-        raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether they are there")
+        raise StorageFailed(f"no point of {assignment} would stay, so none is removed: check whether they are there")
     return _forget(restic, assignment, points)
 
 

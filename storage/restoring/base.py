@@ -32,7 +32,7 @@ IDLE_TRIES = 2
 """The number of tries without any file after which a failed copy is given up."""
 NOT_AS_IT_SHOULD_BE = "the repository has no file that matches the manifest of this point"
 NOT_TAKEN = (
-    "the disk takes no file of that name, which is too long or has a character that it lacks; RECOVER.txt in the "
+    "the disk accepts no file of that name, which is too long or has an invalid character; RECOVER.txt in the "
     "repository says how to get its content"
 )
 DENIED = "permission denied: this account may not enter or change {}; let it, or restore into another folder"

@@ -116,14 +116,14 @@ def test_a_disk_that_is_away_before_its_first_backup_is_told_with_what_to_do(tmp
     place.parent.rmdir()
     place.parent.touch()
     assert str(place.parent) in (repository_orders.reason_for("not_made", str(place)) or "")
-    assert "see that its disk is mounted" in (repository_orders.reason_for("not_made", str(place)) or "")
+    assert "check that its disk is mounted" in (repository_orders.reason_for("not_made", str(place)) or "")
 
 
 def test_one_that_takes_no_file_is_told_with_what_to_do() -> None:
     row = Repository.objects.create(name="office", location="/proc")
     problem = Repositories().test(row)["problem"]
     assert problem.startswith("/proc cannot be written (")
-    assert "see that its disk is mounted, has room, and" in problem
+    assert "check that its disk is mounted, has room, and" in problem
 
 
 def test_no_copy_goes_there_either(assignment: Assignment, folder: Path, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_folder_that_the_system_does_not_look_at_is_named(tmp_path: Path) -> N
         (str(tmp_path / "round/below"), "below cannot be read: Too many levels"),
         (str(tmp_path / ("x" * 300)), "cannot be read: File name too long"),
         ("~nobody-has-this-name/papers", "cannot be found from here: give its whole path"),
-        (f"{tmp_path}/\0", "holds a zero byte, which no path may"),
+        (f"{tmp_path}/\0", "contains a zero byte, which a path must not"),
         ("caf\udce9", "is not text in UTF-8: name another folder"),
     ):
         with pytest.raises(Unfit, match=why):

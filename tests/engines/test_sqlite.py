@@ -146,7 +146,7 @@ def test_what_can_go_wrong_leaves_no_point_and_says_what(shop: Path, tmp_path: P
     assert (verdict, "the database is damaged" in text) == (Verdict.SOURCE_FAILED, True), text
     (tmp_path / "text").write_text("no database at all, but longer than a header" * 100)
     for path, expected, words in (
-        (tmp_path / "text", Verdict.SOURCE_FAILED, "or none of SQLite"),
+        (tmp_path / "text", Verdict.SOURCE_FAILED, "or not a SQLite database"),
         (tmp_path / "none", Verdict.UNAVAILABLE, "the database is not there"),
         (tmp_path, Verdict.SOURCE_FAILED, "it is not a file"),
     ):

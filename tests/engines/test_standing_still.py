@@ -108,7 +108,7 @@ def test_a_copy_out_of_a_repository_fails_soon(tmp_path: Path) -> None:
     write_files(tmp_path / "repository/copy/files", **FILES)
     store, options = Store(of_directory(tmp_path / "repository"), Event()), {"RCLONE_BWLIMIT": NEVER}
     stop, stopped = stopping("copy", {})
-    with pytest.raises(StorageFailed, match="rclone stood still"):
+    with pytest.raises(StorageFailed, match="rclone hung"):
         store.copy_out("copy/files", str(tmp_path / "to"), list(FILES), stop, environment=options)
     assert len(stopped) == 1
 

@@ -37,7 +37,7 @@ class TestWhatRcloneTakes:
             ({"remote": {"type": "s4"}}, "remote", "no remote of type 's4'; did you mean s3"),
             ({"remote": S3 | {"endpont": "x"}}, "remote", "no option 'endpont'; did you mean endpoint"),
             ({"remote": S3 | {"secret_access_key": "x"}}, "remote", "secret_access_key is a secret"),
-            ({"remote": {"type": "alias", "remote": "/etc"}}, "remote", "type alias keeps nothing itself"),
+            ({"remote": {"type": "alias", "remote": "/etc"}}, "remote", "type alias stores nothing itself"),
             ({"remote": {"type": "local"}}, "remote", "add it as a directory, not as a remote"),
             ({"remote": {"type": "hdfs", "namenode": "x:8020"}}, "remote", "sends rclone on to others"),
             ({"remote": FTP, "secrets": {"pass": "stored:x"}}, "secrets", "sends its password in clear (FTP without"),

@@ -105,7 +105,7 @@ def test_a_good_source_passes(kind: str) -> None:
         ("postgresql", "address", "", "is missing"),
         ("postgresql", "path", "dbname=shop host=evil", "is not the name of a database"),
         ("postgresql", "path", "postgresql://evil/shop", "is not the name of a database"),
-        ("rclone", "options", {"type": "alias", "remote": "/etc"}, "type alias keeps nothing itself"),
+        ("rclone", "options", {"type": "alias", "remote": "/etc"}, "type alias stores nothing itself"),
         ("rclone", "options", {"type": "local"}, "add it as a directory"),
         ("rclone", "options", {"type": "storj"}, "sends rclone on to others"),
         ("rclone", "options", {"type": "smb", "hots": "nas"}, "has no option 'hots'; did you mean host"),

@@ -34,7 +34,9 @@ class Command(NounCommand):
             self.add_verb(verbs, verb, what)
 
         upgrade = self.add_verb(
-            verbs, "upgrade", "move the embedded PostgreSQL's data to the installed major version; killed, run it again"
+            verbs,
+            "upgrade",
+            "move the embedded PostgreSQL's data to the installed major version; run it again if killed",
         )
         upgrade.add_argument(
             "--old-programs", type=Path, metavar="FOLDER",

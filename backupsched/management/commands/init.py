@@ -214,7 +214,7 @@ class Command(TerminalCommand):
             except Unfit as error:
                 raise CommandError(f"--password-file: {error}", returncode=2) from error
         while self.asks:
-            if not (first := ask(getpass.getpass, "Password (nothing: one is made)? ")):
+            if not (first := ask(getpass.getpass, "Password (leave it empty to have one made)? ")):
                 break
             try:
                 first_run.password(first)

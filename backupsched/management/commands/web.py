@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["threads"] < 1:
-            raise CommandError("--threads: at least 1, or requests would be taken and none answered", returncode=2)
+            raise CommandError("--threads: at least 1, or requests would be accepted and none answered", returncode=2)
         from backupsched.wsgi import application
 
         check_port(options["listen"])

@@ -92,7 +92,7 @@ class DumpRestore:
         else:
             loaded = self._loaded_by_a_login(database, contents)
         if loaded.failures and contents.rows and not loaded.tables:
-            raise RestoreRefused(f"{self.source.name} takes nothing of the dump; the first error: {loaded.failures[0]}")
+            raise RestoreRefused(f"{self.source.name} accepts nothing of it; the first error: {loaded.failures[0]}")
         # facts shared among databases are stored in the encoding of the database in which they were stated
         with self._inside(database) as inside:
             databases.furnish(inside, database, like)

@@ -37,7 +37,7 @@ SELECT json_build_object(
 """
 """One collation of ICU is listed even by a server that is built without it: `unicode`."""
 STARTED = "SELECT current_setting('data_directory', true), extract(epoch FROM pg_postmaster_start_time())::bigint"
-BELOW_16 = "a server below 16 does not take it as pg_dump writes it"
+BELOW_16 = "a server below 16 does not accept it as pg_dump writes it"
 NOT_KNOWN = "the needs of its server are not known: the point was made before they were stored"
 OLDER = (
     "the server is PostgreSQL {}, and the database comes from {}: features that the server lacks are left out and named"
