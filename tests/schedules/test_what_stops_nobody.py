@@ -51,7 +51,9 @@ class TestLargePayloads:
 
 class TestAnErrorThatIsNoOutage:
     @pytest.mark.django_db(transaction=True)
-    def test_of_an_emission_keeps_no_worker_from_claiming(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_an_emission_keeps_no_worker_from_claiming(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
         from django.db import connection
 
         def fail(*_: object, **__: object) -> int:
@@ -68,6 +70,7 @@ class TestAnErrorThatIsNoOutage:
         try:
             worker._safely(worker.do_one_round)  # one round: the steps behind the one that fails are done as well
             assert BacklogRecord.objects.get().attempt == 1
+            assert "cannot emit triggers, trying again at the next tick" in caplog.text
         finally:
             worker.shut_down()
 
