@@ -69,9 +69,7 @@ class TestWhatIsClaimed:
         woken = {
             make_record(priority=WOKEN, lane=lane).pk for lane in (0, make_lane(full), make_lane(make_throttle(9)))
         }
-        taken = [
-            {each.id for each in claiming.claim_woken("default", worker_id=make_worker().pk, limit=2, now=NOON)}
-            for _ in range(3)
-        ]
+        worker = make_worker().pk
+        taken = [claiming.claim_woken("default", worker_id=worker, limit=2, now=NOON) for _ in range(3)]
         assert list(map(len, taken)) == [2, 1, 0]
-        assert set.union(*taken) == woken
+        assert {(each.id, each.worker_id) for claimed in taken for each in claimed} == {(pk, worker) for pk in woken}
