@@ -105,9 +105,13 @@ def check_room(folder: Path, written: float) -> None:
         raise TargetFailed(f"it was ended because data from the repository fills the disk: {lack}")
 
 
+class NotOurFile(StorageFailed):
+    """Something that this program does not write is in the place of one of its files."""
+
+
 def fetch_here(found: Path, file: Path, most: int) -> bool:
     """Do what `Store.fetch` does, for a folder on this host. A link or a device, whose bytes may be endless or belong
-    to another file, is not read.
+    to another file, is not read. Raises: NotOurFile.
     """
     try:
         descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -116,12 +120,12 @@ def fetch_here(found: Path, file: Path, most: int) -> bool:
     except OSError as error:
         if error.errno not in NOT_OPENED:
             raise
-        raise StorageFailed(f"{found} is {NOT_OPENED[error.errno]}: nothing was read") from None
+        raise NotOurFile(f"{found} is {NOT_OPENED[error.errno]}: nothing was read") from None
     with ExitStack() as opened:
         opened.callback(os.close, descriptor)
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
-            raise StorageFailed(f"{found} is not a file, or has more than {most:,} bytes: nothing was read")
+            raise NotOurFile(f"{found} is not a file, or has more than {most:,} bytes: nothing was read")
         read = opened.enter_context(open(descriptor, "rb", closefd=False))
         written = opened.enter_context(file.open("wb"))
         while facts.st_size > written.tell() and (chunk := read.read(min(PIECE, most + 1 - written.tell()))):

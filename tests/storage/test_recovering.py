@@ -1,9 +1,11 @@
 """`backupsched recover`: the scheduler is gone, and the repository is all that is left."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -59,6 +61,28 @@ def test_a_repository_alone_yields_identical_bytes(built: Built, tmp_path: Path)
     assert picture(tmp_path / "to") == picture(built.source)
     assert (tmp_path / "first/docs/a").read_text() == "first"
     assert "nas under nightly as of 2026-11-20 08:00:00 +0100 (point 20261120T070000Z)" in out
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "socket"])
+def test_what_is_no_manifest_keeps_nothing_else_back(
+    what: str, built: Built, tmp_path: Path, said: Callable[..., str]
+) -> None:
+    """In its place, or under the name of a later point."""
+    place = Path(built.location.at(layout.manifest_path(ASSIGNMENT, "20261120T080000Z")))
+    match what:
+        case "link":
+            place.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(place)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(place.parent):
+                server.bind(place.name)
+    repository = built.folder / "repository"
+    assert "nas under nightly" in said(repository, "--list")
+    assert "nothing was read" in (newest := said(repository, "--to", tmp_path / "newest", code=1))
+    assert f"--at {built.points[-1]}" in newest
+    said(repository, "--at", built.points[-1], "--to", tmp_path / "to")
+    assert picture(tmp_path / "to") == picture(built.source)
 
 
 def test_a_manifest_that_is_damaged_keeps_nothing_else_back(
