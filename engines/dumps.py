@@ -177,6 +177,7 @@ class Dump(EngineRun):
             runs.check_base(self.store, self.task.folder, self.begun)
         header = self.header(self.engine.name, version, complete=not warnings)
         totals, digest = runs.write_point(self.store, self.task.folder, self.name, header, entries)
+        runs.check_made(self.store, self.task.folder, self.begun, has_base=False)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=totals.size,

@@ -140,6 +140,7 @@ class _PointAttempt:
             not_kept=listing.lost,
         )
         totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
+        runs.check_made(self.store, task.folder, self.begun)
         runs.end(self.store, task.folder, self.begun.name)
         warnings = [
             *task.left_out,

@@ -1,6 +1,7 @@
 """The points and files that a copy of a repository should bring or has brought, and its result."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,29 @@ def check_is_there(newest: str, found: list[str], folder: str) -> None:
         raise StorageFailed(f"{what} in the repository that is to be copied; the copy stays as it is")
 
 
-def check_alone(copy: Store, folder: str, there: Collection[str], before: str) -> None:
-    """Check that a copy still has the points that were `there`, right before it gets another one. `before`: the one
-    whose files that one has, empty if none. Raises: StorageFailed if that is gone, or another run has brought points in
-    the meantime, such as one of a cloned installation: it may have deleted the files that came since as remains.
+@contextmanager
+def alone(copy: Store, folder: str, point: str, there: Collection[str], before: str) -> Iterator[None]:
+    """Check that a copy still has the points that were `there`, before the block makes another one of them, and on a
+    remote once more afterwards: then the `point` goes again (see `runs.check_made`). `before`: the one whose files it
+    has, empty if none. Raises: BaseGone if that is gone; Overtaken if another run has brought points in the meantime,
+    such as one of a cloned installation: it may have deleted the files that came since as remains; StorageFailed.
     """
+    _check_alone(copy, folder, there, before)
+    yield
+    if copy.location.directory is None:  # elsewhere its lock excludes all others
+        try:
+            _check_alone(copy, folder, there, before)
+        except (runs.BaseGone, runs.Overtaken):
+            copy.remove(layout.manifest_path(folder, point))
+            raise
+
+
+def _check_alone(copy: Store, folder: str, there: Collection[str], before: str) -> None:
     now = runs.all_points(copy, folder)
     if not set(now) <= set(there):
-        raise StorageFailed(f"another run has brought points of {folder} to the copy in the meantime: {runs.OTHER}")
+        raise runs.Overtaken(f"another run has brought points of {folder} to the copy in the meantime: {runs.OTHER}")
     if before and before not in now:
-        raise StorageFailed(f"point {before} of {folder} was removed from the copy in the meantime; it is tried again")
+        raise runs.BaseGone(f"point {before} of {folder} was removed from the copy in the meantime; it is tried again")
 
 
 def later_than(points: list[str], found: list[str]) -> list[str]:

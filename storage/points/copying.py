@@ -35,7 +35,7 @@ from storage.points import amiss, known, manifests, overwritten_files, runs, sor
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.compared_files import AT_ONCE, ComparedFiles
 from storage.points.copied_manifests import NOT_COPIED, CopiedManifest, warnings_in
-from storage.points.copies import CopyResult, check_alone, check_is_there, later_than, remove_pieces
+from storage.points.copies import CopyResult, alone, check_is_there, later_than, remove_pieces
 from storage.points.copy_leftovers import CopyLeftovers, Found
 from storage.points.copy_transfers import CopyTransfers, OnProgress
 from storage.points.manifests import Entry, ManifestDamaged
@@ -202,8 +202,8 @@ class _PointCopying:
             for text in {**look.others, **unlike, **look.overwritten}.values():
                 self.done.note(text)
             expected = {*self.found, *self.done.new, point}
-            check_alone(self.target, self.folder, expected, _point_of(before) if before else "")
-            self._write_last(manifest, point, found)
+            with alone(self.target, self.folder, point, expected, _point_of(before) if before else ""):
+                self._write_last(manifest, point, found)
         runs.end(self.target, self.folder, point)
         return manifest
 

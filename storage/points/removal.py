@@ -6,7 +6,8 @@ those of the removed points are read. Then:
 
 1. `manifests/<point>.removing` is put for each removed point.
 2. Their manifests are deleted. From then on these points do not exist. On this host, the disk has that before
-3. the files are deleted, in lists of thousands, and folders that are empty then; at last
+3. the files are deleted, in lists of thousands, and folders that are empty then, except for files of points that came
+   in the meantime; at last
 4. the marks.
 
 *A disk that keeps two names as one file*, such as `a:b` and `a_b`, deletes it by either. So a file is not deleted
@@ -31,7 +32,7 @@ that none of ours names any more.
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -225,6 +226,22 @@ class _PointRemoval:
         for each in foreign:
             yield from (entry.place for entry in self.named.by_foreign(each))
 
+    def _spare_new(self) -> None:
+        """Drop the places that points name which came since the others were listed: no lock keeps other runs out on a
+        remote. If such a point cannot be read, all files stay for a sweep.
+        """
+        deletion = self.deletion
+        store = replace(deletion.store, known=None)
+        there = set(runs.all_points(store, deletion.assignment))
+        if new := layout.by_time(there.difference(self.found, self.foreign, self.named.lost)):
+            named = NamedFiles(store, deletion.assignment, self.named.scratch)
+            is_known = all(map(named.is_readable, new))
+            named.forget(*new)
+            if not is_known:
+                self.sizes = {}
+            if self._drop_named(self.sizes, (), new) or not is_known:
+                self.swept.update(self.going)
+
     def _is_chain(self, before: str | None, gone: list[str], after: str | None) -> bool:
         """True if each of these took over from the one before it, or from one that was between them; and likewise the
         point that follows them, if it can be read.
@@ -247,6 +264,7 @@ class _PointRemoval:
             store.delete(f"{assignment}/{layout.MANIFESTS}", names)
             store.flush()
             self.removed += self.going
+            self._spare_new()
             self.deletion.delete(self.sizes)
             self.deletion.remove_empty(self.sizes, self.left)
             endings = (layout.REMOVING, layout.UNFINISHED, runs.FLUSHED)

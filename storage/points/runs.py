@@ -55,6 +55,10 @@ class BaseGone(StorageFailed):
     """The point before a run is gone."""
 
 
+class Overtaken(StorageFailed):
+    """Another run has come since a run began, and may have deleted its files."""
+
+
 def points(store: Store, folder: str) -> list[str]:
     """The names of an assignment's points, the earliest first, without foreign ones."""
     return store.ours(all_points(store, folder))
@@ -161,23 +165,38 @@ def boot() -> str:
     return ""
 
 
-def check_base(store: Store, folder: str, begun: BegunRun) -> None:
-    """Check the base of a run, right before it makes its point. Raises: BaseGone if the point that it took over from is
-    gone; StorageFailed if another run has come in the meantime, while this run's machine was frozen, or from another
-    installation: that run may have deleted files of this one as the remains of a killed run.
+def check_base(store: Store, folder: str, begun: BegunRun, *, is_made: bool = False) -> None:
+    """Check the base of a run, right before it makes its point, or once it has (`is_made`). Raises: BaseGone if the
+    point that it took over from is gone; Overtaken if another run has come in the meantime, while this run's
+    machine was frozen, or from another installation: that run may have deleted files of this one as the remains of a
+    killed run; StorageFailed.
     """
     files = store.names(f"{folder}/{layout.MANIFESTS}")
-    there = points_among(files)
+    there = [each for each in points_among(files) if not (is_made and each == begun.name)]
     marks = set(named_among(files, layout.UNFINISHED)) - begun.marks
     has_later_run = any(layout.is_later(each, begun.name) for each in marks)
     has_new_point = not begun.there.union([begun.lost]).issuperset(there)
     is_base_gone = begun.base is not None and begun.base not in there
     if has_later_run or (has_new_point and not is_base_gone):
-        raise StorageFailed(
-            f"another run has taken over {folder} in the meantime; this one ends without a point: {OTHER}"
-        )
+        raise Overtaken(f"another run has taken over {folder} in the meantime; this one ends without a point: {OTHER}")
     if is_base_gone:
         raise BaseGone(f"point {begun.base} of {folder} was removed in the meantime")
+
+
+def check_made(store: Store, folder: str, begun: BegunRun, *, has_base: bool = True) -> None:
+    """Check once more, on a remote, after a run has made its point: between the last look and the manifest its base may
+    have gone, with files that both name. Then the point goes again. A removal looks for new points only after it has
+    removed the old ones, so one of the two sees the other. `has_base`: False if the run takes over nothing. Raises: as
+    `check_base`.
+    """
+    if store.location.directory is not None:  # its lock excludes all others
+        return
+    try:
+        check_base(store, folder, begun, is_made=True)
+    except (BaseGone, Overtaken) as error:
+        if has_base or isinstance(error, Overtaken):
+            store.remove(layout.manifest_path(folder, begun.name))
+            raise
 
 
 def end(store: Store, folder: str, run: str) -> None:

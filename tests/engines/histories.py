@@ -273,14 +273,14 @@ class History:
         return brought
 
     def _checking(self, check: Callable[..., Any]) -> Callable[..., Any]:
-        def checked(store: Store, folder: str, begun: runs.BegunRun) -> None:
+        def checked(store: Store, folder: str, begun: runs.BegunRun, **how: bool) -> None:
             self._show()
             left, self.left = self.left, None
             if self.step.overtaken and begun.base and len(runs.points(self.store, FOLDER)) > 1:
                 self.step = replace(self.step, overtaken=False)
                 removal.remove(self.store, FOLDER, [begun.base])
             self.left = left
-            check(store, folder, begun)
+            check(store, folder, begun, **how)
 
         return checked
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ import pytest
 from engines.base import EngineResult, SourceSpec, Verdict
 from storage import layout
 from storage.places.location import Location
-from storage.points import runs
+from storage.points import removal, runs
+from storage.points.store import Store
 from tests.engines.peers import STARTED_AT, back_up, local_folder, point, points, specification, write_files
 
 NAME, LATER = layout.name_of(STARTED_AT), STARTED_AT + timedelta(hours=1)
@@ -40,16 +43,16 @@ class Installations:
         where = {"location": self.location, "staging": str(self.staging), "known": {}}
         return back_up(source or self.source, self.copy, **where | fields)
 
-    def before(self, function: str, then: Callable[[], object]) -> None:
-        """Have another run work before the next call of this function of `runs`."""
-        whole = getattr(runs, function)
+    def before(self, function: str, then: Callable[[], object], of: ModuleType = runs) -> None:
+        """Have another run work before the next call of this function of a module."""
+        whole = getattr(of, function)
 
         def called(*facts: Any, **how: Any) -> Any:
-            self.patch.setattr(runs, function, whole)
+            self.patch.setattr(of, function, whole)
             then()
             return whole(*facts, **how)
 
-        self.patch.setattr(runs, function, called)
+        self.patch.setattr(of, function, called)
 
     def check(self, names: list[str]) -> None:
         """All files of these points, and no other points, are there."""
@@ -91,3 +94,34 @@ def test_a_run_that_fails_deletes_nothing_of_one_that_is_under_way(
     result = both.back_up()
     assert result.snapshot == NAME, result
     both.check([NAME])
+
+
+@pytest.mark.parametrize("last", ["write_point", "check_base", "put_marks"])
+def test_a_run_and_the_removal_of_its_base_lose_no_file(
+    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`last`: the step before which the removal is made; or, of the removal, before which the run is made."""
+    both, how = Installations(tmp_path, "local", monkeypatch), {"known": None}
+    first = both.back_up(**how).snapshot
+    write_files(tmp_path / "in", c="c", a="changed")
+    base = both.back_up(started_at=LATER, **how).snapshot
+    store = Store(both.location, Event())
+
+    def back_up() -> EngineResult:
+        return both.back_up(started_at=LATER + timedelta(hours=1), **how)
+
+    if last == "put_marks":
+        made = list[EngineResult]()
+        both.before(last, lambda: made.append(back_up()), of=removal)
+        removed = removal.remove(store, "copy", [base])
+        result = made[0]
+    else:
+        both.before(last, lambda: removal.remove(store, "copy", [base]))
+        result = back_up()
+        removed = removal.remove(store, "copy", [])
+    assert (result.verdict, result.files, removed.damaged) == (Verdict.SUCCEEDED, 3, ()), result
+    both.check([first, result.snapshot])
+    removal.remove(store, "copy", [first])
+    there = both.copy / layout.FILES
+    named = {each.place for each in point(both.copy, result.snapshot).values() if each.folder}
+    assert named == {str(each.relative_to(there)) for each in there.rglob("*") if each.is_file()}
