@@ -205,3 +205,16 @@ class TestAScheduleWithAnotherPolicy:
         assert rescheduling.follow(schedule, now=LATER) == 0
         assert wait(record) == (WaitingFor.SNOOZE, NOON + 10 * HOUR)
         assert record.retry_policy_id == chosen.pk
+
+
+@pytest.mark.django_db
+def test_an_edit_that_another_got_ahead_of_at_the_same_moment_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rollouts.steps, "step", lambda row, after: rollouts.Batch(after + 3, rollouts.BATCH, 1))
+    monkeypatch.setattr(rollouts, "SECONDS", -1.0)
+
+    def count_beside_the_other_edit() -> int:
+        return rollouts.roll_out("step", 7, title="of seven", of=lambda: 9)
+
+    rollouts.roll_out("step", 7, title="of seven", of=count_beside_the_other_edit)
+    edit = BacklogRecord.objects.get(kind=rollouts.KIND)
+    assert [edit.payload[name] for name in ("reached", "done", "edits")] == [0, 0, 2]
