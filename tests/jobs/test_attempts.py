@@ -37,6 +37,7 @@ def test_the_latest_of_what_has_not_ended_are_kept_in_batches(monkeypatch: pytes
     monkeypatch.setattr(periodic, "PRUNE_BATCH", 3)
     records = {status: tried(12, status) for status in Status}
     few, gaps = tried(5), tried(0, numbers=[1, 2, 50, 51, 52, 53, 90])
+    assert {records[status].pk for status in UNFINISHED} <= set(periodic.claimed_more_often_than(11))
     assert periodic.prune_attempts(kept=5) == 3 * 7 + 2
     for status, record in records.items():
         assert numbers_of(record) == list(range(8 if status in UNFINISHED else 1, 13))
