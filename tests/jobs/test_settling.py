@@ -47,7 +47,12 @@ def hooked(monkeypatch):
     calls: list[tuple[ClaimedRecord, Outcome]] = []
     kinds = dict(registry.kinds)
     monkeypatch.setattr(registry, "kinds", kinds)
-    registry.add(Kind("test", after_settle=lambda results, now: calls.extend(results)))
+
+    def after_settle(results: list[tuple[ClaimedRecord, Outcome]], now: datetime) -> None:
+        assert now >= NOON
+        calls.extend(results)
+
+    registry.add(Kind("test", after_settle=after_settle))
     return calls
 
 
