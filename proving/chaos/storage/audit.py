@@ -1,6 +1,7 @@
 """Restores points, and reports what is wrong with the result."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 from proving.chaos.storage.changing import NAMES, STABLE, version_of, versions_at
 from proving.chaos.storage.site import StorageSite
 from storage import layout
-from storage.points import runs
+from storage.points import manifests, runs
 from storage.points.store import StorageFailed
 from storage.points.trees import NotThere
 from storage.restoring import into_folder
@@ -51,6 +52,20 @@ class PointAudit:
             shutil.rmtree(target, ignore_errors=True)
         if found and point in self.points(which, folder):
             self.problems += [f"{which} {folder} {point}: {each}" for each in found]
+
+    def check_named(self, which: str, folder: str) -> None:
+        """Check that the points at rest name all stored files, and no others."""
+        store, named = self.site.store(which), set[str]()
+        if store.location.is_restic:  # which prunes them
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            for point in self.points(which, folder):
+                store.manifest(folder, point, file := Path(scratch, point))
+                named |= {each.place for each in manifests.read(file) if each.folder}
+        there = store.sizes(layout.files_path(folder)).keys()
+        for what, places in (("no point names", there - named), ("there is no file at", named - there)):
+            if places:
+                self.problems.append(f"{which} {folder}: {what} {len(places)} places, such as {min(places)!r}")
 
     def _wrong(self, folder: str, point: str, target: Path, report: Report) -> Iterator[str]:
         source = folder.partition("-")[0]

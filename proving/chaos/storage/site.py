@@ -14,9 +14,9 @@ from storage.points.store import Store
 from storage.recover import instructions
 from storage.stores import store_of
 
-KINDS = ("directory", "crypt", "remote", "timeless", "restic")
-"""A folder on this host, the same encrypted, the same as a remote (so that nothing is locked), a remote without file
-times, and restic's format.
+KINDS = ("directory", "crypt", "remote", "shared", "timeless", "restic")
+"""A folder on this host, the same encrypted, the same as a remote (so that nothing is locked), such a remote of two
+installations (so that there is no lease either), a remote without file times, and restic's format.
 """
 KEY = "k" * 43
 FIRST, SECOND = "first", "second"
@@ -72,9 +72,9 @@ class StorageSite:
     @contextmanager
     def lease(self, folder: str, worker: str) -> Iterator[bool]:
         """Take an assignment's folder for one worker. Yields True if that is possible, as it always is in a plain or
-        encrypted folder on this host: there only a lock separates two runs."""
+        encrypted folder on this host, where only a lock separates two runs, and for two installations."""
         file = self._lease_of(folder)
-        if self.kind in ("directory", "crypt"):
+        if self.kind in ("directory", "crypt", "shared"):
             yield True
             return
         try:

@@ -116,16 +116,23 @@ class StorageStorm:
         made = orders.back_up(folder)
         backup_seconds = time.monotonic() - began
         self._expect("back up", folder, made, lambda answer: answer.get("verdict") == "succeeded")
-        if len(points := self.audit.points(FIRST, folder)) > 2:
-            removed = orders.remove(folder, FIRST, points[:1], points[1:])
-            self._expect("remove", folder, removed, lambda answer: answer.get("points") == points[:1])
+        self._remove_oldest(orders, folder, FIRST)
         if self.site.kind == "restic":
             self._expect("prune", folder, orders.prune(folder), lambda answer: "freed" in answer)
         checked = orders.check(folder)
         self._expect("check", folder, checked, lambda answer: answer.get("damaged") == [])
         copied = orders.copy(folder)
         self._expect("copy", folder, copied, lambda answer: "new" in answer and not answer["wrong"])
+        self._remove_oldest(orders, folder, SECOND)
+        for which in (FIRST, SECOND):
+            self.audit.check_named(which, folder)
         return backup_seconds
+
+    def _remove_oldest(self, orders: Orders, folder: str, which: str) -> None:
+        """Remove the oldest point, if there are enough, and with it what killed removals have left."""
+        if len(points := self.audit.points(which, folder)) > 2:
+            removed = orders.remove(folder, which, points[:1], points[1:])
+            self._expect("remove", folder, removed, lambda answer: answer.get("points") == points[:1])
 
     def _expect(self, what: str, folder: str, answer: Answer, is_well: Callable[[Answer], bool]) -> None:
         if not is_well(answer):
