@@ -109,7 +109,7 @@ class TestByTheApi:
             may = program("set_secret_of_source")
             assert may.ask("POST", "sources", shop).status_code == 201
         two = {"name": "two", "kind": "postgresql", "address": "/run/postgresql,db.example", "path": "shop"}
-        assert "holds a comma" in may.ask("POST", "sources", two | {"options": options}).content.decode()
+        assert "contains a comma" in may.ask("POST", "sources", two | {"options": options}).content.decode()
 
     @pytest.mark.parametrize(
         "host", ["169.254.169.254", "[fe80::1]", "100.100.100.200", "metadata.google.internal", "[fd00:ec2::254]"]

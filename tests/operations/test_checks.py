@@ -51,7 +51,7 @@ class TestTheBacklogsSettings:
         ("changed", "number", "named"),
         [
             ({"LEASE_SECOND": 5}, "E002", "did you mean 'LEASE_SECONDS'"),
-            ({"COLOUR": "red"}, "E002", "take it out"),
+            ({"COLOUR": "red"}, "E002", "remove it"),
             ({"QUEUES": {"default": 4}}, "E003", "write {"),
             ({"QUEUES": {"": {}}}, "E003", "characters"),
             ({"QUEUES": {"default": {"concurency": 4}}}, "E002", "did you mean 'concurrency'"),
