@@ -58,9 +58,12 @@ class TestOpening:
         assert Decision.objects.filter(what="breaker opened").count() == 1
 
     def test_only_failures_in_a_row_of_the_repository_count(self):
-        first, second, good, third, fourth, *own = claim_new(10)
+        alone, proof, first, second, good, third, fourth, *own = claim_new(12)
         settling.settle([(record, Failed("permission denied")) for record in own], now=NOON)
         assert not Breaker.objects.exists()
+        fail([alone])
+        succeed([proof])
+        assert breaker().failures == 0
         fail([first, second])
         succeed([good])
         fail([third, fourth])
