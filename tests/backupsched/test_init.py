@@ -179,7 +179,7 @@ def test_a_database_that_is_kept_in_the_file_of_settings_is_named_with_that_file
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 2
-        assert f"Check DATABASE_URL in {kept}, and that the server runs; take the line out" in done.stderr
+        assert f"Check DATABASE_URL in {kept}, and that the server runs; remove the line" in done.stderr
         assert "hunter2" not in done.stderr
     (tmp_path / "letter").touch()
     with pytest.raises(ImproperlyConfigured, match="letter is not a directory: name another one in BACKUPSCHED_VAR"):

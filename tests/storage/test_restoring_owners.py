@@ -234,7 +234,7 @@ def test_what_a_manifest_says_of_attributes_is_not_believed_to_be_sound(built: B
     others = [each for each in built.last.values() if each.path != entry.path]
     point = layout.name_of(layout.instant_of("20261121T060000Z"))
     built.point(point, [entry, *others])
-    assert any(each.attributes == odd for each in manifests.read(built.folder / "manifest"))
+    assert any(each.attributes == odd for each in manifests.read(built.folder / point))
 
     report = restore(built, point, home / "to", "etc")
 
