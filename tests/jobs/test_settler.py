@@ -25,9 +25,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class Listening(Settler):
     """Keeps what it has settled."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int = settler_module.BATCH) -> None:
         self.batches: SimpleQueue[list[ClaimedRecord]] = SimpleQueue()
-        super().__init__(self.batches.put)
+        super().__init__(self.batches.put, batch)
 
 
 @pytest.fixture
@@ -57,6 +57,15 @@ class Away:
                 self.settle(results, **more)
             raise OperationalError("server closed the connection unexpectedly")
         return self.settle(results, **more)
+
+
+def test_more_results_than_a_batch_are_settled_in_several():
+    settler = Listening(2)
+    for record in claim_new(5):
+        settler.add(record, Succeeded())
+    settler.start()
+    settler.end(PATIENCE)
+    assert [len(settler.batches.get_nowait()) for _ in range(3)] == [2, 2, 1]
 
 
 class TestADatabaseThatIsAway:
