@@ -168,7 +168,7 @@ def test_a_copy_without_a_refused_file_is_incomplete_at_once_and_says_so_once(
 def test_an_incomplete_point_that_is_accepted_in_a_copy_counts_as_incomplete() -> None:
     anna, there = make_assignment(), Repository.objects.create(name="there", location="/there")
     row = Copy.objects.create(assignment=anna, repository=there, planned_at=database_clock())
-    facts = {"name": "20261101T065755Z", "digest": "5f" * 32, "complete": False}
+    facts = {"name": "20261101T065755Z", "digest": "5f" * 32, "complete": False, "not_of": ""}
     foreign_points.accept(foreign_points.ForeignPoint(anna, there, facts), by="anna")
     row.refresh_from_db()
     assert (row.points, [*row.incomplete]) == ([facts["name"]], [facts["name"]])

@@ -1,6 +1,7 @@
 """A file of a repository that is written again on a WebDAV share is the old one or the new one, whatever fails."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -63,7 +64,7 @@ def test_a_manifest_that_is_written_again_is_the_old_one_or_the_new_one(tmp_path
         done = checking.check(store, "nas-7", **whole)
         assert (done.files, done.filled, done.damaged) == (1, 0, [])
         assert done.not_filled == f"{POINT}: the server answered 403 Forbidden"
-        runs.write_point(store, "nas-7", LATER, HEADER, [])
+        runs.write_point(store, "nas-7", LATER, replace(HEADER, started_at="2026-11-21T06:00:00Z"), [])
         assert removal.remove(store, "nas-7", [POINT]).points == (POINT,)
         assert store.names(f"nas-7/{layout.MANIFESTS}") == [f"{LATER}{layout.MANIFEST_ENDING}"]
 
@@ -115,7 +116,8 @@ def test_a_file_of_a_copy_that_is_taken_for_damaged_stays_until_the_new_one_is_w
         for left in (folder / layout.INCOMING / point, other):
             left.mkdir(parents=True, exist_ok=True)
             (left / "a").write_text("left")
-        runs.write_point(target, ASSIGNMENT, "20991121T060000Z", HEADER, [])
+        later = replace(HEADER, started_at="2099-11-21T06:00:00Z")
+        runs.write_point(target, ASSIGNMENT, "20991121T060000Z", later, [])
         assert removal.remove(target, ASSIGNMENT, [point]).points == (point,)
         assert {each.name for each in folder.iterdir()} <= {layout.FILES, layout.MANIFESTS}
         assert (other / "a").read_text() == "left"

@@ -90,7 +90,7 @@ def test_ctrl_c_ends_every_process_and_removes_every_namespace(place):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err
-    assert left_behind(place, process.pid) == []
+    eventually(lambda: not left_behind(place, process.pid))  # one that was being started ends with its parent
 
 
 def test_the_page_has_each_fault_and_names_those_that_are_tests():
