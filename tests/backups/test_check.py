@@ -28,7 +28,7 @@ from sources.models import Assignment, Backup, CheckRound, Format, Repository
 from sources.planning import BACKUPS, subject_of
 from storage import layout
 from storage.places.location import RESTIC, of_directory
-from storage.points import checking
+from storage.points import checking, store
 from storage.points.checking import GONE, CheckResult, Damage
 from tests.api.asking import Program, make_user
 from tests.backups.points_to_remove import add_backup, at_work, run
@@ -122,6 +122,7 @@ def test_a_check_that_is_stopped_keeps_what_it_has_read_and_continues_there(
 
     played.place(played.points()[1], "a").unlink()
     monkeypatch.setattr(checking, "BATCH_FILES", 1)
+    monkeypatch.setattr(store, "flush", lambda *_: None)  # a stop is asked for only if it takes long
     monkeypatch.setattr(point_upkeep, "say_files", lambda files, size: setattr(Stop, "_stopped", True))
 
     def work(do: str, repository: Repository, *_: object, **facts: Any) -> dict[str, Any]:
