@@ -3,8 +3,10 @@
 import asyncio
 import json
 import signal
+import socket
 from contextlib import ExitStack
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -81,6 +83,8 @@ class TestAWorker:
 
             gone = at(receiving())
             stack.pop_all().close()
+            no_one = stack.enter_context(socket.socket())  # holds the port, which another receiver could get
+            no_one.bind(("127.0.0.1", urlsplit(gone.url).port))
             private = {"Location": "http://127.0.0.2:9/"}
             failing = {
                 put(endpoint)[0].pk: error
