@@ -242,7 +242,7 @@ class UpkeepRefused(Exception):
 
 def record_points(assignment_id: int, repository_id: int, found: Iterable[dict[str, Any]]) -> None:
     """Write the missing rows of backups whose result was lost, such as when the database went away: a point without a
-    row is never removed. `found`: the result of `runs.unrecorded`.
+    row is never removed. `found`: the result of `lost_results.unrecorded`.
     """
     written = Backup.objects.filter(assignment=assignment_id, repository=repository_id)
     known = {layout.point_of(each) for each in written.values_list("snapshot", flat=True)}

@@ -19,7 +19,7 @@ from storage.places import remotes
 from storage.places.identity import Identity
 from storage.places.location import RESTIC, Location
 from storage.places.locks import locked
-from storage.points import checking, copying, removal, runs
+from storage.points import checking, copying, lost_results, removal, runs
 from storage.points.checking import CheckResult, Damage
 from storage.points.copies import CopyResult, remove_pieces
 from storage.points.known import FOREIGN, Known
@@ -51,8 +51,8 @@ def remove_points(
     owner: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Remove points of an assignment; `stay`, `lost`, `is_chained`: see `removal.remove`. Returns
-    `removal.RemovalResult` as a dictionary, and the points that are in neither list (`runs.unrecorded`). In a restic
-    repository, `prune` removes the data that only they held.
+    `removal.RemovalResult` as a dictionary, and the points that are in neither list (`lost_results.unrecorded`). In a
+    restic repository, `prune` removes the data that only they held.
     """
 
     def remove(store: Store) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def remove_points(
         else:
             how: dict[str, Any] = {"stay": stay, "lost": lost, "is_chained": is_chained}
             removed = removal.remove(store, folder, points, **how, on_progress=say_files)
-        return asdict(removed) | {"unrecorded": runs.unrecorded(store, folder, {*points, *stay})}
+        return asdict(removed) | {"unrecorded": lost_results.unrecorded(store, folder, {*points, *stay})}
 
     return at_work(location, folder, remove, known, owner)
 
@@ -109,8 +109,8 @@ def check_files(
 ) -> dict[str, Any]:
     """Read some of the data that an assignment has, and compare it. Returns `checking.CheckResult` as a dictionary,
     with foreign points and the `recorded` points that are missing listed as damaged; the points that are not recorded
-    (`runs.unrecorded`); and as `lost` the recorded points of `others` that a restic repository lacks (both: folder →
-    names). A check that was stopped in the middle returns what it has read, without a look at the points.
+    (`lost_results.unrecorded`); and as `lost` the recorded points of `others` that a restic repository lacks (both:
+    folder → names). A check that was stopped in the middle returns what it has read, without a look at the points.
     """
 
     damage = [Damage(**each) for each in known]
@@ -135,7 +135,7 @@ def check_files(
         if others and isinstance(store, ResticStore):
             found = {(each.assignment, each.point) for each in snapshots(store.restic)}
         lost_of = {each: [name for name in names if (each, name) not in found] for each, names in others.items()}
-        return asdict(done) | {"unrecorded": runs.unrecorded(store, folder, recorded), "lost": lost_of}
+        return asdict(done) | {"unrecorded": lost_results.unrecorded(store, folder, recorded), "lost": lost_of}
 
     return at_work(location, folder, compare, known_points, owner)
 

@@ -22,7 +22,7 @@ from engines.rclone.transfer import Transfer
 from engines.results import failure
 from external.processes.programs import rclone_version
 from storage import layout
-from storage.points import arrived_files, runs, sorted_items, sweeping
+from storage.points import arrived_files, lost_results, runs, sorted_items, sweeping
 from storage.points.entries import Entry
 from storage.points.exception_texts import warnings_of
 from storage.points.manifests import Line
@@ -44,6 +44,7 @@ def back_up(run: RcloneRun) -> EngineResult:
     for _ in range(TRIES):
         with suppress(BaseGone):  # the next try finds the files that were brought, by this try's mark
             begun = runs.begin(store, folder, run.task.started_at, run.task.newest)
+            begun = lost_results.check_base(store, folder, begun, run.task.newest)
             if begun.left and run.space.lack():  # the disk may be full because of the files that they left
                 with suppress(StorageFailed):
                     arrived_files.remove_pieces(store, folder, begun.left)

@@ -17,6 +17,7 @@ LOST = (
     "point {} is not in the repository, although a backup made it: all files are copied again, so that it can be put "
     "back"
 )
+MAY_LACK = "point {} may lack files, since its run was killed while others were removed: all files are copied again"
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ class PointFetch:
         self._thread.shutdown()
 
     def _fetch(self) -> LastPoint:
-        if self._begun.lost:
-            return LastPoint(problem=LOST.format(self._begun.lost))
+        if lost := self._begun.lost:
+            return LastPoint(problem=(MAY_LACK if lost in self._begun.there else LOST).format(lost))
         point = self._begun.base
         try:
             if not point or not self._store.manifest(self._folder, point, self._file):

@@ -38,6 +38,7 @@ from storage.points.copied_manifests import NOT_COPIED, CopiedManifest, warnings
 from storage.points.copies import CopyResult, alone, check_is_there, later_than, remove_pieces
 from storage.points.copy_leftovers import CopyLeftovers, Found
 from storage.points.copy_transfers import CopyTransfers, OnProgress
+from storage.points.lost_results import sure_points
 from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.moving import check_inside
 from storage.points.only_named import named_by_one_alone
@@ -105,7 +106,7 @@ class _PointCopying:
         check_is_there(newest, found, self.folder)
         names = self.target.names(f"{self.folder}/{layout.MANIFESTS}")
         self.found = runs.points_among(names)
-        points = self.done.points = self.target.ours(self.found)
+        points = self.done.points = sure_points(self.target, self.folder, self.found, recorded)
         self.marks = runs.named_among(names, layout.UNFINISHED)
         # no copy of ours has noted anything of a point that is yet to come
         forged = amiss.later_than(names, layout.by_time([*found[-1:], *points[-1:]])[-1])
@@ -260,9 +261,8 @@ class _PointCopying:
         try:
             if not file.exists() and not store.manifest(self.folder, point, file):
                 raise StorageFailed(f"point {point} of {self.folder} went while it was copied; it is tried again")
-            for _ in (
-                manifests.read(file) if store.known is None else ()
-            ):  # otherwise its digest shows that the scheduler wrote it
+            # otherwise its digest shows that the scheduler wrote it
+            for _ in manifests.read(file) if store.known is None else ():
                 store.check_stop()
         except ManifestDamaged:
             file.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ once the point exists.
 """
 
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -204,18 +204,6 @@ def end(store: Store, folder: str, run: str) -> None:
     for ending in (layout.UNFINISHED, FLUSHED):
         with suppress(StorageFailed):
             store.remove(f"{folder}/{layout.MANIFESTS}/{run}{ending}")
-
-
-def unrecorded(store: Store, folder: str, recorded: Collection[str]) -> list[dict[str, Any]]:
-    """The points of an assignment that are known and not among `recorded`, such as those of backups whose result was
-    lost, as in `facts_of`. Unreadable ones are left out.
-    """
-    found = []
-    for point in points(store, folder):
-        if point not in recorded:
-            with suppress(manifests.ManifestDamaged):
-                found += facts_of(store, folder, point)
-    return found
 
 
 def facts_of(store: Store, folder: str, point: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from engines.base import BackupTask, Verdict
 from engines.rclone import bringing
 from storage.folders.beneath import LIST
 from storage.folders.walking import folders_below
-from storage.points import runs
+from storage.points import lost_results
 from storage.recover import showing
 from tests.engines.peers import STARTED_AT, back_up, held, local_folder, point, task_for, tree, write_files
 from tests.engines.restic_runs import FOLDER
@@ -72,7 +72,7 @@ def test_what_may_not_be_read_is_named_in_its_point_and_the_rest_comes_back(form
     result = without_capabilities(repository.task(local_folder(source)))
     assert result.verdict is Verdict.WARNINGS, result
     assert {"secret", "closed"} <= {each.partition(":")[0].rpartition("/")[2] for each in result.warnings}
-    assert [each["complete"] for each in runs.unrecorded(repository.store, FOLDER, [])] == [True, False]
+    assert [each["complete"] for each in lost_results.unrecorded(repository.store, FOLDER, [])] == [True, False]
     report = repository.restored(tmp_path / "back")
     lacking = "the backup was incomplete" if repository.is_restic else "since they could not be read or copied later"
     assert lacking in showing.describe(report, dry_run=False)[1]

@@ -18,7 +18,7 @@ from storage import layout
 from storage.places import remotes
 from storage.places.location import RESTIC
 from storage.places.locks import Busy
-from storage.points import runs
+from storage.points import lost_results, runs
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic
 from storage.restic.snapshots import snapshots
@@ -212,7 +212,7 @@ def test_what_is_lost_of_one_source_keeps_no_other_from_being_recovered(tmp_path
         assert back_up(task).verdict is Verdict.SUCCEEDED
     for each in set(data.rglob("*")) - whole:
         each.unlink() if each.is_file() else None
-    found = runs.unrecorded(store_of(location_at(repository), threading.Event()), lost, [])
+    found = lost_results.unrecorded(store_of(location_at(repository), threading.Event()), lost, [])
     assert [each["name"] for each in found] == ["20261121T065755Z"], "neither a check nor retention fails for good"
     (tmp_path / "key").write_text(KEY)
     named = (repository, "--key-file", tmp_path / "key")

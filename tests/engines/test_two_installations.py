@@ -16,8 +16,8 @@ import pytest
 from engines.base import EngineResult, SourceSpec, Verdict
 from storage import layout
 from storage.places.location import Location
-from storage.points import removal, runs
-from storage.points.store import Store
+from storage.points import known, lost_results, removal, runs
+from storage.points.store import StorageFailed, Store
 from tests.engines.peers import STARTED_AT, back_up, local_folder, point, points, specification, write_files
 
 NAME, LATER = layout.name_of(STARTED_AT), STARTED_AT + timedelta(hours=1)
@@ -53,6 +53,9 @@ class Installations:
             return whole(*facts, **how)
 
         self.patch.setattr(of, function, called)
+
+    def manifest(self, name: str) -> Path:
+        return self.copy / layout.MANIFESTS / f"{name}{layout.MANIFEST_ENDING}"
 
     def check(self, names: list[str]) -> None:
         """All files of these points, and no other points, are there."""
@@ -125,3 +128,45 @@ def test_a_run_and_the_removal_of_its_base_lose_no_file(
     there = both.copy / layout.FILES
     named = {each.place for each in point(both.copy, result.snapshot).values() if each.folder}
     assert named == {str(each.relative_to(there)) for each in there.rglob("*") if each.is_file()}
+
+
+class Killed(BaseException):
+    """The end of a process in the middle of its work."""
+
+
+@pytest.mark.parametrize(
+    ("brought", "then"), [("d", "back up"), ("", "adopt"), ("abc", "back up"), ("d", "may not delete")]
+)
+def test_a_point_whose_run_was_killed_before_its_last_look_counts_only_if_its_files_are_there(
+    brought: str, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, digests = Installations(tmp_path, "local", monkeypatch), dict[str, list[str]]()
+    monkeypatch.setattr(known, "keep", lambda of, name, digest: digests.setdefault(name, []).append(digest) is None)
+
+    def die() -> None:
+        raise Killed
+
+    def refuse(*facts: object) -> None:
+        raise StorageFailed("access denied")
+
+    first = both.back_up(known=digests).snapshot
+    write_files(tmp_path / "in", c="c", a="changed")
+    base = both.back_up(started_at=LATER, newest=first, known=digests).snapshot
+    write_files(tmp_path / "in", **dict.fromkeys(brought, "new"))
+    store = Store(both.location, Event(), known=digests)
+    both.before("write_point", lambda: removal.remove(store, "copy", [base]))
+    both.before("check_made", die)
+    with pytest.raises(Killed):
+        both.back_up(started_at=LATER + timedelta(hours=1), newest=base, known=digests)
+    [_, killed] = points(both.copy)
+    whole = [killed] if brought == "abc" else []
+    if then == "adopt":
+        assert [each["name"] for each in lost_results.unrecorded(store, "copy", [first])] == whole
+        return
+    if then == "may not delete":
+        monkeypatch.setattr(Store, "remove", refuse)
+    result = both.back_up(started_at=LATER + timedelta(hours=2), newest=first, known=digests)
+    if then == "may not delete":
+        assert "may lack files" in str(result.warnings)
+        both.manifest(killed).unlink()
+    both.check([first, *whole, result.snapshot])

@@ -21,7 +21,7 @@ from engines.base import Verdict
 from storage.places.identity import Identity, digest_of
 from storage.places.location import RESTIC, Location
 from storage.places.locks import Busy
-from storage.points import runs
+from storage.points import lost_results, runs
 from storage.points.store import StorageFailed
 from storage.restic.copying import MOST_LEFT_OUT
 from storage.restic.program import Restic
@@ -152,7 +152,7 @@ def test_what_is_killed_locked_full_damaged_or_of_another_key_makes_no_half_poin
     assert text in done["wrong"][0]
     pair.assert_whole()
     store = store_of(pair.second, threading.Event())
-    assert [each["complete"] for each in runs.unrecorded(store, FOLDER, [])] == [True, True, True, False]
+    assert [each["complete"] for each in lost_results.unrecorded(store, FOLDER, [])] == [True, True, True, False]
     removed = point_upkeep.remove_folder(pair.second.as_json(), FOLDER, asdict(SECOND))
     left = [each.name for each in (second / "snapshots").iterdir() if "-tmp-" not in each.name]  # of the killed restic
     assert (len(removed["points"]), left) == (4, [])

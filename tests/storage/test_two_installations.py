@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from storage.points import known, overwritten_files, removal, sweeping
-from storage.points.store import StorageFailed
-from tests.storage.copied_pairs import Pair
+from storage.points.store import StorageFailed, Store
+from tests.storage.copied_pairs import CopyingStore, Pair
 from tests.storage.played_history import PATHS
 from tests.storage.played_runs import ASSIGNMENT, Played, Tree
-from tests.storage.stepping import stepped
+from tests.storage.stepping import Killed, stepped
 
 trees = st.dictionaries(st.sampled_from(PATHS), st.sampled_from("xy"), min_size=1)
 whose = st.integers(0, 1)
@@ -108,4 +108,30 @@ def test_a_copy_whose_files_another_run_may_have_deleted_makes_no_point(
         pair.copy()
     pair.check()
     pair.copy()
+    pair.check()
+
+
+@pytest.mark.parametrize("brings", ["a", "ab", ""])
+def test_a_copied_point_whose_copy_was_killed_before_its_last_look_counts_only_if_its_files_are_there(
+    brings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair.below(tmp_path, "remote")
+    first, base = [pair.first.back_up({"a": each, "b": each, "c": "c"}) for each in ("b", "a")]
+    pair.copy()
+    newest = pair.first.back_up({"a": "a", "b": "a", "c": "c"} | dict.fromkeys(brings, "new"))
+
+    def remove_base(store: Store, file: Path, path: str, **how: bool) -> None:
+        monkeypatch.undo()
+        removal.remove(stepped(pair.second.root), ASSIGNMENT, [base])
+        store.put(file, path)
+        raise Killed
+
+    monkeypatch.setattr(CopyingStore, "put_last", remove_base)
+    with pytest.raises(Killed):
+        pair.copy()
+    ours = {each: [known.digest_of(pair.second.manifest(each))] for each in pair.second.points()}
+    assert list(ours) == [first, newest]
+    _, copied = pair.copy(known=ours, recorded=[first])
+    assert bool(copied) is (brings != "ab")
+    assert pair.second.points()[-1] == newest
     pair.check()
