@@ -55,17 +55,33 @@ def yes_or_no(parameter: str, heading: str) -> type[OneOf]:
 
 
 class StatusOfRecordFilter(one_of("status", "status", lambda: STATUSES)):  # type: ignore[misc]
-    """Records by status; next to an answer as one filter, or its records would be looked up twice, and compared."""
+    """Records by status. Next to an answer it finds nothing itself: AnswerFilter does, or records would be looked up
+    twice, and compared."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        is_answered = self.value() in STATUSES and request.GET.get("answer") in {*ANSWERS} - {"2xx"}
         found: QuerySet[Any] = super().queryset(request, queryset)
-        return queryset.filter(in_status(str(self.value()))) if is_answered else found
+        return queryset if is_undelivered(request) else found
+
+
+class AnswerFilter(one_of("answer", "response code", lambda: ANSWERS)):  # type: ignore[misc]
+    """Events by the answer to their last attempt, and by a status next to it."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not is_undelivered(request):
+            found: QuerySet[Any] = super().queryset(request, queryset)
+            return found
+        status = request.GET.get("status")
+        asked = {"status": status} if status in STATUSES else {}
+        return filtered(queryset, {"answer": request.GET["answer"]} | asked)
+
+
+def is_undelivered(request: HttpRequest) -> bool:
+    """True if the list has events that were not delivered, by an answer other than 2xx."""
+    return request.GET.get("answer") in {*ANSWERS} - {"2xx"}
 
 
 QueueFilter = one_of("queue", "queue", conf.queue_rules, has_others=True)
 KindFilter = one_of("kind", "kind", lambda: sorted(registry.kinds), has_others=True)
-AnswerFilter = one_of("answer", "response code", lambda: ANSWERS)
 EventsFilter = yes_or_no("events", "event")
 PausedFilter = yes_or_no("paused", "queue is paused")
 

@@ -10,7 +10,7 @@ from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 from unfold.views import ChangeList
 
-from declarations.surfaces.admin.base import IdPaginator, WholePage
+from declarations.surfaces.admin.base import MOST_LISTED, IdPaginator, WholePage
 from jobs.states import FINISHED, UNFINISHED
 from operations.admin.filters import NOT_ENDED
 from operations.backlog.selection import EVENT_ID, LATEST, STATUSES, has_earlier_ones
@@ -32,10 +32,19 @@ OF_WORDS = (
 )
 
 
+LOOKED_AHEAD = 951
+"""Rows behind a page, so that the first of 50 rows knows of more than 1,000."""
+
+
 class RecordPaginator(IdPaginator):
     """Pages of records by their ids, or by their end."""
 
     indexed = ("-finished_at", "-pk")
+
+    def look_ahead(self, page: str | None) -> None:
+        """Find rows up to that page and LOOKED_AHEAD more, where each that is found costs several reads."""
+        number = int(page) if page and page.isascii() and page.isdigit() and len(page) < len(str(MOST_LISTED)) else 1
+        self.most = min(MOST_LISTED, max(1, number) * self.per_page + LOOKED_AHEAD)
 
 
 class LargePage(ChangeList):

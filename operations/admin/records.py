@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import PAGE_VAR
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -43,6 +44,7 @@ from operations.admin.filters import (
     SubjectFilter,
     TriggerFilter,
     WaitingForFilter,
+    is_undelivered,
 )
 from operations.admin.large_pages import RecordPage, RecordPaginator
 from operations.admin.record_verbs import DeadLetterPage, RecordActions
@@ -168,6 +170,13 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, CompletingAdmin, OfManyR
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordPage]:
         return RecordPage
+
+    def get_paginator(self, request: HttpRequest, *args: Any, **kwargs: Any) -> RecordPaginator:
+        """Pages of all records; of events by an answer that its attempts have, only the next ones."""
+        pages: RecordPaginator = super().get_paginator(request, *args, **kwargs)
+        if is_undelivered(request):
+            pages.look_ahead(request.GET.get(PAGE_VAR))
+        return pages
 
     def complete(self, rows: list[Any]) -> None:
         """Give each event its delivery."""

@@ -40,10 +40,15 @@ ANSWERS = ("2xx", "3xx", "4xx", "5xx", "none")
 
 def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
     """The rows of `rows` that match `asked`: names of FILTERS → values."""
-    finds_few = "error" in asked or asked.get("answer", "2xx") != "2xx"
+    is_undelivered = asked.get("answer", "2xx") != "2xx"
     for name, value in asked.items():
         # two sets of ids that the database finds itself would be compared one by one
-        rows = rows.filter(in_status(value)) if name == "status" and finds_few else FILTERS[name](rows, value)
+        if name == "status" and ("error" in asked or is_undelivered):
+            rows = rows.filter(in_status(value))
+        elif name == "answer" and is_undelivered:
+            rows = _undelivered(rows, value, asked.get("status"), are_few="error" in asked or "group" in asked)
+        else:
+            rows = FILTERS[name](rows, value)
     if group := asked.get("group"):  # the groups of a kind and queue are made from its newest records
         rows = rows.filter(pk__in=ids_like(group, asked.get("kind"), asked.get("queue")))
     return rows
@@ -153,28 +158,50 @@ def _newest() -> int:
 
 
 def _answered(rows: Rows, answer: str) -> Rows:
-    """Filter by the answer to the last attempt. An answer other than 2xx means not delivered: no delivered record is
-    looked at.
+    """Filter by the answer to the last attempt."""
+    if answer != "2xx":
+        return _undelivered(rows, answer)
+    # as COALESCE, of which the planner expects half of all, which is nearer to all than none
+    is_delivered = ExpressionWrapper(Q(answer_code__regex=r"^2\d\d$"), BooleanField())
+    return _with_codes(rows).filter(Coalesce(is_delivered, Value(False)))
+
+
+def _undelivered(rows: Rows, answer: str, names: str | list[str] | None = None, *, are_few: bool = False) -> Rows:
+    """The events with this answer. One other than 2xx means not delivered: no delivered record is looked at.
+
+    `names`: those in these statuses. `are_few`: another filter finds few records already.
     """
-    rows = with_answers(_events(rows)).annotate(answer_code=KeyTextTransform("status", "answer"))
-    if answer == "2xx":  # as COALESCE, of which the planner expects half of all, which is nearer to all than none
-        is_delivered = ExpressionWrapper(Q(answer_code__regex=r"^2\d\d$"), BooleanField())
-        return rows.filter(Coalesce(is_delivered, Value(False)))
-    rows = rows.filter(pk__in=_undelivered())
+    statuses = (_statuses(names) if names else {*Status}) - {Status.SUCCEEDED}
+    rows = _with_codes(rows).filter(attempt__gt=0, status__in=sorted(statuses))
+    if statuses and not are_few:
+        rows = rows.filter(_is_tried_event(statuses))
     if answer == "none":
         return rows.filter(Exists(Attempt.objects.filter(record_id=OuterRef("pk"))), answer_code__isnull=True)
     return rows.filter(answer_code__regex=rf"^{answer[0]}\d\d$")
 
 
-def _undelivered() -> RawSQL:
-    """The ids of events that were tried and were not delivered, by the partial indexes, status by status. They are an
-    array, or the planner would walk through all records in the order of the list, in which it hopes to meet them soon.
+def _with_codes(rows: Rows) -> Rows:
+    found: Rows = with_answers(_events(rows)).annotate(answer_code=KeyTextTransform("status", "answer"))
+    return found
+
+
+def _is_tried_event(statuses: set[Status]) -> RawSQL:
+    """A condition that finds the tried events in these statuses: an array of ids, by the partial indexes.
+
+    The planner walks through an array in the order of the ids, and ends with the page. Through a set it would not; and
+    it would walk through all records, in which it hopes to meet these soon. What failed or was cancelled is read from
+    its index alone, and may also be another record.
     """
-    ended = Q(status=Status.FAILED, finished_at__isnull=False) | Q(status=Status.CANCELLED, finished_at__isnull=False)
-    either = reduce(or_, (Q(status=status) for status in UNFINISHED), ended)
-    tried = _events(BacklogRecord.objects.filter(either, attempt__gt=0).order_by())
-    sql, values = tried.values("pk").query.sql_with_params()
-    return RawSQL(f"SELECT unnest(ARRAY({sql}))", values)  # noqa: S611 - ours
+    ended = (Q(status=each, finished_at__isnull=False) for each in sorted(statuses & {*FINISHED}))
+    unfinished = (
+        Q(status=each, kind__in=EndpointKind.values, attempt__gt=0) for each in sorted(statuses & {*UNFINISHED})
+    )
+    parts = [BacklogRecord.objects.filter(each).order_by().values("pk") for each in (*ended, *unfinished)]
+    found = [part.query.sql_with_params() for part in parts]
+    ids = " UNION ALL ".join(f"({sql})" for sql, _ in found)
+    values = tuple(value for _, each in found for value in each)
+    is_one = f'"{BacklogRecord._meta.db_table}"."id" = ANY(ARRAY({ids}))'
+    return RawSQL(is_one, values, output_field=BooleanField())  # noqa: S611 - ours
 
 
 def _events(rows: Rows, only: bool = True) -> Rows:

@@ -13,12 +13,13 @@ from backupsched import urls  # noqa: F401 - loads the pages of the admin
 from fleet.status import common_errors
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
+from operations.admin import large_pages
 from operations.backlog import search, selection
-from operations.backlog.selection import filtered
+from operations.backlog.selection import filtered, with_answers
 from sources.planning import KIND, subject_of
 from tests.factories import make_record
 from tests.fleet.lists_of_the_admin import NOW, RECORDS, listed
-from tests.schedules.event_records import delivered, make_event_schedule
+from tests.schedules.event_records import delivered, make_event_schedule, refused
 from tests.sources.factories import make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
@@ -145,6 +146,40 @@ def test_an_error_is_looked_for_where_one_is_shown_and_among_the_latest(monkeypa
     monkeypatch.setattr(selection, "LATEST", 1)
     make_record(Status.SUCCEEDED)
     assert [each.pk for each in filtered(BacklogRecord.objects.order_by("pk"), {"error": "RESET"})] == found
+
+
+@pytest.mark.parametrize("answer", ["5xx", "none"])
+@pytest.mark.parametrize("asked", [{}, {"status": "failed"}])
+def test_the_answers_of_a_page_of_events_are_read_and_no_others(answer: str, asked: dict[str, str]) -> None:
+    schedule = make_event_schedule()
+    for number in range(1, 10):
+        refused(schedule, number, 503 if answer == "5xx" else None)
+    delivered(schedule, 10)
+    rows = filtered(with_answers(BacklogRecord.objects.order_by("-pk")), {"answer": answer} | asked)
+    sql, values = rows.values("pk")[:2].query.sql_with_params()
+    with connection.cursor() as cursor:  # as with millions of records, which cost more to read and to sort
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off")
+        cursor.execute(f"EXPLAIN (ANALYZE) {sql}", values)
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert "Index Scan Backward using jobs_backlogrecord_pkey" in plan
+    read = [line for line in plan.splitlines() if "Scan" in line and "jobs_attempt_pkey" in line]
+    assert {"loops=2)" in line for line in read} == {True}, plan
+
+
+def test_events_by_an_answer_are_listed_up_to_those_behind_the_page(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_pages, "LOOKED_AHEAD", 2)
+    monkeypatch.setattr(admin.site._registry[BacklogRecord], "list_per_page", 1)
+    schedule = make_event_schedule()
+    events = [refused(schedule, number, 503).pk for number in (1, 2, 3, 4)][::-1]
+    for page, found, note in (("1", 3, b"More than 2 were found"), ("2", 4, b"More than 3 were found"), ("3", 4, b"")):
+        answer = admin_client.get(RECORDS, {"answer": "5xx", "p": page})
+        assert [row.pk for row in answer.context["cl"].result_list] == [events[int(page) - 1]]
+        assert answer.context["cl"].result_count == found
+        assert note in answer.content
+        assert (b"More than" in answer.content) is bool(note)
+    assert listed(admin_client, RECORDS, answer="5xx", p="²") == events[:1]
 
 
 def test_what_was_not_delivered_is_found_without_what_was() -> None:

@@ -98,16 +98,18 @@ class IdPaginator(FirstPages):
     object_list: models.QuerySet[Any]
     indexed: tuple[str, ...] = ()
     """An order that an index yields, other than that of the ids."""
+    most = MOST_LISTED
+    """The most ids that are found."""
 
     @cached_property
     def ids(self) -> list[int] | None:
         """The ids in the order of the list; None if it has another order."""
         if self.indexed and self.object_list.query.order_by[: len(self.indexed)] == self.indexed:
             with transaction.atomic(), by_index():
-                return list(self.object_list.values_list("pk", flat=True)[:MOST_LISTED])
+                return list(self.object_list.values_list("pk", flat=True)[: self.most])
         if set(self.object_list.query.order_by) not in ({"pk"}, {"-pk"}):
             return None
-        return list(self.object_list.values_list("pk", flat=True)[:MOST_LISTED])
+        return list(self.object_list.values_list("pk", flat=True)[: self.most])
 
     @cached_property
     def count(self) -> int:
@@ -188,7 +190,11 @@ class OfManyRows(ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         answer: HttpResponse = super().changelist_view(request, extra_context)
         listed = (getattr(answer, "context_data", None) or {}).get("cl")
-        if listed and listed.result_count == MOST_LISTED:
+        known = getattr(listed and listed.paginator, "most", MOST_LISTED)
+        if listed and listed.result_count == known < MOST_LISTED:
+            text = f"More than {known - 1:,} were found. The last page that is listed leads to further ones."
+            self.message_user(request, text, messages.INFO)
+        elif listed and listed.result_count == MOST_LISTED:
             text = f"The first {MOST_LISTED:,} are listed. There may be more: filters find earlier ones."
             self.message_user(request, text, messages.INFO)
         elif note := getattr(listed, "note", ""):
