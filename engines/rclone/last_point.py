@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points import manifests
 from storage.points.manifests import Entry, ManifestDamaged
 from storage.points.runs import BegunRun
-from storage.points.store import StorageFailed, Store
+from storage.points.store import Store
 
 LOST = (
     "point {} is not in the repository, although a backup made it: all files are copied again, so that it can be put "
@@ -65,9 +64,7 @@ class PointFetch:
                 for _ in manifests.read(self._file):
                     pass
             return LastPoint(point, self._file)
-        except (ManifestDamaged, StorageFailed) as error:
-            if isinstance(error, StorageFailed) and DAMAGED_OR_FOREIGN not in str(error):
-                raise
+        except ManifestDamaged as error:
             return LastPoint(problem=f"{error}: its point cannot be restored whole, and all files are copied again")
 
 

@@ -36,8 +36,11 @@ REFUSED = re.compile(
 REDIRECTED = "redirects to another server are not followed"
 LED_ASTRAY = "host unreachable, for " + special_addresses.WHY
 UNSEALED = re.compile(
-    r"(Attempt \d+/\d+ failed with \d+ errors? and: )?failed to authenticate decrypted block - bad password\?"
+    r"(Attempt \d+/\d+ failed with \d+ errors? and: )?(Failed to copy: )?(failed to open source object: )?"
+    r"(failed to authenticate decrypted block - bad password\?|not an encrypted file - bad magic string|"
+    r"file is too short to be encrypted|file has truncated block header)"
 )
+"""rclone's messages about the content of an encrypted file."""
 DAMAGED_OR_FOREIGN = "the repository there is damaged, or was encrypted with another key"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from storage import layout
 from storage.points.batches import batches
+from storage.points.moving import UnreadableFile
 from storage.points.store import StorageFailed, Store
 
 IN_A_NOTE = 10_000
@@ -56,7 +57,9 @@ def noted(store: Store, folder: str, notes: Iterable[str]) -> set[str] | None:
     for name in notes:
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch, name)
-            content = file.read_bytes() if store.fetch(f"{at}/{name}", file, MOST) else b""
+            content = b""
+            with suppress(UnreadableFile):
+                content = file.read_bytes() if store.fetch(f"{at}/{name}", file, MOST) else b""
         if name.split(".")[1] != digits(content) or len(found) + content.count(b"\0") >= MOST_PLACES:
             return None
         try:

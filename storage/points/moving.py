@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import IO
 
 from external.processes import serving
 from external.processes.rows import number, row_of
@@ -43,6 +44,7 @@ NOT_OPENED = {
     errno.ENODEV: "a device, and not a file",
     errno.ENOTDIR: "below something that is not a folder",
 }
+NOT_READ = (errno.EACCES, errno.EPERM, errno.EIO, errno.EBADMSG, errno.EUCLEAN)
 COUNTED = ("bytes", "transfers", "checks", "listed")
 
 
@@ -105,19 +107,26 @@ def check_room(folder: Path, written: float) -> None:
         raise TargetFailed(f"it was ended because data from the repository fills the disk: {lack}")
 
 
-class NotOurFile(StorageFailed):
+class UnreadableFile(StorageFailed):
+    """A file of this program is there, and its content is not: its disk has lost it, it cannot be decrypted, or this
+    account may not read it. It concerns no other file, and another try does not help.
+    """
+
+
+class NotOurFile(UnreadableFile):
     """Something that this program does not write is in the place of one of its files."""
 
 
 def fetch_here(found: Path, file: Path, most: int) -> bool:
     """Do what `Store.fetch` does, for a folder on this host. A link or a device, whose bytes may be endless or belong
-    to another file, is not read. Raises: NotOurFile.
+    to another file, is not read. Raises: NotOurFile; UnreadableFile.
     """
     try:
         descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError as error:
+        _check_readable(found, error)
         if error.errno not in NOT_OPENED:
             raise
         raise NotOurFile(f"{found} is {NOT_OPENED[error.errno]}: nothing was read") from None
@@ -128,12 +137,25 @@ def fetch_here(found: Path, file: Path, most: int) -> bool:
             raise NotOurFile(f"{found} is not a file, or has more than {most:,} bytes: nothing was read")
         read = opened.enter_context(open(descriptor, "rb", closefd=False))
         written = opened.enter_context(file.open("wb"))
-        while facts.st_size > written.tell() and (chunk := read.read(min(PIECE, most + 1 - written.tell()))):
+        while facts.st_size > written.tell() and (chunk := _chunk(read, found, min(PIECE, most + 1 - written.tell()))):
             written.write(chunk)
             check_room(file.parent, written.tell())
             if written.tell() > most:
                 raise StorageFailed(f"{found} has more than {most:,} bytes by now: it was not read whole")
     return True
+
+
+def _chunk(read: IO[bytes], found: Path, size: int) -> bytes:
+    try:
+        return read.read(size)
+    except OSError as error:
+        _check_readable(found, error)
+        raise
+
+
+def _check_readable(found: Path, error: OSError) -> None:
+    if error.errno in NOT_READ:
+        raise UnreadableFile(f"{found}: {os.strerror(error.errno).lower()}") from None
 
 
 def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path | None]:

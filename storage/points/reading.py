@@ -10,9 +10,10 @@ from typing import Any
 
 from storage import layout
 from storage.places.rclone import Rclone, StorageFailed, rows_to
+from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.batches import batches
 from storage.points.files import rows_below
-from storage.points.moving import TransferProgress, fetch_here, files_of
+from storage.points.moving import TransferProgress, UnreadableFile, fetch_here, files_of
 from storage.points.other_names import OF_A_NAME
 
 SMALL, MANIFEST = 2**20, 2**30
@@ -34,6 +35,9 @@ BETWEEN_LOOKS = 100
 """The number of files between two checks for a stop."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
 """Messages of rclone about a file on a remote whose content is wrong; any other error may be one of the connection."""
+
+OF_ITS_DISK = re.compile(r": (permission denied|operation not permitted|input/output error|bad message)\b")
+"""Messages of rclone about a file on this host that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -189,19 +193,28 @@ class ReadableStore(Rclone):
 
     def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
         """Copy a file of at most `most` bytes out of the repository, in place of one that `file` may be. Returns True
-        if it was there. Raises: StorageFailed, also for a larger one and for anything that is not a file; TargetFailed
-        if it fills this host's disk.
+        if it was there. Raises: StorageFailed, also for a larger one and for anything that is not a file;
+        UnreadableFile if its content is lost; TargetFailed if it fills this host's disk.
         """
         file.unlink(missing_ok=True)  # rclone would keep one of the same size, and time if the repository has times
         if (here := self._here(path)) is not None:
             return fetch_here(here, file, most)
         moved = TransferProgress(file.parent)
         # for a bucket, a missing file is copied like an empty folder: with success
-        is_there = self.run(
-            "copyto", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path), str(file),
-            missing_ok=True, most=most, on_line=moved.take, sign_of_life=moved,
-        )  # fmt: skip
+        try:
+            is_there = self.run(
+                "copyto", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path), str(file),
+                missing_ok=True, most=most, on_line=moved.take, sign_of_life=moved,
+            )  # fmt: skip
+        except StorageFailed as error:
+            if DAMAGED_OR_FOREIGN in str(error) or self._is_of_its_disk(str(error)):
+                raise UnreadableFile(str(error)) from None
+            raise
         return is_there and file.is_file()
+
+    def _is_of_its_disk(self, why: str) -> bool:
+        """True if the disk of an encrypted folder on this host has lost a file, or denies it."""
+        return f" {self.location.directory}/" in why and OF_ITS_DISK.search(why) is not None
 
     def _here(self, path: str) -> Path | None:
         """The same path on this host, for files whose names this program chose: they are too small to start a program

@@ -20,7 +20,7 @@ from storage.places.rclone import ANY, StorageFailed, StorageStopped, path_list
 from storage.points import known, own_names
 from storage.points.known import Known
 from storage.points.manifests import Header, ManifestDamaged, read_header
-from storage.points.moving import NotOurFile, TransferProgress, delete_here, files_of, stay_within
+from storage.points.moving import TransferProgress, UnreadableFile, delete_here, files_of, stay_within
 from storage.points.reading import MANIFEST, ReadableStore, only_in
 
 __all__ = ["PARTIAL_SUFFIX", "StorageFailed", "StorageStopped", "Store", "path_list"]
@@ -65,11 +65,12 @@ class Store(ReadableStore):
 
     def any_manifest(self, assignment: str, point: str, file: Path) -> bool:
         """`manifest`, whoever wrote it, and for whatever point: to describe it, or to keep the files that it names.
-        Raises, in addition to the others: ManifestDamaged if a link or the like is in its place.
+        Raises, in addition to the others: ManifestDamaged if its content is lost, or if a link or
+        the like is in its place.
         """
         try:
             return self.fetch(layout.manifest_path(assignment, point), file, MANIFEST)
-        except NotOurFile as error:
+        except UnreadableFile as error:
             raise ManifestDamaged(f"the manifest of point {point} cannot be read: {error}") from None
 
     def header(self, assignment: str, point: str) -> Header | None:

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,17 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import layout
+from storage.places import remotes
 from storage.places.location import of_directory
-from storage.points import manifests, removal
+from storage.points import amiss, manifests, own_names, removal, runs
 from storage.points.entries import Entry, excepted, is_readable
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, Store
 from storage.points.trees import opened, versions_of
+from tests.storage import other_accounts
+from tests.storage.other_accounts import WORKER, as_another, needs_root
 from tests.storage.played_history import points_of
 from tests.storage.played_runs import ASSIGNMENT, Played
 from tests.storage.stepping import stepped
 
 Damage = Callable[[bytes], bytes | None]
+home = other_accounts.home
 
 FOREIGN = (
     b"", b"[1]", b"null", b"\xff\xfe", b"[" * 5000, b'{"path":5}', b'{"path":"a"', b'{"path":"c","size":"1"}',
@@ -106,6 +111,7 @@ def is_named(played: Played, file: Path, point: str, whole: list[manifests.Entry
             versions_of(store, ASSIGNMENT, [point], path, cache)
     try:
         assert [*manifests.read(file)] == whole
+        own_names.check_is_of(file, point)  # which a flipped bit may have changed
     except ManifestDamaged:
         with pytest.raises(ManifestDamaged), opened(store, ASSIGNMENT, point, cache):
             pass
@@ -122,3 +128,54 @@ def test_an_exception_is_never_longer_than_a_reader_takes(attributes: int) -> No
     kept = excepted(Entry("a"), old, "why " * 125, "20261101T065755Z")
     assert is_readable(kept)
     assert (kept.place, bool(kept.why)) == (old.place, True)
+
+
+SEALED: dict[str, Callable[[bytes], bytes]] = {
+    "a flipped bit": lambda data: flipped(data, 1000),
+    "emptied by a power cut": lambda data: b"",
+    "another kind of file": lambda data: flipped(data, 0),
+    "cut within the header of a block": lambda data: data[:40],
+}
+
+
+def test_what_an_encrypted_repository_has_lost_of_a_file_is_named_and_keeps_nothing_else_back(tmp_path: Path) -> None:
+    (tmp_path / "vault").mkdir()
+    store = Store(remotes.location_of(str(tmp_path / "vault"), {}, {}, "the key"), Event())
+    point, note = "20261121T060000Z", f"20261121T060000Z.{'0' * 16}{layout.AMISS}"
+    (content := tmp_path / "content").write_bytes(bytes(2000))
+    store.put(content, layout.manifest_path(ASSIGNMENT, point))
+    store.put(content, runs.mark_path(ASSIGNMENT, point))
+    store.put(content, f"{ASSIGNMENT}/{layout.MANIFESTS}/{note}")
+    sealed = {each: each.read_bytes() for each in tmp_path.glob("vault/**/*") if each.is_file()}
+    assert len(sealed) == 3
+    for damage in SEALED.values():
+        for each, whole in sealed.items():
+            each.write_bytes(damage(whole))
+        with pytest.raises(ManifestDamaged, match=f"the manifest of point {point} cannot be read: the repository"):
+            store.any_manifest(ASSIGNMENT, point, tmp_path / "manifest")
+    with runs.marked(store, ASSIGNMENT, point) as found:
+        assert found is None
+    assert amiss.noted(store, ASSIGNMENT, [note]) is None
+
+
+@needs_root
+def test_a_manifest_that_this_account_may_not_read_keeps_no_other_point_back(home: Path) -> None:
+    played = Played(home / "played")
+    names = [played.back_up({"a": text, text: text}) for text in "xyz"]
+    for path in (home, *home.rglob("*")):
+        os.chown(path, WORKER, WORKER)
+    (played.root / layout.manifest_path(ASSIGNMENT, names[1])).chmod(0)
+
+    def look() -> list[str]:
+        store = Store(of_directory(played.root), Event())
+        try:
+            store.any_manifest(ASSIGNMENT, names[1], home / "manifest")
+        except ManifestDamaged as error:
+            return [str(error), *removal.remove(stepped(played.root), ASSIGNMENT, names[:1]).damaged]
+        return []
+
+    point, why = as_another(look)
+    assert point == names[1]
+    assert f"{point} cannot be read: " in why
+    assert "permission denied" in why
+    assert played.points() == names
