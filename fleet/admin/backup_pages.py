@@ -10,7 +10,7 @@ from declarations.surfaces.admin.base import ByIds, IdPaginator
 from fleet.past_backups import is_small
 from operations.admin.filters import row_id
 from operations.admin.large_pages import LargePage
-from sources.models import Assignment, Backup
+from sources.models import Assignment, Backup, Source
 
 MOST_SEARCHED = 1000
 """Assignments, or points, that a search names one by one. If there are more, some are met soon, from the latest on."""
@@ -27,6 +27,13 @@ def _assignments_found(request: HttpRequest, words: Sequence[str]) -> list[int]:
 
 def _of_sources(words: Sequence[str]) -> QuerySet[Assignment]:
     return Assignment.objects.filter(*(Q(source__name__icontains=word) for word in words)).order_by()
+
+
+def _of_many_sources(words: Sequence[str]) -> QuerySet[Assignment]:
+    """The same, read as a whole: without the OR the planner, which expects few sources, would look up the assignments
+    of each."""
+    sources = Source.objects.filter(*(Q(name__icontains=word) for word in words)).order_by().values("pk")
+    return Assignment.objects.filter(Q(source__in=sources) | Q(source__in=[0])).order_by()
 
 
 def _points_found(text: str) -> list[int]:
@@ -46,7 +53,7 @@ def searched(request: HttpRequest, backups: QuerySet[Backup], text: str) -> Quer
     if len(ids) <= MOST_SEARCHED:
         return backups.filter(Q(assignment__in=ids) | Q(pk__in=pks))
     # without the OR the planner, which expects few, would read and sort the backups of each assignment
-    return backups.filter(Q(assignment__in=_of_sources(words).values("pk")) | Q(pk__in=pks or [0]))
+    return backups.filter(Q(assignment__in=_of_many_sources(words).values("pk")) | Q(pk__in=pks or [0]))
 
 
 class BackupPaginator(IdPaginator):

@@ -40,6 +40,11 @@ def test_backups_are_found_by_the_words_of_the_source_or_as_a_point_begins(
     of_backups = [each["sql"] for each in asked if 'FROM "sources_backup"' in each["sql"]]
     assert [sql.endswith("LIMIT 10000") for sql in of_backups if "ORDER BY" in sql] == [True]
     assert not [sql for sql in of_backups if "COUNT(" in sql], "they are looked for again for their count"
+    [search] = [sql for sql in of_backups if "ORDER BY" in sql]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {search}")
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert plan.count("(hashed SubPlan") == (2 if many else 0), plan
     assert listed(admin_client, BACKUPS, q="20260302") == [new.pk]
     assert listed(admin_client, BACKUPS, q="nothing") == []
     assert listed(admin_client, BACKUPS, engine="rclone") == [new.pk, old.pk]
