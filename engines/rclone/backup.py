@@ -26,7 +26,7 @@ from storage.points import arrived_files, lost_results, runs, sorted_items, swee
 from storage.points.entries import Entry
 from storage.points.exception_texts import warnings_of
 from storage.points.manifests import Line
-from storage.points.runs import BaseGone, BegunRun
+from storage.points.runs import AllRemoved, BaseGone, BegunRun
 from storage.points.sorted_items import SortedItems
 from storage.points.store import StorageFailed, StorageStopped
 
@@ -80,7 +80,7 @@ class _PointAttempt:
                 self.transfer.bring()
                 cut_copies.leave_out(self.transfer)
             return self._make_point(last)
-        except OSError:
+        except (OSError, AllRemoved):
             self._disown()
             raise
         except (RunEnded, StorageStopped, StorageFailed) as error:
@@ -131,7 +131,8 @@ class _PointAttempt:
             entries = map(_unpacked, sorted_items.read(made))
         if making.failed > making.files / 2:
             raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
-        runs.check_base(self.store, task.folder, self.begun)
+        is_marked = bool(self.wanted.files)
+        runs.check_base(self.store, task.folder, self.begun, is_marked=is_marked)
         is_complete = not (making.exceptions or task.left_out)
         header = replace(
             run.header("rclone", task.engine_version or rclone_version(), complete=is_complete),
@@ -141,7 +142,7 @@ class _PointAttempt:
             not_kept=listing.lost,
         )
         totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
-        runs.check_made(self.store, task.folder, self.begun)
+        runs.check_made(self.store, task.folder, self.begun, is_marked=is_marked)
         runs.end(self.store, task.folder, self.begun.name)
         warnings = [
             *task.left_out,
@@ -179,7 +180,8 @@ class _PointAttempt:
 
     def _disown(self) -> None:
         """Remove the files of this run, so that no later run takes them over: after a failed write to a disk on this
-        host, they may be whole in memory alone. The mark is removed first.
+        host, they may be whole in memory alone. Or everything was removed, and nobody would do it later. The mark is
+        removed first.
         """
         store, folder = self.store, self.task.folder
         with suppress(StorageStopped, StorageFailed, OSError):

@@ -101,8 +101,9 @@ def remove(
 
 
 def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambda files, freed: None) -> RemovalResult:
-    """Remove all points of an assignment with everything in its folder: the manifests first, so that none names deleted
-    files. The next removal finishes a killed one. A missing folder is fine.
+    """Remove all points of an assignment with everything in its folder: the manifests and marks first, so that none
+    names deleted files. The next removal finishes a killed one. A missing folder is fine. On a remote, no file of a run
+    is deleted that has begun since: then it fails, and is tried again.
 
     `on_progress` as in `remove`. Raises: StorageFailed; StorageStopped; ProgramMissing; OSError.
     """
@@ -111,9 +112,17 @@ def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambd
     deletion = Deletion(store, assignment, on_progress)
     store.delete(f"{assignment}/{layout.MANIFESTS}")
     store.flush()
-    for folder in store.names(deletion.top, folders=True):
+    folders = store.names(deletion.top, folders=True)  # before the look: a run marks its files before it brings them
+    runs.check_nothing_came(store, assignment)
+    for folder in folders:
         deletion.delete({f"{folder}/{path}": size for path, size in store.sizes(f"{deletion.top}/{folder}").items()})
+    runs.check_nothing_came(store, assignment)
     store.delete(assignment)
+    try:
+        runs.check_nothing_came(store, assignment)
+    except runs.Overtaken:  # some of its files may be gone
+        store.delete(f"{assignment}/{layout.MANIFESTS}")
+        raise
     store.remove_empty_folders(assignment.partition("/")[0], leave_root=False)
     return RemovalResult(tuple(points), (), deletion.freed)
 

@@ -59,6 +59,10 @@ class Overtaken(StorageFailed):
     """Another run has come since a run began, and may have deleted its files."""
 
 
+class AllRemoved(Overtaken):
+    """Everything of an assignment has been removed since a run began."""
+
+
 def points(store: Store, folder: str) -> list[str]:
     """The names of an assignment's points, the earliest first, without foreign ones."""
     return store.ours(all_points(store, folder))
@@ -165,25 +169,29 @@ def boot() -> str:
     return ""
 
 
-def check_base(store: Store, folder: str, begun: BegunRun, *, is_made: bool = False) -> None:
-    """Check the base of a run, right before it makes its point, or once it has (`is_made`). Raises: BaseGone if the
-    point that it took over from is gone; Overtaken if another run has come in the meantime, while this run's
-    machine was frozen, or from another installation: that run may have deleted files of this one as the remains of a
-    killed run; StorageFailed.
+def check_base(store: Store, folder: str, begun: BegunRun, *, is_marked: bool = True, is_made: bool = False) -> None:
+    """Check the base of a run, right before it makes its point, or once it has (`is_made`). `is_marked`: False if it
+    brings nothing, and so has no mark. Raises: BaseGone if the point that it took over from is gone; Overtaken if
+    another run has come in the meantime, while this run's machine was frozen, or from another installation: that run
+    may have deleted files of this one as the remains of a killed run; AllRemoved if, on a remote, its mark has gone;
+    StorageFailed.
     """
     files = store.names(f"{folder}/{layout.MANIFESTS}")
-    there = [each for each in points_among(files) if not (is_made and each == begun.name)]
-    marks = set(named_among(files, layout.UNFINISHED)) - begun.marks
-    has_later_run = any(layout.is_later(each, begun.name) for each in marks)
+    points, marks = points_among(files), named_among(files, layout.UNFINISHED)
+    there = [each for each in points if not (is_made and each == begun.name)]
+    has_later_run = any(layout.is_later(each, begun.name) for each in set(marks) - begun.marks)
     has_new_point = not begun.there.union([begun.lost]).issuperset(there)
     is_base_gone = begun.base is not None and begun.base not in there
     if has_later_run or (has_new_point and not is_base_gone):
         raise Overtaken(f"another run has taken over {folder} in the meantime; this one ends without a point: {OTHER}")
+    is_removed = (is_made and begun.name not in points) or (is_marked and begun.name not in marks)
+    if is_removed and store.location.directory is None:
+        raise AllRemoved(f"what {folder} has in the repository was removed in the meantime; this run ends: {OTHER}")
     if is_base_gone:
         raise BaseGone(f"point {begun.base} of {folder} was removed in the meantime")
 
 
-def check_made(store: Store, folder: str, begun: BegunRun, *, has_base: bool = True) -> None:
+def check_made(store: Store, folder: str, begun: BegunRun, *, is_marked: bool = True, has_base: bool = True) -> None:
     """Check once more, on a remote, after a run has made its point: between the last look and the manifest its base may
     have gone, with files that both name. Then the point goes again. A removal looks for new points only after it has
     removed the old ones, so one of the two sees the other. `has_base`: False if the run takes over nothing. Raises: as
@@ -192,11 +200,17 @@ def check_made(store: Store, folder: str, begun: BegunRun, *, has_base: bool = T
     if store.location.directory is not None:  # its lock excludes all others
         return
     try:
-        check_base(store, folder, begun, is_made=True)
+        check_base(store, folder, begun, is_marked=is_marked, is_made=True)
     except (BaseGone, Overtaken) as error:
         if has_base or isinstance(error, Overtaken):
             store.remove(layout.manifest_path(folder, begun.name))
             raise
+
+
+def check_nothing_came(store: Store, folder: str) -> None:
+    """Check, on a remote, that no run has begun since everything was removed. Raises: Overtaken; StorageFailed."""
+    if store.location.directory is None and store.names(f"{folder}/{layout.MANIFESTS}"):
+        raise Overtaken(f"a run of {folder} has begun while everything of it was removed; the rest goes later: {OTHER}")
 
 
 def end(store: Store, folder: str, run: str) -> None:

@@ -17,6 +17,7 @@ from engines.base import EngineResult, SourceSpec, Verdict
 from storage import layout
 from storage.places.location import Location
 from storage.points import known, lost_results, removal, runs
+from storage.points.deletions import Deletion
 from storage.points.store import StorageFailed, Store
 from tests.engines.peers import STARTED_AT, back_up, local_folder, point, points, specification, write_files
 
@@ -43,7 +44,7 @@ class Installations:
         where = {"location": self.location, "staging": str(self.staging), "known": {}}
         return back_up(source or self.source, self.copy, **where | fields)
 
-    def before(self, function: str, then: Callable[[], object], of: ModuleType = runs) -> None:
+    def before(self, function: str, then: Callable[[], object], of: ModuleType | type = runs) -> None:
         """Have another run work before the next call of this function of a module."""
         whole = getattr(of, function)
 
@@ -170,3 +171,29 @@ def test_a_point_whose_run_was_killed_before_its_last_look_counts_only_if_its_fi
         assert "may lack files" in str(result.warnings)
         both.manifest(killed).unlink()
     both.check([first, *whole, result.snapshot])
+
+
+@KINDS
+@pytest.mark.parametrize("step", ["check_base", "write_point", "check_made"])
+def test_nothing_is_left_of_a_run_if_everything_is_removed_at_its_end(
+    step: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Installations(tmp_path, kind, monkeypatch)
+    both.before(step, lambda: removal.remove_all(Store(both.location, Event()), "copy"))
+    result = both.back_up(known=None)
+    assert (result.verdict, "was removed in the meantime" in result.error) == (Verdict.REPOSITORY_FAILED, True), result
+    assert [each for each in both.copy.rglob("*") if each.is_file()] == []
+
+
+@pytest.mark.parametrize(("step", "of"), [("check_nothing_came", runs), ("delete", Deletion)])
+def test_of_a_run_that_begins_while_everything_is_removed_no_file_is_deleted(
+    step: str, of: ModuleType | type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, store = Installations(tmp_path, "local", monkeypatch), Store(Location(str(tmp_path), str(tmp_path)), Event())
+    write_files(both.copy / layout.FILES, **{"20261101T065755Z/old": "old"})
+    both.before(step, lambda: both.back_up(known=None), of=of)
+    with pytest.raises(StorageFailed, match="has begun while everything of it was removed"):
+        removal.remove_all(store, "copy")
+    both.check([NAME])
+    assert removal.remove_all(store, "copy").points == (NAME,)
+    assert not both.copy.exists()

@@ -99,7 +99,7 @@ def test_on_a_remote_an_engine_that_wakes_late_makes_no_point_and_one_whose_base
     last = runs.begin(store, ASSIGNMENT, BEGAN + timedelta(days=4))
     store.remove(layout.manifest_path(ASSIGNMENT, late.name))
     with pytest.raises(runs.BaseGone):
-        runs.check_base(store, ASSIGNMENT, last)
+        runs.check_base(store, ASSIGNMENT, last, is_marked=False)
 
 
 def test_a_mark_that_lies_far_ahead_or_is_forged_is_nothing_to_a_run(tmp_path: Path) -> None:
