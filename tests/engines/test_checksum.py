@@ -152,7 +152,7 @@ def test_a_time_that_was_another_one_while_a_file_was_copied_is_seen_in_the_copy
         assert (brought, backed_up(2).read) == ({"note", "dot."}, 0)
 
 
-def failing(*given: Any) -> None:
+def failing(*given: Any, **how: bool) -> None:
     raise StorageFailed("its server is away")
 
 
