@@ -40,6 +40,7 @@ from storage.restic.snapshots import note_incomplete, tag_arguments, time_argume
 from storage.restic.verdicts import PARTIAL, ResticTrouble, problem_of
 
 MARK_SECONDS = 60.0
+NOTHING = "it has no file or folder that could be read, and restic makes no snapshot of nothing"
 DONE = (Verdict.SUCCEEDED, Verdict.WARNINGS)
 LOOK_EVERY_SECONDS = 0.5
 """Lines between two looks are not parsed: a line about a running backup may name many files."""
@@ -202,8 +203,9 @@ def _snapshot(run: EngineRun, folder: Path, options: tuple[str, ...], writer: st
             if error.trouble is ResticTrouble.NO_SNAPSHOT and parent:
                 parent = ()  # it was removed: restic looks for one itself
                 continue
-            if error.trouble is ResticTrouble.NO_SOURCE:
-                text = "; ".join([str(error), *seen.problems[:3]])
+            if error.trouble in (ResticTrouble.NO_SOURCE, ResticTrouble.NOTHING):
+                why = NOTHING if error.trouble is ResticTrouble.NOTHING else str(error)
+                text = "; ".join([why, *seen.problems[:3]])
                 raise RunEnded(Verdict.SOURCE_FAILED, text) from None
             raise
 

@@ -36,6 +36,7 @@ ALL_FILES, SAMPLE_FILES, BYTES = 10_000, 1_000, 2**30
 at most BYTES bytes.
 """
 SHOWN = 3
+HOLDS_NOTHING = "the point is incomplete, and has no file: its backup could read none"
 NOT_TRIED = "{}, whose names the disk of drills does not accept, such as {:.200}"
 
 
@@ -109,6 +110,8 @@ def drill(
             named = "; ".join((report.failed or wrong)[:SHOWN])
             of_all = f"{len(wrong)} of {several(done.files, 'file')}"
             done.error = f"{of_all} did not come back as listed in its manifest: {named}"
+        elif not (done.of_files or tree.header.complete):
+            done.error = HOLDS_NOTHING
         elif kind:
             database: Database = kind.drill(files, folder, scratch, space, store)
             done.tables, done.notes, done.error = database.tables, database.notes, "; ".join(database.wrong[:SHOWN])

@@ -25,6 +25,7 @@ class ResticTrouble(Enum):
     NOT_WRITABLE = "the repository cannot be written"
     NO_SPACE = "no space is left in the repository"
     NO_SOURCE = "the path to back up is not there"
+    NOTHING = "there is nothing to back up that could be read"
     NO_SNAPSHOT = "there is no such snapshot"
     EXISTS = "there is a repository already"
     UNREACHABLE = "the repository does not answer"
@@ -54,6 +55,7 @@ TEXTS = (
         r"data/[0-9a-f/]{1,100}>?:? (does not exist|no such file|input/output error)",
     ),
     (ResticTrouble.NO_SOURCE, r"all (target|source) directories/files do not exist"),
+    (ResticTrouble.NOTHING, r"snapshot is empty"),
     (
         ResticTrouble.NO_REPOSITORY,
         r"unable to open config file.{0,2000}?(no such file|does not exist|not found|404)|repository does not exist",

@@ -13,7 +13,9 @@ import pytest
 
 from engines.at_repositories import point_upkeep, probing
 from engines.base import EngineProgress, Verdict
-from engines.restores import restore_process
+from engines.restic.engine import NOTHING
+from engines.restores import drilling, restore_process
+from engines.restores.scratch import Scratch
 from storage import layout
 from storage.places import remotes
 from storage.places.location import RESTIC
@@ -21,7 +23,7 @@ from storage.places.locks import Busy
 from storage.points import lost_results, runs
 from storage.points.store import StorageFailed
 from storage.restic.program import Restic
-from storage.restic.snapshots import snapshots
+from storage.restic.snapshots import note_incomplete, snapshots
 from storage.restic.store import INCOMING
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
@@ -233,10 +235,24 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     assert "the key is not that of the repository" in failed.error
     gone = dataclasses.replace(local_folder(source), path=str(tmp_path / "nothing"))
     assert back_up(restic_task(gone, location)).verdict is Verdict.SOURCE_FAILED
+    empty = run(restic_task(local_folder(fill(tmp_path / "empty", 0, 0)), location))
+    assert (empty.verdict, empty.error) == (Verdict.SOURCE_FAILED, NOTHING), "other sources go on"
     os.rename(tmp_path / "repository/restic/config", tmp_path / "config")
     lost = run(restic_task(local_folder(source), location))
     assert lost.verdict is Verdict.REPOSITORY_FAILED
     assert "there is no restic repository" in lost.error
+
+
+def test_a_point_of_which_no_file_could_be_read_is_not_proved(tmp_path: Path) -> None:
+    location = location_at(tmp_path / "repository")
+    fill(fill(tmp_path / "source", 0, 0) / "closed", 0, 0)
+    assert back_up(restic_task(local_folder(tmp_path / "source"), location)).verdict is Verdict.SUCCEEDED
+    store = store_of(location, threading.Event())
+    scratch = Scratch(str(tmp_path / "drills"), 0)
+    assert drilling.drill(store, FOLDER, scratch).error == ""
+    [point] = runs.points(store, FOLDER)
+    note_incomplete(Restic(location, threading.Event()), FOLDER, point, ["closed/a: permission denied"])
+    assert drilling.drill(store, FOLDER, scratch).error == drilling.HOLDS_NOTHING
 
 
 def test_a_server_that_takes_a_request_and_says_nothing_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:

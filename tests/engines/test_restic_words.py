@@ -29,6 +29,7 @@ REFUSED = "dial tcp: connection refused"
         (1, f'{NO_CONFIG}Head "http://x/config": {REFUSED}', Trouble.UNREACHABLE),
         (1, "unable to save snapshot: write /x: no space left on device", Trouble.NO_SPACE),
         (1, "all target directories/files do not exist", Trouble.NO_SOURCE),
+        (1, "unable to save snapshot: snapshot is empty", Trouble.NOTHING),
         (1, 'invalid id "dead": no matching ID found for prefix "dead"', Trouble.NO_SNAPSHOT),
         (1, "create repository at /x failed: config file already exists", Trouble.EXISTS),
         (1, f"{NO_CONFIG}stat /srv/507/config: no such file or directory", Trouble.NO_REPOSITORY),
