@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from storage.folders.beneath import LIST
+from storage.folders.beneath import BY_DESCRIPTOR, LIST
 from storage.folders.walking import Identity
 from storage.points.entries import Entry, head_of
 from storage.points.files import path_in, shown, written
@@ -59,6 +59,7 @@ class LocalFolder:
         self._on_exception, self._on_note, self._on_special = on_exception, on_note, on_special
         self._waiting, self._empty, self._device = list[tuple[str, str, Identity]](), empty, 0
         self._mounted: Collection[str] = ()
+        self._has_descriptors = BY_DESCRIPTOR.is_dir()
 
     def __iter__(self) -> Iterator[Listed]:
         """All files, folders and links below it, in no order, without sockets, pipes and devices. Raises: OSError if it
@@ -75,7 +76,7 @@ class LocalFolder:
             try:
                 with self._opened(folder, seen) as here, os.scandir(here) as found:
                     for each in found:
-                        if listed := self._seen(each, folder, called):
+                        if listed := self._seen(each, here, folder, called):
                             yield listed
             except OSError as error:
                 if not called:
@@ -101,15 +102,17 @@ class LocalFolder:
         finally:
             os.close(descriptor)
 
-    def _seen(self, each: os.DirEntry[str], folder: str, called: str) -> Listed | None:
-        """Raises: OSError if the folder may be read, but not entered, or is gone."""
+    def _seen(self, each: os.DirEntry[str], here: int, folder: str, called: str) -> Listed | None:
+        """An entry of the folder that is open as `here`. Raises: OSError if the folder may be read, but not entered, or
+        is gone.
+        """
         name = shown(each.name)
         path = f"{called}/{name}" if called else name
         if self._is_left_out(path):
             return None
         try:
             facts = each.stat(follow_symlinks=False)
-            fields = self._fields(f"{folder}/{each.name}", path, facts)
+            fields = self._fields(each.name, here, folder, path, facts)
         except OSError as error:
             if isinstance(error, (PermissionError, FileNotFoundError)):
                 os.lstat(f"{folder}/.")  # raises if the folder is closed or gone: it is the exception then
@@ -123,7 +126,7 @@ class LocalFolder:
         is_linked = facts.st_nlink > 1 and fields[1] == "file"
         return path, head_of(*fields), fields, (facts.st_dev, facts.st_ino) if is_linked else None
 
-    def _fields(self, file: str, path: str, facts: os.stat_result) -> Fields | None:
+    def _fields(self, name: str, here: int, folder: str, path: str, facts: os.stat_result) -> Fields | None:
         mode, target, size = facts.st_mode, "", 0
         changed = inode = None
         if stat.S_ISREG(mode):
@@ -132,27 +135,33 @@ class LocalFolder:
             is_mounted = facts.st_dev != self._device or path in self._mounted
             kind, inode = "folder", facts.st_ino if is_mounted else None
         elif stat.S_ISLNK(mode):
-            kind, target = "link", os.readlink(file)
+            kind, target = "link", os.readlink(name, dir_fd=here)
             size = len(os.fsencode(target))
         else:
             return None
         return (
             path, kind, size, written(facts.st_mtime_ns), mode & 0o7777, target,
-            facts.st_uid, facts.st_gid, changed, inode, self._attributes(file, path),
+            facts.st_uid, facts.st_gid, changed, inode, self._attributes(name, here, folder, path),
         )  # fmt: skip
 
-    def _attributes(self, file: str, path: str) -> dict[str, str] | None:
+    def _attributes(self, name: str, here: int, folder: str, path: str) -> dict[str, str] | None:
         """The extended attributes, which include ACLs and capabilities. None if there are none, or the file system has
-        no such thing.
+        no such thing. Their values come from the open folder: another one may be in its place by now. Their names do
+        not, since that takes twice as long, and few files have any.
         """
         try:
-            names = os.listxattr(file, follow_symlinks=False)
+            names = os.listxattr(f"{folder}/{name}", follow_symlinks=False)
         except OSError:
             return None
-        found: dict[str, str] = {}
-        for name in names:
+        if not names:
+            return None
+        found, file = (
+            dict[str, str](),
+            f"{BY_DESCRIPTOR}/{here}/{name}" if self._has_descriptors else f"{folder}/{name}",
+        )
+        for each in names:
             with suppress(OSError):
-                found[name] = b64encode(os.getxattr(file, name, follow_symlinks=False)).decode()
+                found[each] = b64encode(os.getxattr(file, each, follow_symlinks=False)).decode()
         if found and sum(map(len, (*found, *found.values()))) > MOST_ATTRIBUTES:
             self._on_note(path, TOO_MANY)
             return None

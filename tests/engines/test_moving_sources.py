@@ -14,10 +14,12 @@ from engines.base import EngineResult, Verdict
 from engines.rclone import bringing, listing
 from engines.rclone.local import Listed, LocalFolder
 from storage.places.location import of_directory
+from storage.points.entries import Entry
 from storage.points.store import Store
 from storage.restoring.base import Wish
 from storage.restoring.into_folder import restore
 from tests.engines.peers import back_up, held, local_folder, point, run, task_for, write_files
+from tests.storage.extended_attributes import set_attribute
 from tests.storage.repositories import encrypted
 
 FILES = {"a": "a", "sub/x": "x", "sub/y": "y", "sub/deep/z": "z"}
@@ -87,6 +89,30 @@ def test_files_that_are_moved_while_their_source_is_listed_stay_in_the_point(
     assert third.verdict is Verdict.SUCCEEDED, third
     there = {str(each.relative_to(files)): each.read_text() for each in files.rglob("*") if each.is_file()}
     assert held(copy) == there
+
+
+@pytest.mark.parametrize("name", ["file", "folder", "link"])
+@pytest.mark.parametrize("swapped", ["box", "box/inner"])
+def test_nothing_of_another_folder_is_listed_once_a_link_leads_there(name: str, swapped: str, tmp_path: Path) -> None:
+    inner = os.path.relpath("box/inner", swapped)
+    for folder, value in (tmp_path / "files/box/inner", b"ours"), (tmp_path / "victim" / inner, b"secret"):
+        write_files(folder, **{"file": "x", "folder/x": "x"})
+        (folder / "link").symlink_to(value.decode())
+        for each in ("file", "folder"):
+            set_attribute(folder / each, "user.note", value)
+
+    def swap(path: str) -> bool:
+        if path == f"box/inner/{name}":
+            (tmp_path / "files" / swapped).rename(tmp_path / "away")
+            (tmp_path / "files" / swapped).symlink_to(tmp_path / "victim")
+        return False
+
+    def ignore(path: str, why: str) -> None:
+        pass
+
+    walk = LocalFolder(tmp_path / "files", swap, ignore, ignore, ignore, lambda: None, set())
+    found = {path: Entry(*fields) for path, _, fields, _ in walk}[f"box/inner/{name}"]
+    assert (found.target, found.attributes) == (("ours", None) if name == "link" else ("", {"user.note": "b3Vycw=="}))
 
 
 def replaced(top: Path) -> None:
