@@ -182,16 +182,17 @@ def check_inside(location: Location, folder: str) -> None:
     for name in (layout.MANIFESTS, layout.FILES):
         path = Path(location.at(f"{folder}/{name}"))
         inside = Path(os.path.realpath(path)).is_relative_to(real)
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as found:
-            path = next((Path(each.path) for each in found if each.is_symlink()), path) if inside else path
+        if inside and name == layout.FILES:  # one in the place of a manifest is followed by nothing: that is damaged
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as found:
+                path = next((Path(each.path) for each in found if each.is_symlink()), path)
         if not inside or path.is_symlink():
             raise StorageFailed(f"{path} is a link where a folder belongs: {NO_LINKS}")
 
 
 def delete_here(place: Path, paths: Collection[str], check_stop: Callable[[], None]) -> None:
-    """Delete the files among `paths` in a folder of a repository here, each by its name: rclone would look for it in a
-    listing, where a disk may show another one. `check_stop` is called now and then. Raises: StorageFailed for the first
-    file that cannot be deleted, once all others are; what `check_stop` raises.
+    """Delete the files and links among `paths` in a folder of a repository here, each by its name: rclone would look
+    for it in a listing, where a disk may show another one. `check_stop` is called now and then. Raises: StorageFailed
+    for the first one that cannot be deleted, once all others are; what `check_stop` raises.
     """
     failed = ""
     try:
@@ -205,7 +206,7 @@ def delete_here(place: Path, paths: Collection[str], check_stop: Callable[[], No
             if number % BETWEEN_LOOKS == 0:
                 check_stop()
             try:
-                if stat.S_ISREG(folder.stat(relative(path)).st_mode):
+                if stat.S_IFMT(folder.stat(relative(path)).st_mode) in (stat.S_IFREG, stat.S_IFLNK):
                     folder.unlink(relative(path))
             except (FileNotFoundError, NotADirectoryError):
                 continue

@@ -110,6 +110,8 @@ def remove_all(store: Store, assignment: str, *, on_progress: OnProgress = lambd
     check_inside(store.location, assignment)
     points = runs.points(store, assignment)
     deletion = Deletion(store, assignment, on_progress)
+    if store.location.is_plain:  # rclone passes over links
+        store.delete(f"{assignment}/{layout.MANIFESTS}", store.names(f"{assignment}/{layout.MANIFESTS}"))
     store.delete(f"{assignment}/{layout.MANIFESTS}")
     store.flush()
     folders = store.names(deletion.top, folders=True)  # before the look: a run marks its files before it brings them

@@ -20,12 +20,12 @@ from storage.places import location, remotes
 from storage.places.identity import Identity, digest_of
 from storage.places.location import Location
 from storage.places.locks import locked
-from storage.points import manifests, runs
+from storage.points import manifests, removal, runs
 from storage.points.store import StorageFailed, StorageStopped, Store
 from storage.restoring import into_folder
 from storage.restoring.base import Wish
 from tests.engines.locations import SERVED, location_of
-from tests.engines.peers import back_up, local_folder, run, small_disk, task_for, write_files
+from tests.engines.peers import back_up, held, local_folder, run, small_disk, task_for, write_files
 from tests.programs import needed
 from tests.storage.repositories import KEY, encrypted
 from tests.waiting import PATIENCE
@@ -126,6 +126,32 @@ def test_no_backup_writes_through_a_link_that_lies_in_its_repository(tmp_path: P
     result = back_up(local_folder(tmp_path / "in"), tmp_path / "copy")
     assert [*victim.iterdir()] == []
     assert (result.verdict, f"{link} is a link" in result.error) == (Verdict.REPOSITORY_FAILED, True), result.error
+
+
+@pytest.mark.parametrize("to", ["its manifest elsewhere", "nothing", "a folder"])
+def test_a_link_in_the_place_of_a_manifest_is_a_damaged_manifest_and_is_not_followed(tmp_path: Path, to: str) -> None:
+    copy, elsewhere = tmp_path / "copy", tmp_path / "elsewhere"
+    write_files(tmp_path / "in", a="a", b="b")
+    first, second = [
+        back_up(local_folder(tmp_path / "in"), copy, started_at=BEGAN + timedelta(days=each)) for each in (0, 1)
+    ]
+    manifest = tmp_path / layout.manifest_path("copy", second.snapshot)
+    manifest.rename(elsewhere)
+    if to != "its manifest elsewhere":
+        elsewhere.unlink()
+    if to == "a folder":
+        write_files(elsewhere, victim="x")
+    manifest.symlink_to(elsewhere)
+    third = back_up(local_folder(tmp_path / "in"), copy, started_at=BEGAN + timedelta(days=2))
+    assert (third.verdict, third.added) == (Verdict.WARNINGS, first.added), third
+    assert "cannot be read" in str(third.warnings)
+    store = Store(location.of_directory(tmp_path), Event())
+    removed = removal.remove(store, "copy", [second.snapshot])
+    assert (removed.points, runs.points(store, "copy")) == ((second.snapshot,), [first.snapshot, third.snapshot])
+    assert [held(copy, each.snapshot) for each in (first, third)] == [{"a": "a", "b": "b"}] * 2
+    manifest.symlink_to(elsewhere)
+    removal.remove_all(store, "copy")
+    assert (copy.exists(), elsewhere.exists()) == (False, to != "nothing")
 
 
 def test_nothing_is_deleted_through_a_link_that_lies_in_a_repository(tmp_path: Path) -> None:
