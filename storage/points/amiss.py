@@ -14,7 +14,7 @@ from pathlib import Path
 
 from storage import layout
 from storage.points.batches import batches
-from storage.points.moving import UnreadableFile
+from storage.points.moving import LostContent
 from storage.points.store import StorageFailed, Store
 
 IN_A_NOTE = 10_000
@@ -58,7 +58,7 @@ def noted(store: Store, folder: str, notes: Iterable[str]) -> set[str] | None:
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch, name)
             content = b""
-            with suppress(UnreadableFile):
+            with suppress(LostContent):
                 content = file.read_bytes() if store.fetch(f"{at}/{name}", file, MOST) else b""
         if name.split(".")[1] != digits(content) or len(found) + content.count(b"\0") >= MOST_PLACES:
             return None

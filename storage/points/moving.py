@@ -107,19 +107,19 @@ def check_room(folder: Path, written: float) -> None:
         raise TargetFailed(f"it was ended because data from the repository fills the disk: {lack}")
 
 
-class UnreadableFile(StorageFailed):
+class LostContent(StorageFailed):
     """A file of this program is there, and its content is not: its disk has lost it, it cannot be decrypted, or this
     account may not read it. It concerns no other file, and another try does not help.
     """
 
 
-class NotOurFile(UnreadableFile):
+class NotOurFile(LostContent):
     """Something that this program does not write is in the place of one of its files."""
 
 
 def fetch_here(found: Path, file: Path, most: int) -> bool:
     """Do what `Store.fetch` does, for a folder on this host. A link or a device, whose bytes may be endless or belong
-    to another file, is not read. Raises: NotOurFile; UnreadableFile.
+    to another file, is not read. Raises: NotOurFile; LostContent.
     """
     try:
         descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -155,7 +155,7 @@ def _chunk(read: IO[bytes], found: Path, size: int) -> bytes:
 
 def _check_readable(found: Path, error: OSError) -> None:
     if error.errno in NOT_READ:
-        raise UnreadableFile(f"{found}: {os.strerror(error.errno).lower()}") from None
+        raise LostContent(f"{found}: {os.strerror(error.errno).lower()}") from None
 
 
 def stay_within(repository: Path, place: Path, target: str) -> tuple[Path, Path | None]:

@@ -13,7 +13,7 @@ from storage.places.rclone import Rclone, StorageFailed, rows_to
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.batches import batches
 from storage.points.files import rows_below
-from storage.points.moving import TransferProgress, UnreadableFile, fetch_here, files_of
+from storage.points.moving import LostContent, TransferProgress, fetch_here, files_of
 from storage.points.other_names import OF_A_NAME
 
 SMALL, MANIFEST = 2**20, 2**30
@@ -194,7 +194,7 @@ class ReadableStore(Rclone):
     def fetch(self, path: str, file: Path, most: int = SMALL) -> bool:
         """Copy a file of at most `most` bytes out of the repository, in place of one that `file` may be. Returns True
         if it was there. Raises: StorageFailed, also for a larger one and for anything that is not a file;
-        UnreadableFile if its content is lost; TargetFailed if it fills this host's disk.
+        LostContent if its content is lost; TargetFailed if it fills this host's disk.
         """
         file.unlink(missing_ok=True)  # rclone would keep one of the same size, and time if the repository has times
         if (here := self._here(path)) is not None:
@@ -208,7 +208,7 @@ class ReadableStore(Rclone):
             )  # fmt: skip
         except StorageFailed as error:
             if DAMAGED_OR_FOREIGN in str(error) or self._is_of_its_disk(str(error)):
-                raise UnreadableFile(str(error)) from None
+                raise LostContent(str(error)) from None
             raise
         return is_there and file.is_file()
 

@@ -21,7 +21,7 @@ from typing import Any
 from storage import layout
 from storage.points import known, manifests, own_names
 from storage.points.manifests import Entry, Header, Line, Totals
-from storage.points.moving import UnreadableFile, check_inside
+from storage.points.moving import LostContent, check_inside
 from storage.points.reading import MANIFEST
 from storage.points.store import StorageFailed, Store
 
@@ -145,7 +145,7 @@ def marked(store: Store, folder: str, run: str) -> Iterator[tuple[Header, Callab
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / run
         found = None
-        with suppress(manifests.ManifestDamaged, UnreadableFile):
+        with suppress(manifests.ManifestDamaged, LostContent):
             if store.fetch(mark_path(folder, run), file, MANIFEST):
                 known.compare(file, f"{run}{known.OF_A_MARK}", store.known)
                 for _ in manifests.read(file):

@@ -20,7 +20,7 @@ from storage.places.rclone import ANY, StorageFailed, StorageStopped, path_list
 from storage.points import known, own_names
 from storage.points.known import Known
 from storage.points.manifests import Header, ManifestDamaged, read_header
-from storage.points.moving import TransferProgress, UnreadableFile, delete_here, files_of, stay_within
+from storage.points.moving import LostContent, TransferProgress, delete_here, files_of, stay_within
 from storage.points.reading import MANIFEST, ReadableStore, only_in
 
 __all__ = ["PARTIAL_SUFFIX", "StorageFailed", "StorageStopped", "Store", "path_list"]
@@ -70,7 +70,7 @@ class Store(ReadableStore):
         """
         try:
             return self.fetch(layout.manifest_path(assignment, point), file, MANIFEST)
-        except UnreadableFile as error:
+        except LostContent as error:
             raise ManifestDamaged(f"the manifest of point {point} cannot be read: {error}") from None
 
     def header(self, assignment: str, point: str) -> Header | None:
