@@ -1,16 +1,15 @@
 """One backup of a source by rclone: the files that it lists, brings, and names in the point that it makes."""
 
 import pwd
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from grp import getgrgid
-from typing import Any
 
 from engines.base import EngineResult, RunEnded, Verdict
 from engines.limits import Later
 from engines.rclone import bringing, cut_copies, local, reported_digests
-from engines.rclone.comparing import OF_A_LINE, Comparison, Item, PathDecision, with_exceptions
+from engines.rclone.comparing import Comparison, PathDecision, with_exceptions
 from engines.rclone.last_point import LastPoint, coming
 from engines.rclone.leftovers import Leftovers
 from engines.rclone.likeness import Likeness
@@ -23,7 +22,7 @@ from engines.results import failure
 from external.processes.programs import rclone_version
 from storage import layout
 from storage.points import arrived_files, lost_results, runs, sorted_items, sweeping
-from storage.points.entries import Entry
+from storage.points.entries import Entry, from_values
 from storage.points.exception_texts import warnings_of
 from storage.points.manifests import Line
 from storage.points.runs import AllRemoved, BaseGone, BegunRun
@@ -64,6 +63,7 @@ class _PointAttempt:
     def __init__(self, run: RcloneRun, begun: BegunRun, opened: ExitStack) -> None:
         self.run, self.begun, self.opened = run, begun, opened
         self.task, self.store = run.task, run.store
+        self.kept = opened.enter_context(SortedItems[Line]())
         self.listing = Listing(opened.enter_context(SortedItems()), run.task.reserve)
         self.likeness = Likeness(run.task, run.stop)
         self.transfer = Transfer(run, begun, opened)
@@ -103,11 +103,13 @@ class _PointAttempt:
         self.run.check_it_answers(judgement.is_silent)
 
     def _compare(self, last: LastPoint) -> None:
-        """Write the items into a file, since they are read more than once."""
+        """Sort the paths into lines of the last point that stay, and items, which are written into a file, since they
+        are read more than once.
+        """
         listing, likeness = self.listing, self.likeness
         self.comparison = Comparison(
-            last.name, listing.exceptions, likeness.is_same, likeness.is_asked, last.parse, likeness.is_checked,
-            listing.empty,
+            last.name, listing.exceptions, likeness.is_same, likeness.is_asked, last.parse, self.kept.add,
+            self.store.check_stop, likeness.is_checked, listing.empty,
         )  # fmt: skip
         found: Iterable[Listed] = listing.found
         if self.task.options.get("checksum") and self.task.source.kind != "local":
@@ -127,8 +129,8 @@ class _PointAttempt:
         entries = making.entries(self.transfer.brought)
         if self.wanted.files or self.wanted.asked or listing.exceptions:
             # the header, which comes first, shows whether there are exceptions among them
-            made = self.opened.enter_context(sorted_items.written(map(_packed, entries)))
-            entries = map(_unpacked, sorted_items.read(made))
+            made = self.opened.enter_context(sorted_items.written(map(tuple, entries)))
+            entries = map(from_values, sorted_items.read(made))
         if making.failed > making.files / 2:
             raise RunEnded(Verdict.SOURCE_FAILED, HALF + "; ".join(making.said[:6]))
         is_marked = bool(self.wanted.files)
@@ -137,11 +139,11 @@ class _PointAttempt:
         header = replace(
             run.header("rclone", task.engine_version or rclone_version(), complete=is_complete),
             base=last.name,
-            users=local.names_of(listing.users, pwd.getpwuid),
-            groups=local.names_of(listing.groups, getgrgid),
+            users=local.names_of({user for user, _ in listing.owners}, pwd.getpwuid),
+            groups=local.names_of({group for _, group in listing.owners}, getgrgid),
             not_kept=listing.lost,
         )
-        totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, entries)
+        totals, digest = runs.write_point(self.store, task.folder, self.begun.name, header, _merged(self.kept, entries))
         runs.check_made(self.store, task.folder, self.begun, is_marked=is_marked)
         runs.end(self.store, task.folder, self.begun.name)
         warnings = [
@@ -172,7 +174,7 @@ class _PointAttempt:
     def _gone(self) -> set[str]:
         """The paths that were not listed, and that the source confirms as gone."""
         items = self.transfer.items if self.wanted.asked else iter(())
-        asked = [each.path for each in items if isinstance(each, Item) and each.state is PathDecision.ASKED]
+        asked = [each.path for each in items if each.state is PathDecision.ASKED]
         if not asked or self.task.source.kind == "local":
             return set(asked)  # the listing of a folder shows it, or that it could not be read
         folders = {path for path, _, fields, _ in self.listing.found if fields[1] == "folder"}
@@ -208,9 +210,15 @@ class _PointAttempt:
                 runs.note_flushed(store, self.task.folder, self.begun.name)
 
 
-def _packed(entry: Entry | Line) -> tuple[Any, ...]:
-    return tuple(entry) if isinstance(entry, Entry) else entry
-
-
-def _unpacked(packed: tuple[Any, ...]) -> Entry | Line:
-    return packed if len(packed) == OF_A_LINE else Entry(*packed)
+def _merged(lines: Iterable[Line], entries: Iterable[Entry]) -> Iterator[Entry | Line]:
+    """Both by path. Each is sorted, and no path is in both."""
+    kept = iter(lines)
+    line = next(kept, None)
+    for entry in entries:
+        while line is not None and line[0] < entry.path:
+            yield line
+            line = next(kept, None)
+        yield entry
+    if line is not None:
+        yield line
+        yield from kept

@@ -24,7 +24,6 @@ from storage.points.arrived_files import Arrived
 from storage.points.batches import OF_A_LIST
 from storage.points.entries import Entry
 from storage.points.files import FIRST, LAST, is_time_of, nanoseconds
-from storage.points.manifests import Line
 from storage.points.other_names import OF_A_NAME, name_for
 from storage.points.refusals import FINAL, without_path
 from storage.points.sorted_items import SortedItems
@@ -86,11 +85,11 @@ class WantedFiles:
     def __post_init__(self) -> None:
         self._folders = Folders(self.run)
 
-    def placed(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
+    def placed(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, the wanted ones with the folders that they go to."""
         for item in items:
-            if not isinstance(item, Item) or item.state is not PathDecision.WANTED:
-                self.asked += isinstance(item, Item) and item.state is PathDecision.ASKED
+            if item.state is not PathDecision.WANTED:
+                self.asked += item.state is PathDecision.ASKED
                 yield item
                 continue
             self.files, self.size = self.files + 1, self.size + item.entry.size
@@ -235,9 +234,7 @@ def _is_cut(found: int, wanted: str) -> bool:
     return time < found <= FIRST or LAST <= found < time
 
 
-def with_arrived(
-    items: Iterable[Item | Line], came: BroughtFiles, run: str
-) -> Iterator[tuple[Item | Line, Arrived | None]]:
+def with_arrived(items: Iterable[Item], came: BroughtFiles, run: str) -> Iterator[tuple[Item, Arrived | None]]:
     """Each item, with the file that was brought for it; None if none was."""
     main, found = layout.folder_of(run), iter(came.first)
     at = next(found, None)
@@ -279,7 +276,7 @@ class SummedProgress:
         self._on_progress(done)
 
 
-def with_places(items: Iterable[Item | Line], came: Mapping[str, str], kept: Collection[str]) -> Iterator[Item | Line]:
+def with_places(items: Iterable[Item], came: Mapping[str, str], kept: Collection[str]) -> Iterator[Item]:
     """The items, with the new places of those that have some (path → place), and those of `kept` as doubtful."""
     for item in items:
         if is_wanted(item) and item.path in came:

@@ -9,16 +9,17 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from engines.rclone.listing import listed_of
 from engines.rclone.local import Listed
-from storage.points.entries import Entry, excepted
-from storage.points.manifests import Line, side_by_side
+from storage.points.entries import Entry, excepted, from_values
+from storage.points.manifests import Line
 
 Kept = tuple[str, bytes]
 """A path of the last point, with its line."""
-OF_A_LINE = 4
+BETWEEN_LOOKS = 1_000
+"""The number of paths between two checks for a stop."""
 END, FILE = b"}\n", (b',"digest":"', b',"folder":"')
 NOT_MOUNTED = (
     "no file system is mounted there any more, and the folder is empty: mount it, or remove the folder if it is gone "
@@ -43,7 +44,7 @@ class PathDecision(IntEnum):
 
 class Item(NamedTuple):
     """A path of the source or the last point. `entry`: of the new point, its file not yet brought if it is WANTED;
-    `old`: that of the last point. A path whose line of the last point stays valid is that `Line` instead.
+    `old`: that of the last point.
     """
 
     path: str
@@ -52,25 +53,24 @@ class Item(NamedTuple):
     old: Entry | None = None
 
 
-def is_wanted(item: Item | Line) -> TypeGuard[Item]:
+DECISIONS = {int(each): each for each in PathDecision}
+
+
+def is_wanted(item: Item) -> bool:
     """True for a file that is to be brought."""
-    return isinstance(item, Item) and item.state is PathDecision.WANTED
+    return item.state is PathDecision.WANTED
 
 
-def packed(item: Item | Line) -> tuple[Any, ...]:
+def packed(item: Item) -> tuple[Any, ...]:
     """The item as values that `marshal` takes."""
-    if not isinstance(item, Item):
-        return item
     path, state, entry, old = item
-    return path, int(state), tuple(entry), old and tuple(old), True
+    return path, int(state), tuple(entry), old and tuple(old)
 
 
-def unpacked(values: tuple[Any, ...]) -> Item | Line:
+def unpacked(values: tuple[Any, ...]) -> Item:
     """The item that was `packed`."""
-    if len(values) == OF_A_LINE:
-        return values
-    path, state, entry, old, _ = values
-    return Item(path, PathDecision(state), Entry(*entry), old and Entry(*old))
+    path, state, entry, old = values
+    return Item(path, DECISIONS[state], from_values(entry), old and from_values(old))
 
 
 @dataclass
@@ -78,10 +78,13 @@ class Comparison:
     """A comparison. `base`: the name of the last point; empty if there is none. `exceptions`: path → why it could not
     be listed; folders in which nothing is mounted any more are added. `is_same`: True for a file that is as the last
     point has it. `is_asked`: True if the source has to confirm by name that a path is gone. `parse`: makes an entry
-    from a line of the last point. `is_checked`: True if each file has to be checked with `is_same`. `empty`: the empty
-    folders of a folder on this host. Counted as the items come: `listed`, the paths of the source, including those that
-    could not be listed; `carried`, further paths of the last point that have an item; `removed`; `unchanged`. `twice`:
-    files that were listed more than once.
+    from a line of the last point. `keep`: gets the lines of the last point that stay valid, as most do: they have no
+    items, and take no part in what is done with those. `check_stop` is called now and then. `is_checked`: True if each
+    file has to be checked with `is_same`. `empty`: the empty folders of a folder on this host.
+
+    Counted as the items come: `listed`, the paths of the source, including those that could not be listed; `kept`,
+    those whose lines stay, and `unchanged`, those of them that are not folders; `carried`, further paths of the last
+    point that have an item; `removed`. `twice`: files that were listed more than once.
     """
 
     base: str
@@ -89,52 +92,63 @@ class Comparison:
     is_same: Callable[[Entry, Entry], bool]
     is_asked: Callable[[Entry], bool]
     parse: Callable[[bytes], Entry]
+    keep: Callable[[Line], object]
+    check_stop: Callable[[], object]
     is_checked: bool = False
     empty: Collection[str] = ()
     listed: int = 0
+    kept: int = 0
     carried: int = 0
     removed: int = 0
     unchanged: int = 0
     twice: list[str] = field(default_factory=list)
     first: dict[tuple[int, int], str] = field(default_factory=dict)
 
-    def items(self, listed: Iterable[Listed], before: Iterable[Kept]) -> Iterator[Item | Line]:
+    def items(self, listed: Iterable[Listed], before: Iterable[Kept]) -> Iterator[Item]:
         """The items of two sequences, both sorted by path. A path that is listed twice, as by some servers,
         counts once.
         """
-        for found, kept in side_by_side(self._once(listed), before):
-            if found is None:
-                if kept is not None and (item := self._unlisted(kept[0], self.parse(kept[1]))):
-                    self.carried += 1
-                    yield item
+        last, lines = None, iter(before)
+        old = next(lines, None)
+        for found in listed:
+            path, head, fields, shared = found
+            if path == last:
+                self.twice += [path] if fields[1] == "file" else []
                 continue
+            last = path
+            while old is not None and old[0] < path:
+                yield from self._carried(*old)
+                old = next(lines, None)
+            line = None
+            if old is not None and old[0] == path:
+                line, old = old[1], next(lines, None)
             self.listed += 1
-            if kept is not None and found[3] is None and (line := self._same(found, kept[1])):
-                self.unchanged += line[2] != "folder"
-                yield line
+            if self.listed % BETWEEN_LOOKS == 0:
+                self.check_stop()
+            if line is not None and shared is None and self._stays(line, path, head, fields[1]):
+                self.kept += 1
+                self.unchanged += fields[1] != "folder"
+                self.keep((path, line, fields[1], fields[2]))
             else:
-                yield self._listed(found[0], found, self.parse(kept[1]) if kept else None)
+                yield self._listed(path, found, None if line is None else self.parse(line))
+        while old is not None:
+            yield from self._carried(*old)
+            old = next(lines, None)
 
-    def _once(self, listed: Iterable[Listed]) -> Iterator[Listed]:
-        before = None
-        for each in listed:
-            if each[0] != before:
-                before = each[0]
-                yield each
-            elif each[2][1] == "file":
-                self.twice.append(before)
+    def _carried(self, path: str, line: bytes) -> Iterator[Item]:
+        """The item of a path of the last point that the source did not list; none if it is gone."""
+        if item := self._unlisted(path, self.parse(line)):
+            self.carried += 1
+            yield item
 
-    def _same(self, found: Listed, kept: bytes) -> Line | None:
-        """The line of the last point, if it begins with the source's present facts, and nothing contradicts it; else
-        None.
-        """
-        path, head, fields, _ = found
+    def _stays(self, line: bytes, path: str, head: str, kind: str) -> bool:
+        """True if a line of the last point begins with the source's present facts, and nothing contradicts it."""
         begins = head.encode("utf-8", "surrogatepass")
-        if not kept.startswith(begins) or path in self.exceptions or self.is_checked:
-            return None
-        rest = kept[len(begins) :]
-        is_whole = rest == END if fields[1] != "file" else rest.startswith(FILE) and not CONTRADICTING.search(rest)
-        return (path, kept, fields[1], fields[2]) if is_whole else None
+        if not line.startswith(begins) or path in self.exceptions or self.is_checked:
+            return False
+        if kind != "file":
+            return line[len(begins) :] == END
+        return line.startswith(FILE, len(begins)) and not CONTRADICTING.search(line, len(begins))
 
     def _listed(self, path: str, found: Listed, old: Entry | None) -> Item:
         _, _, fields, shared = found
@@ -192,6 +206,9 @@ def with_exceptions(listed: Iterable[Listed], exceptions: Mapping[str, str]) -> 
     path.
     """
     waiting = [listed_of(Entry(path)) for path in sorted(exceptions) if path]
+    if not waiting:
+        yield from listed
+        return
     number = 0
     for each in listed:
         while number < len(waiting) and waiting[number][0] <= each[0]:

@@ -23,14 +23,13 @@ from storage.points import amiss, arrived_files, runs
 from storage.points.arrived_files import Arrived
 from storage.points.batches import OF_A_LIST, batches
 from storage.points.entries import Entry
-from storage.points.manifests import Line
 from storage.points.store import StorageFailed, Store
 
 BETWEEN_LOOKS = 1_000
 """The number of files between two checks for a stop."""
 MOST_DOUBTFUL = 50_000
 """The most files that are noted after a comparison. If a run left more, it is compared again."""
-Taken = tuple[Item | Line, Entry | None]
+Taken = tuple[Item, Entry | None]
 """An item, with its entry if an earlier run has brought its file."""
 
 
@@ -46,7 +45,7 @@ class Leftovers:
     is_same: Callable[[Entry, Entry], bool]
     confirmed: Callable[[str, Mapping[str, int]], Collection[str]]
 
-    def taken_over(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
+    def taken_over(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, with those that earlier runs have brought marked as done. Sorted by path, as the marks are."""
         names = self.store.names(f"{self.folder}/{layout.MANIFESTS}")
         notes = amiss.by_run(names)
@@ -68,7 +67,7 @@ class Leftovers:
 
     def _compared(
         self, pairs: Iterable[Taken], run: str, there: dict[str, Arrived], altered: Collection[str]
-    ) -> Iterator[Item | Line]:
+    ) -> Iterator[Item]:
         for batch in batches(pairs, OF_A_LIST):
             sizes, sure = defaultdict[str, dict[str, int]](dict), set[str]()
             for _, left in batch:
@@ -91,14 +90,14 @@ class Leftovers:
                 amiss.note(self.store, self.folder, run, doubtful)
                 runs.note_flushed(self.store, self.folder, run)
 
-    def _taken(self, pairs: Iterable[Taken]) -> Iterator[Item | Line]:
+    def _taken(self, pairs: Iterable[Taken]) -> Iterator[Item]:
         for item, left in pairs:
             yield item._replace(state=PathDecision.LEFT, entry=left) if left and is_wanted(item) else item
 
     def _from(
         self,
         marked: Callable[[], Iterator[Entry]],
-        items: Iterable[Item | Line],
+        items: Iterable[Item],
         found: Mapping[str, Arrived],
         altered: Container[str],
     ) -> Iterator[Taken]:

@@ -13,7 +13,6 @@ from engines.rclone.comparing import Item, PathDecision, is_wanted, taken_over
 from engines.rclone.point import digests_of_source, looks_same
 from external.processes.runner import StopSignal
 from storage.points.entries import Entry
-from storage.points.manifests import Line
 
 TOGETHER = 2_000
 """Items whose content is checked at a time."""
@@ -67,7 +66,7 @@ class Likeness:
         """True if the source has to confirm by name that a file which it does not list is gone."""
         return self._asks or bool(old.as_of)
 
-    def looked_at(self, items: Iterator[Item | Line]) -> Iterator[Item | Line]:
+    def looked_at(self, items: Iterator[Item]) -> Iterator[Item]:
         """The items, after a look into the files of a folder on this host: a file of the same size and time about which
         something else has changed is read; it is copied only if its content differs.
         """
@@ -82,7 +81,7 @@ class Likeness:
             found = digests_of_source(Path(self._task.source.path), [each.entry for each in doubtful], self._stop)
             same = {each.path for each in doubtful if each.old and found.get(each.path) == each.old.digest}
             for item in piece:
-                if isinstance(item, Item) and item.path in same and item.old:
+                if item.path in same and item.old:
                     yield item._replace(state=PathDecision.KEPT, entry=taken_over(item.entry, item.old))
                 else:
                     yield item

@@ -20,9 +20,9 @@ from engines.rclone.verdicts import QUOTE, Judgement
 from external.processes.rows import number, row_of, text
 from storage.folders import room
 from storage.places.rclone import NOT_FOUND, ROW
-from storage.points.bounds import LONGEST_PATH, TOO_DEEP, is_nameable, shortened
+from storage.points.bounds import LONGEST_PATH, MOST_PARTS, TOO_DEEP, is_nameable, shortened
 from storage.points.counted_paths import CountedPaths
-from storage.points.entries import LEADS_ELSEWHERE, Entry, head_of, is_readable, is_sound
+from storage.points.entries import Entry, head_of, is_readable, is_sound, leads_elsewhere
 from storage.points.sorted_items import SortedItems
 from storage.points.store import path_list
 
@@ -36,6 +36,8 @@ MOST, MOST_EXCEPTIONS = 30_000_000, 100_000
 listed, which are held in memory.
 """
 LOOK_EVERY = 10_000
+OWNER = slice(6, 8)
+"""The places of a file's owner and group among the fields of an entry."""
 TOO_MANY = (
     "the source lists more than {:,} entries, which is more than a point can hold: leave large directories out (engine "
     "option exclude), or divide it into several sources"
@@ -59,7 +61,8 @@ class Listing:
     """A listing. `found` is filled; `reserve`: percent of the disk of temporary files that stay free; `exceptions`:
     path → why it could not be listed; `notes`: things that should be kept and are not kept whole, or that should not be
     there; `not_kept`: things that no backup of such a source keeps; `untold`: such things that may or may not be there;
-    `is_sized`: False if the size of a file is not known; `empty`: the empty folders of a folder on this host.
+    `is_sized`: False if the size of a file is not known; `empty`: the empty folders of a folder on this host; `owners`:
+    each number of a user with that of a group, None if they are not known.
     """
 
     found: SortedItems[Listed]
@@ -70,8 +73,9 @@ class Listing:
     untold: str = ""
     is_sized: bool = True
     empty: set[str] = field(default_factory=set)
-    users: set[int] = field(default_factory=set)
-    groups: set[int] = field(default_factory=set)
+    owners: set[tuple[int | None, int | None]] = field(default_factory=set)
+    _count: int = 0
+    _next_check: int = 0
 
     @property
     def lost(self) -> list[str]:
@@ -80,18 +84,17 @@ class Listing:
 
     def add(self, listed: Listed) -> None:
         path, head, fields, _ = listed
-        if LEADS_ELSEWHERE.search(path) or not is_nameable(path):
+        if leads_elsewhere(path) or not (len(path) < MOST_PARTS or is_nameable(path)):
             self._except_for(*_unsound(path))
         elif len(head) > LONG and not is_readable(Entry(*fields)):
             self._except_for(path, TOO_LONG)
         else:
-            if fields[6] is not None and fields[7] is not None:
-                self.users.add(fields[6])
-                self.groups.add(fields[7])
+            self.owners.add(fields[OWNER])
             if fields[1] == "folder" and is_of_a_restore(path):
                 self.notes.add(LEFT, path)
-            if self.found.count >= MOST or self.found.count % LOOK_EVERY == 0:
+            if self._count == self._next_check:
                 self._check_bounds()
+            self._count += 1
             self.found.add(listed)
 
     def except_for(self, path: str, why: str) -> None:
@@ -106,10 +109,11 @@ class Listing:
         """Check the bounds: listed entries wait on the disk of temporary files, and some servers list without end.
         Raises: RunEnded.
         """
-        if self.found.count >= MOST:
+        self._next_check = min(self._count + LOOK_EVERY, MOST)
+        if self._count >= MOST:
             raise RunEnded(Verdict.SOURCE_FAILED, TOO_MANY.format(MOST))
         disk = Path(tempfile.gettempdir())
-        if lack := room.lack(disk, self.reserve, written=self.found.count and float("inf")):
+        if lack := room.lack(disk, self.reserve, written=self._count and float("inf")):
             raise RunEnded(Verdict.SOURCE_FAILED, NO_ROOM.format(lack))
 
 
@@ -220,7 +224,7 @@ def _unsound(path: str) -> tuple[str, str]:
     """A path that no manifest may name, changed into one that it may, and the reason."""
     if not is_nameable(path):
         return shortened(path), TOO_DEEP
-    if LEADS_ELSEWHERE.search(path):
+    if leads_elsewhere(path):
         parts = ["%2E" * len(each) if each in (".", "..") else each or "%2F" for each in path.split("/")]
         shown = re.sub("[\0\ud800-\udfff]", lambda found: f"%{ord(found[0]):02X}", "/".join(parts))
         return shown, NO_FOLDER_HOLDS.format(shown)

@@ -106,7 +106,9 @@ class LocalFolder:
         """An entry of the folder that is open as `here`. Raises: OSError if the folder may be read, but not entered, or
         is gone.
         """
-        name = shown(each.name)
+        name = each.name
+        if not (name.isascii() and name.isprintable()):
+            name = shown(name)
         path = f"{called}/{name}" if called else name
         if self._is_left_out(path):
             return None
@@ -218,10 +220,10 @@ def _mounts() -> list[tuple[str, str]]:
     return found
 
 
-def names_of(ids: set[int], look_up: Callable[[int], tuple[object, ...]]) -> dict[str, str]:
+def names_of(ids: set[int | None], look_up: Callable[[int], tuple[object, ...]]) -> dict[str, str]:
     """Number → name, for those that this host knows. `look_up`: `pwd.getpwuid` or `grp.getgrgid`."""
     found = {}
-    for each in sorted(ids):
+    for each in sorted(each for each in ids if each is not None):
         with suppress(KeyError, OverflowError):
             found[str(each)] = str(look_up(each)[0])
     return found

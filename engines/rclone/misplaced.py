@@ -19,7 +19,7 @@ from storage import layout
 from storage.points.arrived_files import Arrived
 from storage.points.entries import Entry
 from storage.points.files import nanoseconds, within_calendars
-from storage.points.manifests import Line, side_by_side
+from storage.points.manifests import side_by_side
 from storage.points.other_names import OF_A_NAME
 from storage.points.refusals import without_path
 
@@ -31,7 +31,7 @@ SECONDS = 2
 """The most seconds between two times that may be the same, as file systems cut them."""
 
 
-def strays(items: Iterable[Item | Line], came: BroughtFiles, run: str) -> Iterator[tuple[str, Arrived]]:
+def strays(items: Iterable[Item], came: BroughtFiles, run: str) -> Iterator[tuple[str, Arrived]]:
     """The files in the folders of a run for which no item asked, by place."""
     main, others = layout.folder_of(run), dict(came.others)
 

@@ -19,7 +19,6 @@ from storage.points.counted_paths import CountedPaths
 from storage.points.digests import digests_of_copy
 from storage.points.entries import Entry
 from storage.points.files import nanoseconds
-from storage.points.manifests import Line
 from storage.points.store import Store
 
 TOGETHER = 2_000
@@ -72,22 +71,19 @@ class PointMaker:
         self._firsts = set(self.comparison.first.values())
         self._since = int(self.task.started_at.timestamp()) * 10**9 - DOUBTFUL_FOR
 
-    def entries(self, items: Iterator[tuple[Item | Line, Arrived | None]]) -> Iterator[Entry | Line]:
-        """The entries of the point, sorted by path. Raises: StorageStopped; the exceptions of the previous
-        manifest's reader; after the last one RunEnded, if they do not name each path that was listed.
+    def entries(self, items: Iterator[tuple[Item, Arrived | None]]) -> Iterator[Entry]:
+        """The entries of the items, sorted by path: with the lines that stay they are those of the point. Raises:
+        StorageStopped; the exceptions of the previous manifest's reader; after the last one RunEnded, if the point does
+        not name each path that was listed.
         """
+        self.files, self.named = self.comparison.unchanged, self.comparison.kept
         while piece := list(islice(items, TOGETHER)):
-            made = [self._made(item, arrived) if isinstance(item, Item) else None for item, arrived in piece]
+            made = [self._made(item, arrived) for item, arrived in piece]
             came = [each for each in made if each and each.folder and not each.digest]
             digests = self._digests(came) if came else {}
             unlike = self._unlike(came, digests) if came else set[str]()
             unlike |= self._changed_since({each.path for each in came} - digests.keys(), piece) if came else set()
             for (item, _), entry in zip(piece, made, strict=True):
-                if not isinstance(item, Item):
-                    self.files += item[2] != "folder"
-                    self.named += 1
-                    yield item
-                    continue
                 if item.state is PathDecision.LINKED:
                     entry = self._linked(item)
                 if entry is None:
@@ -214,7 +210,7 @@ class PointMaker:
         self.notes += [f"{path}: {UNLIKE}" for path in unlike[: max(SHOWN - len(self.notes), 0)]]
         return set(unlike)
 
-    def _changed_since(self, paths: Collection[str], piece: Iterable[tuple[Item | Line, Arrived | None]]) -> set[str]:
+    def _changed_since(self, paths: Collection[str], piece: Iterable[tuple[Item, Arrived | None]]) -> set[str]:
         """The paths, among these, of files that were written to since they were opened, as far as that is known, and
         have the size that was listed. rclone notices a different size itself, and a change only where it has digests of
         both files. Only for a folder on this host whose files are not stored as they are in another one.
@@ -223,7 +219,7 @@ class PointMaker:
         if not paths or task.source.kind != "local" or task.directory:
             return changed
         for item, arrived in piece:
-            if isinstance(item, Item) and item.path in paths and arrived:
+            if item.path in paths and arrived:
                 now = facts_now(Path(task.source.path), item.entry)
                 is_as_opened = bool(arrived[1]) and is_as_wanted(arrived, now)
                 if now.size == item.entry.size and now.modified != item.entry.modified and not is_as_opened:

@@ -19,7 +19,6 @@ from storage import layout
 from storage.places.rclone import LISTED
 from storage.points import runs, sorted_items
 from storage.points.arrived_files import Arrived
-from storage.points.manifests import Line
 from storage.points.refusals import ONE_AT_A_TIME
 from storage.points.runs import BegunRun
 from storage.points.sorted_items import SortedItems
@@ -55,16 +54,16 @@ class Transfer:
         self.lacking, self.sure = 0, set[str]()
         self.draft: IO[bytes]
 
-    def plan(self, items: Iterable[Item | Line]) -> None:
+    def plan(self, items: Iterable[Item]) -> None:
         """Take the items of a run, sorted by path, and write them into a file, since they are read more than once."""
         self._write(self.wanted.placed(items))
 
     @property
-    def items(self) -> Iterator[Item | Line]:
+    def items(self) -> Iterator[Item]:
         return self._counted(map(unpacked, sorted_items.read(self.draft)))
 
     @property
-    def brought(self) -> Iterator[tuple[Item | Line, Arrived | None]]:
+    def brought(self) -> Iterator[tuple[Item, Arrived | None]]:
         """Each item, with the file that was brought for it; None if none was."""
         for item, arrived in bringing.with_arrived(self.items, self.came, self.begun.name):
             yield item, None if arrived and is_wanted(item) and self._is_cut(item) else arrived
@@ -283,10 +282,10 @@ class Transfer:
             self.sure.update(f"{folder}/{each}" for each in self.run.confirmed(folder, there))
         self.run.leave_out(failed - self.sure)
 
-    def _write(self, items: Iterable[Item | Line]) -> None:
+    def _write(self, items: Iterable[Item]) -> None:
         self.draft = self.opened.enter_context(sorted_items.written(map(packed, self._counted(items))))
 
-    def _counted(self, items: Iterable[Item | Line]) -> Iterator[Item | Line]:
+    def _counted(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, with a regular check for a stop. Raises: StorageStopped."""
         waiting = iter(items)
         while piece := list(islice(waiting, BETWEEN_LOOKS)):

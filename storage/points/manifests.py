@@ -110,13 +110,14 @@ def write(file: Path, header: Header, entries: Iterable[Entry | Line]) -> Totals
         for entry in entries:
             if entry[0] <= before:
                 raise ValueError(f"{entry[0]!r} comes after {before!r}")
-            before = entry[0]
             if isinstance(entry, Entry):
+                before = entry.path
                 waiting.append(_line(entry.line))
                 count.add(entry)
             else:
-                waiting.append(entry[1])
-                count.add_kept(entry[2], entry[3])
+                before, line, kind, size = entry
+                waiting.append(line)
+                count.add_kept(kind, size)
             if len(waiting) >= TOGETHER:
                 put(waiting)
                 waiting.clear()
