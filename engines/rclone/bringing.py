@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from pathlib import Path
 from typing import IO
 
 from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
@@ -56,6 +58,12 @@ class Lists:
         last = self.by_folder[folder][-1]
         self.sizes[last.name] = self.sizes.get(last.name, 0) + size
         last.write(path.encode("utf-8", "surrogatepass") + b"\0")
+
+    def paths_for(self, folder: str) -> Iterator[str]:
+        """The paths of one folder, in the order in which they were added."""
+        for file in self.by_folder.get(folder, ()):
+            file.flush()
+            yield from Path(file.name).read_bytes().decode("utf-8", "surrogatepass").split("\0")[:-1]
 
     def each(self) -> Iterator[tuple[str, str, int]]:
         """The folder and the file of each list, and the bytes of what it lists."""
@@ -116,6 +124,13 @@ class WantedFiles:
         of_renamed = [layout.folder_of(self.run, layout.RENAMED)] if self.renamed else []
         return [*self.lists.counts, *of_renamed]
 
+    def have_come(self, came: "BroughtFiles") -> bool:
+        """True if the files that have come are those that were asked for, and no others, and none needed another name
+        or folder. Their names alone show it, without a pass over the items.
+        """
+        main = layout.folder_of(self.run)
+        return self.folders == [main] and came.are(self.lists.paths_for(main))
+
 
 @dataclass
 class BroughtFiles:
@@ -129,6 +144,10 @@ class BroughtFiles:
     @property
     def count(self) -> int:
         return self.first.count + len(self.others)
+
+    def are(self, paths: Iterable[str]) -> bool:
+        """True if they are exactly these, sorted, all in the first folder."""
+        return not self.others and all(one == other for one, other in zip_longest(paths, (at for at, _ in self.first)))
 
 
 @dataclass

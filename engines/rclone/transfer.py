@@ -80,6 +80,8 @@ class Transfer:
         self._bring_renamed(self.wanted.renamed)
         self._look_again()
         self._bring_after_cuts()
+        if not (self.problems.by_path or self.problems.unnamed or self.run.cut) and self.wanted.have_come(self.came):
+            return
         for number in range(AGAIN):
             # files that did not answer may by now: the source was silent for a moment
             if number and not self.problems.is_silent:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from storage import layout
-from storage.points.store import PIECE, StorageFailed, Store
+from storage.points.store import PARTIAL_SUFFIX, PIECE, StorageFailed, Store
 
 Arrived = tuple[int, str]
 """Bytes of a file in the repository, and its time there, which rclone sets to that of the source as it copies. The time
@@ -20,10 +20,11 @@ def look(store: Store, folder: str, folders: Iterable[str], take: Callable[[str,
     top, is_here, pieces = layout.files_path(folder), store.location.directory is not None, list[str]()
 
     def sort(row: Mapping[str, Any]) -> None:
-        if PIECE.search(row["Path"]):
-            pieces.append(row["Path"])
+        path = row["Path"]
+        if path.endswith(PARTIAL_SUFFIX) and PIECE.search(path):
+            pieces.append(path)
         else:
-            take(row["Path"], (row["Size"], row["ModTime"] if is_here else ""))
+            take(path, (row["Size"], row["ModTime"] if is_here else ""))
 
     if among := sorted(folders):
         store.walk(top, sort, among=among, files_only=True, times=is_here)
