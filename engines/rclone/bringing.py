@@ -8,12 +8,12 @@ the folders are listed afterwards, and a file that is not there as requested is 
 import tempfile
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
-from engines.base import BackupTask, EngineProgress, RunEnded, Verdict
+from engines.base import BackupTask, RunEnded, Verdict
 from engines.rclone.collisions import Folders, is_quoted, needs_another_name
 from engines.rclone.comparing import Item, PathDecision, is_wanted
 from engines.rclone.log import LIMIT
@@ -268,31 +268,6 @@ def with_arrived(items: Iterable[Item], came: BroughtFiles, run: str) -> Iterato
             yield item, at[1] if at is not None and at[0] == item.path else None
         else:
             yield item, came.others.get(entry.place)
-
-
-class SummedProgress:
-    """The sum of the progress of one rclone after another."""
-
-    def __init__(self, on_progress: Callable[[EngineProgress], None]) -> None:
-        self._on_progress = on_progress
-        self._files = self._size = 0
-        self._last = EngineProgress(0, 0, 0)
-        self.total = 0
-
-    def begin(self) -> None:
-        """Begin to count the next rclone."""
-        self._files, self._size = self._files + self._last.files_done, self._size + self._last.bytes_done
-        self._last = EngineProgress(0, 0, 0)
-
-    @property
-    def size(self) -> int:
-        return self._size + self._last.bytes_done
-
-    def __call__(self, progress: EngineProgress) -> None:
-        self._last = progress
-        total = max(self.total, self._size + progress.bytes_total)
-        done = replace(progress, bytes_done=self.size, bytes_total=total, files_done=self._files + progress.files_done)
-        self._on_progress(done)
 
 
 def with_places(items: Iterable[Item], came: Mapping[str, str], kept: Collection[str]) -> Iterator[Item]:

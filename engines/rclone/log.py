@@ -1,8 +1,8 @@
-"""Reads rclone's log (`--use-json-log`): its progress, and the errors with their files."""
+"""Reads rclone's log (`--use-json-log`): its progress, that of several in turn, and the errors with their files."""
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engines.base import EngineProgress
@@ -124,6 +124,31 @@ class RcloneLog:
 
     def _shortened(self, text: str) -> str:
         return cut(on_one_line(self._redacted(text)))
+
+
+class SummedProgress:
+    """The sum of the progress of one rclone after another."""
+
+    def __init__(self, on_progress: Callable[[EngineProgress], None]) -> None:
+        self._on_progress = on_progress
+        self._files = self._size = 0
+        self._last = EngineProgress(0, 0, 0)
+        self.total = 0
+
+    def begin(self) -> None:
+        """Begin to count the next rclone."""
+        self._files, self._size = self._files + self._last.files_done, self._size + self._last.bytes_done
+        self._last = EngineProgress(0, 0, 0)
+
+    @property
+    def size(self) -> int:
+        return self._size + self._last.bytes_done
+
+    def __call__(self, progress: EngineProgress) -> None:
+        self._last = progress
+        total = max(self.total, self._size + progress.bytes_total)
+        done = replace(progress, bytes_done=self.size, bytes_total=total, files_done=self._files + progress.files_done)
+        self._on_progress(done)
 
 
 def cut(text: str) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 
 from engines.base import RunEnded, RunStalled, Verdict
 from engines.engine import EngineRun
-from engines.rclone.bringing import SummedProgress
-from engines.rclone.log import BREAKDOWN, LoggedError, RcloneLog
+from engines.rclone.log import BREAKDOWN, LoggedError, RcloneLog, SummedProgress
 from engines.rclone.options import common_arguments, option_environment, reading_arguments
 from engines.rclone.presence import check_marker
 from engines.rclone.remotes import is_bucket, remote_path
