@@ -21,6 +21,8 @@ from storage.points.manifests import ManifestDamaged
 from storage.points.runs import BaseGone, BegunRun
 from storage.points.store import StorageFailed, Store
 
+MOST_READ = 20
+"""The most foreign points that are read for one of ours: anyone can put any number there."""
 GONE = "point {} of {} may lack files: its run was killed while files were removed; it goes"
 
 
@@ -73,7 +75,26 @@ def may_lack_files(store: Store, folder: str, point: str) -> bool:
     going = set(runs.named_among(names, layout.REMOVING)).difference(there)
     if any(layout.is_later(point, each) for each in going):
         return True
-    return any(before is None or layout.is_later(each, before) for each in others) or _lacks(store, folder, point)
+    beside = layout.by_time(each for each in others if before is None or layout.is_later(each, before))
+    if beside and not any(_takes_over(store, folder, each, point) for each in _after(beside, point)):
+        return True
+    return _lacks(store, folder, point)
+
+
+def _after(points: list[str], point: str) -> list[str]:
+    return [each for each in points if layout.is_later(each, point)][:MOST_READ]
+
+
+def _takes_over(store: Store, folder: str, foreign: str, point: str) -> bool:
+    """True if a foreign point has a point of ours as its base, or names files of its run. No clone makes such a one: it
+    was made here, before the scheduler was restored from an earlier backup of its own. By then that run had ended.
+    """
+    with tempfile.TemporaryDirectory() as scratch, suppress(ManifestDamaged):
+        if store.any_manifest(folder, foreign, file := Path(scratch) / foreign):
+            entries = (each for each in manifests.read(file) if each.folder)
+            has_its_base = manifests.read_header(file).base == point
+            return has_its_base or any(layout.run_of(each.folder) == point for each in entries)
+    return False
 
 
 def _lacks(store: Store, folder: str, point: str) -> bool:

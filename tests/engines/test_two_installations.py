@@ -197,3 +197,27 @@ def test_of_a_run_that_begins_while_everything_is_removed_no_file_is_deleted(
     both.check([NAME])
     assert removal.remove_all(store, "copy").points == (NAME,)
     assert not both.copy.exists()
+
+
+@pytest.mark.parametrize("later", ["its successor", "one after that"])
+def test_a_point_without_a_row_stays_if_later_ones_of_a_scheduler_that_was_restored_go_by_it(
+    later: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backup of the scheduler that was restored is from the moment between the manifest and the row."""
+    both, digests = Installations(tmp_path, "local", monkeypatch), dict[str, list[str]]()
+    monkeypatch.setattr(known, "keep", lambda of, name, digest: digests.setdefault(name, []).append(digest) is None)
+    made = list[str]()
+    for number in range(4):
+        write_files(tmp_path / "in", **{f"only-{number}": "new"})
+        when = STARTED_AT + timedelta(hours=number)
+        made.append(both.back_up(started_at=when, newest="".join(made[-1:]), known=digests).snapshot)
+    first, second, third, last = made
+    both.manifest(last if later == "its successor" else third).unlink()
+    there = [each for each in made if both.manifest(each).exists()]
+    restored = {name: digests[name] for name in (first, second)}
+    store = Store(both.location, Event(), known=restored)
+    assert [each["name"] for each in lost_results.unrecorded(store, "copy", [first])] == [second]
+    assert lost_results.sure_points(store, "copy", there, [first]) == [first, second]
+    result = both.back_up(started_at=LATER + timedelta(hours=9), newest=first, known=restored)
+    assert result.unchanged, "it is the base"
+    both.check([*there, result.snapshot])
