@@ -87,7 +87,7 @@ def _after(points: list[str], point: str) -> list[str]:
 
 def _takes_over(store: Store, folder: str, foreign: str, point: str) -> bool:
     """True if a foreign point has a point of ours as its base, or names files of its run. No clone makes such a one: it
-    was made here, before the scheduler was restored from an earlier backup of its own. By then that run had ended.
+    was made here, before the scheduler was restored from its own earlier backup. By then that run had ended.
     """
     with tempfile.TemporaryDirectory() as scratch, suppress(ManifestDamaged):
         if store.any_manifest(folder, foreign, file := Path(scratch) / foreign):
