@@ -39,35 +39,49 @@ class Idle(NamedTuple):
 
 
 # The records of an assignment are found by `backups_of_subject` and `one_unfinished_record_per_subject`, the attempts
-# of a record by their key. OFFSET keeps the planner from joining all attempts of the installation first.
+# of a record by their key. OFFSET keeps the planner from joining all attempts of the installation first. A success is
+# in its record, too, and decides its stretch: attempts are only read of records that ran in others.
 FOUND = f"""
 WITH stretch AS (
     SELECT policy, array_agg(bound ORDER BY bound) AS bounds
       FROM unnest(%(policy)s::bigint[], %(bounds)s::timestamptz[]) AS s(policy, bound)
      GROUP BY policy
-), ran AS (
-    SELECT a.id AS assignment, t.queue, t.outcome,
-           width_bucket(t.started_at, stretch.bounds) AS first, width_bucket(t.ended_at, stretch.bounds) AS last
+), record AS (
+    SELECT a.id AS assignment, stretch.bounds, r.*,
+           r.status = {Status.SUCCEEDED} AND r.started_at IS NOT NULL AS is_done,
+           width_bucket(r.started_at, stretch.bounds) AS first,
+           width_bucket(GREATEST(r.finished_at, r.started_at), stretch.bounds) AS last
       FROM sources_assignment a
       JOIN stretch ON stretch.policy = a.policy_id
      CROSS JOIN LATERAL (
-           SELECT id, status, queue, started_at
+           SELECT id, status, queue, inserted_at, started_at, finished_at
              FROM jobs_backlogrecord
             WHERE kind = '{KIND}' AND subject = 'assignment:' || a.id AND finished_at >= stretch.bounds[1]
             UNION ALL
-           SELECT id, status, queue, started_at
+           SELECT id, status, queue, inserted_at, started_at, finished_at
              FROM jobs_backlogrecord
             WHERE kind = '{KIND}' AND subject = 'assignment:' || a.id AND status IN {tuple(map(int, UNFINISHED))}
-           OFFSET 0) AS record
+           OFFSET 0) AS r
+     WHERE a.id = ANY(%(assignments)s::bigint[])
+), known AS MATERIALIZED (
+    SELECT *, array_agg(first) FILTER (WHERE is_done) OVER (PARTITION BY assignment) AS decided FROM record
+), ran AS (
+    SELECT assignment, queue, {AttemptOutcome.SUCCEEDED} AS outcome, first, last FROM known WHERE is_done
+     UNION ALL
+    SELECT assignment, t.queue, t.outcome,
+           width_bucket(t.started_at, known.bounds), width_bucket(t.ended_at, known.bounds)
+      FROM known
      CROSS JOIN LATERAL (
            SELECT queue, outcome, started_at, ended_at
              FROM jobs_attempt
-            WHERE record_id = record.id AND ended_at >= stretch.bounds[1]
+            WHERE record_id = known.id AND ended_at >= known.bounds[1]
             UNION ALL
-           SELECT record.queue, 0, record.started_at, %(now)s::timestamptz
-            WHERE record.status = {Status.RUNNING} AND record.queue = '{BACKUPS}'
+           SELECT known.queue, 0, known.started_at, %(now)s::timestamptz
+            WHERE known.status = {Status.RUNNING} AND known.queue = '{BACKUPS}'
            OFFSET 0) AS t
-     WHERE a.id = ANY(%(assignments)s::bigint[])
+     WHERE NOT known.is_done OR NOT known.decided @> ARRAY(
+           SELECT generate_series(
+               GREATEST(width_bucket(LEAST(known.inserted_at, known.started_at), known.bounds), 1), known.last))
 )
 SELECT assignment, stretch,
        bool_or(outcome = {AttemptOutcome.SUCCEEDED} AND stretch = first),

@@ -3,6 +3,7 @@
 import random
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import takewhile
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fleet.policy_edits import Policies
 from jobs import backlog
 from jobs.models import Attempt, BacklogRecord
+from jobs.prepared_statements import execute
 from jobs.states import FINISHED, AttemptOutcome, Status, WaitingFor
 from operations import silences
 from sources import planning
@@ -47,6 +49,7 @@ def write_history(assignment: Assignment, rng: random.Random) -> None:
         subject = planning.subject_of(assignment.pk)
         while instant < NOW:
             record = build_record(Status.WAITING, kind="backup", subject=subject, waiting_for=WaitingFor.RECHECK)
+            record.inserted_at = instant
             records.append(record)
             for number in range(1, rng.randrange(2, 12)):
                 instant += timedelta(minutes=rng.choice((7, 20, 300, 1300, 4000)))
@@ -61,6 +64,7 @@ def write_history(assignment: Assignment, rng: random.Random) -> None:
             if record.status == Status.SUCCEEDED:
                 ended_at = min(instant + timedelta(minutes=rng.choice((1, 50, 2000))), NOW)
                 attempts.append(attempt(record, 50, "backups", AttemptOutcome.SUCCEEDED, instant, ended_at))
+                record.started_at = rng.choice((instant, instant, None))
                 instant = ended_at
             record.finished_at = instant
             instant += timedelta(hours=rng.choice((0, 5, 40)))
@@ -133,6 +137,26 @@ def test_equals_what_is_recomputed_from_all_attempts(seed):
     assert {day for of_one in judged.values() for day in of_one} == set(Day) - {Day.RETIRED}
     for each in fleet[:5]:
         assert [ledger.account_of(each, day, NOW).day for day in DATES[::9]] == expected[each.pk][::9]
+
+
+def test_the_attempts_of_a_record_are_read_unless_successes_decide_all_days_on_which_it_ran(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assignment = make_assignment(make_policy(cron="0 0 * * *"), inserted_at=MONDAY)
+    for day, began in ((1, 1), (2, 2), (4, 3)):
+        at, inserted_at = MONDAY + timedelta(days=day), MONDAY + timedelta(days=began)
+        ran = {"inserted_at": inserted_at, "started_at": at, "finished_at": at + timedelta(minutes=1)}
+        make_record(Status.SUCCEEDED, kind="backup", subject=planning.subject_of(assignment.pk), attempt=2, **ran)
+    plan: list[str] = []
+
+    def explained(sql: str, values: dict[str, Any]) -> Any:
+        plan.extend(row[0] for row in execute(f"EXPLAIN (ANALYZE) {sql}", values).fetchall())
+        return execute(sql, values)
+
+    monkeypatch.setattr(ledger, "execute", explained)
+    judged = ledger.days_of([assignment], DATES[:5], MONDAY + timedelta(days=5))[assignment.pk]
+    assert judged == [Day.UNASKED, Day.PROTECTED, Day.PROTECTED, Day.UNASKED, Day.PROTECTED]
+    assert {"loops=1)" in line for line in plan if "on jobs_attempt" in line} == {True}, "\n".join(plan)
 
 
 def test_a_row_of_many_silences_counts_for_all_its_days():
