@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.rclone.comparing import BETWEEN_LOOKS, Comparison
+from engines.rclone.listing import listed_of
 from storage.points.bounds import AT_LEAST, LONGEST_LINE, OutOfBounds, lines_of
 from storage.points.entries import LEADS_ELSEWHERE, Entry, from_values, leads_elsewhere
+from storage.points.manifests import Line
 from storage.points.sorted_items import SortedItems
+from storage.points.store import StorageStopped
 
 
 @given(st.text(alphabet="./a\n\0é\ud800", max_size=6))
@@ -58,3 +62,15 @@ def test_an_entry_is_made_of_its_values() -> None:
     entry = Entry("a", size=3, folder="20261101T065755Z", linked="b")
     assert from_values(tuple(entry)) == entry
     assert from_values(tuple(entry)).place == entry.place
+
+
+def test_a_stop_ends_a_comparison_of_files_that_all_stay() -> None:
+    kept, files = list[Line](), [Entry(f"{number:05}", folder="20261101T065755Z") for number in range(BETWEEN_LOOKS)]
+
+    def check_stop() -> None:
+        raise StorageStopped
+
+    compare = Comparison("", {}, lambda *_: True, lambda _: False, lambda _: Entry(""), kept.append, check_stop)
+    with pytest.raises(StorageStopped):
+        list(compare.items(map(listed_of, files), ((each.path, each.line.encode() + b"\n") for each in files)))
+    assert len(kept) == BETWEEN_LOOKS - 1
