@@ -201,6 +201,9 @@ def _versions(place: BrowsedPlace, after: str = "") -> dict[str, Any]:
     rows = []
     for version in found:
         newest, oldest = version["points"][0], version["points"][-1]
+        if "why" in version:
+            rows.append((_local(newest, zone), "", "", "", version["why"]))
+            continue
         span = _local(newest, zone) if newest == oldest else f"{_local(oldest, zone)} to {_local(newest, zone)}"
         links = [
             (place.address(point=newest, what="download"), "download"),

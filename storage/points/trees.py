@@ -24,7 +24,7 @@ from storage.places.location import Location
 from storage.points import manifests
 from storage.points.known import Known
 from storage.points.manifest_index import COLUMNS, TOP, VERSION, index, stored
-from storage.points.manifests import Entry, Header
+from storage.points.manifests import Entry, Header, ManifestDamaged
 from storage.points.store import StorageFailed, Store
 
 CACHE_BYTES = 2 * 2**30
@@ -231,14 +231,19 @@ def is_cached(location: Location, assignment: str, point: str, cache: Path, know
 
 
 def versions_of(store: Store, assignment: str, points: Sequence[str], path: str, cache: Path) -> list[dict[str, Any]]:
-    """Each version with those of `points`, the newest first, that hold it: `points`, `kind`, `size`, `modified`. A
-    manifest of a million files takes a second.
+    """Each version with those of `points`, the newest first, that hold it: `points`, `kind`, `size`, `modified`; or
+    `why`, with the point alone, for one whose manifest is damaged. A manifest of a million files takes a second.
     """
     found: list[dict[str, Any]] = []
     before: Entry | None = None
     for point in points:
         store.check_stop()
-        entry = _entry_at(store, assignment, point, path, cache)
+        try:
+            entry = _entry_at(store, assignment, point, path, cache)
+        except ManifestDamaged as error:
+            found.append({"points": [point], "why": str(error)})
+            before = None
+            continue
         if entry is not None and not entry.is_kept:
             continue
         if entry is not None and before is not None and entry.is_same(before):

@@ -17,6 +17,7 @@ from fleet.admin import browsing
 from jobs.handlers import registry
 from jobs.models import Decision
 from sources.models import Assignment, Restore
+from storage import layout
 from storage.points.manifests import Entry
 from tests.backups.restores import browsed
 from tests.backups.restores.browsed import content, look, page
@@ -63,6 +64,10 @@ def test_a_person_browses_points_folders_and_versions(built: Built, client_of_st
     versions = look(client_of_staff, path="top.txt")
     assert "Fri 2026-11-20 08:00:00 to Fri 2026-11-20 09:00:00" in versions
     assert "Fri 2026-11-20 07:00:00" in versions
+    (built.folder / "repository" / layout.manifest_path(ASSIGNMENT, built.points[0])).write_bytes(b"damaged")
+    versions = look(client_of_staff, path="top.txt")
+    assert "Fri 2026-11-20 08:00:00 to Fri 2026-11-20 09:00:00" in versions, "whatever has become of others"
+    assert f"{built.points[0]}" in versions[versions.index("Fri 2026-11-20 07:00:00") :]
     assert "there is no &#x27;dosc&#x27; in this point; it has &#x27;docs&#x27;" in look(client_of_staff, path="dosc")
     (built.folder / "repository").rename(built.folder / "elsewhere")
     assert "is not a directory here; is it mounted?" in look(client_of_staff)
