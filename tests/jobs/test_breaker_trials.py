@@ -1,16 +1,18 @@
 """Trials of an open breaker: which record is one, what it tells, its window. All instants are injected."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from jobs import breakers, settling
+from jobs import tick as ticks
 from jobs.backlog import cancel
 from jobs.breakers import verbs
-from jobs.handlers import Kind, registry
+from jobs.handlers import Kind, StepDue, registry
 from jobs.models import BacklogRecord
 from jobs.order import in_claim_order
 from jobs.outcomes import Failed, Released, Unavailable
+from jobs.prepared_statements import STEP_SECONDS
 from jobs.states import WaitingFor
 from tests.factories import NOON, claim_ready
 from tests.jobs.breaking import (
@@ -189,3 +191,17 @@ class TestWindows:
         verbs.close([breaker().pk], now=NOON + MINUTE)
         tick(NOON + MINUTE)
         assert BacklogRecord.objects.get().waiting_for == WaitingFor.WINDOW
+
+
+def test_each_step_of_a_tick_may_take_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = list[float]()
+
+    def step(now: datetime, seconds: float) -> int:
+        taken.append(seconds)
+        return 0
+
+    for module, name in ((ticks, "promote"), (breakers, "let_trials_through"), (ticks, "close_windows")):
+        monkeypatch.setattr(module, name, step)
+    due = ticks.Due(NOON, NOON, NOON, None, NOON, frozenset(), StepDue())
+    ticks.act_on(due, rescue=False, emit_for=3 * ticks.EMIT_SECONDS)
+    assert taken == [pytest.approx(3 * STEP_SECONDS)] * 3

@@ -1,6 +1,7 @@
 """Runs of handlers in threads and on the event loop: each gives exactly one outcome, whatever it does."""
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -198,6 +199,13 @@ class TestPlaces:
         assert units.outcomes(40) == [Succeeded()] * 40
         assert not units.room_was_made.is_set()  # nobody has asked for room yet
         assert units.room("default") == PLACES - 1
+
+    def test_are_threads_that_bear_the_name_of_their_queue_and_outlive_no_worker(self, units, handled, gate):
+        handled(gate.sync)
+        units.run(make_claimed(), make_claimed())
+        eventually(lambda: gate.began == PLACES)
+        threads = {each.name: each.daemon for each in threading.enumerate() if each.name.startswith("default-")}
+        assert threads.items() >= {"default-1": True, "default-2": True}.items()
 
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
     def test_that_are_all_taken_by_something_long_give_back_what_waits(
