@@ -42,8 +42,9 @@ def test_a_short_storm_balances_and_leaves_nothing_behind(place):
     assert left_behind(place) == []
 
 
-def test_a_short_storm_over_storage_restores_all_and_leaves_nothing_behind(place):
-    report = run(place, "proving.chaos.storage", "--kind", "directory", "--seconds", "0.5", "--seed", SEED)
+@pytest.mark.parametrize("kind", ["directory", "shared"])
+def test_a_short_storm_over_storage_restores_all_and_leaves_nothing_behind(place, kind):
+    report = run(place, "proving.chaos.storage", "--kind", kind, "--seconds", "0.5", "--seed", SEED)
     assert (report["seed"], report["problems"]) == (int(SEED), [])
     assert report["deeds"]
     assert report["verified"] >= report["points"] >= 4
