@@ -73,8 +73,10 @@ def coming(written: str, now: datetime) -> datetime:
 
 
 def span(seconds: float | None) -> str:
-    """A duration in its two largest units, such as `2 h 5 min`, or in one, such as `2 h` or `40 ms`. Empty for None."""
-    if seconds is None:
+    """A duration in its two largest units, such as `2 h 5 min`, or in one, such as `2 h` or `40 ms`. Empty for None,
+    and for a negative one: a clock was set back.
+    """
+    if seconds is None or seconds < 0:
         return ""
     if 0 < seconds < 1:
         return f"{seconds * 1000:.0f} ms"

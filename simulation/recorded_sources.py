@@ -29,13 +29,15 @@ UNMEASURED = "left out, as no backup is known that says how long one takes"
 FIRST_TIMES = 8.0
 """The duration of a first backup as a multiple of a later one, if no first one is known."""
 
-# `first`: no backup of the assignment is older. Served by the index of their assignments.
+# `first`: no backup of the assignment is older. Served by the index of their assignments. Without those that a clock
+# was set during, or that ended by a clock that was ahead.
 DURATIONS = """
 SELECT b.assignment_id, extract(epoch FROM b.ended_at - b.started_at)::float8,
        NOT EXISTS (SELECT FROM sources_backup o
                     WHERE o.assignment_id = b.assignment_id AND o.started_at < b.started_at) AS first
   FROM sources_backup b
- WHERE b.ended_at > %(since)s AND b.assignment_id = ANY(%(assignments)s::bigint[])
+ WHERE b.ended_at > %(since)s AND b.started_at <= b.ended_at AND b.ended_at <= statement_timestamp()
+   AND b.assignment_id = ANY(%(assignments)s::bigint[])
  ORDER BY b.started_at
 """
 

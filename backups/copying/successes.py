@@ -43,10 +43,8 @@ def write_success(assignment: Assignment, record: ClaimedRecord, result: EngineR
     assignment.save(update_fields=WRITTEN)
     _store_backup(assignment, record, result, now)
     retention.plan([assignment], now)
-    text = (
-        f"backed up in {span(assignment.last_backup_for)}, {_counted(result)}; "
-        f"its next-backup date is {next_at:%Y-%m-%d %H:%M} UTC"
-    )
+    took = f" in {span(assignment.last_backup_for)}" if record.started_at <= now else ""
+    text = f"backed up{took}, {_counted(result)}; its next-backup date is {next_at:%Y-%m-%d %H:%M} UTC"
     write_line(record, "succeeded", text, now, size=result.size, next_backup_at=next_at.isoformat())
     if next_at <= now:
         planning.emit_due(now, [assignment.pk])
@@ -54,9 +52,10 @@ def write_success(assignment: Assignment, record: ClaimedRecord, result: EngineR
 
 def _set_dates(assignment: Assignment, record: ClaimedRecord, result: EngineResult, now: datetime) -> datetime:
     """Set them, unsaved. Returns the next-backup date."""
-    started_at = record.started_at
+    started_at = min(record.started_at, now)
     assignment.last_backup_at = started_at
-    assignment.last_backup_for = (now - started_at).total_seconds()
+    if record.started_at <= now:  # otherwise the clock was set back in the meantime
+        assignment.last_backup_for = (now - started_at).total_seconds()
     assignment.last_backup_size = result.size
     assignment.seen_hours |= wake_hours.seen(started_at, now)
     assignment.last_contacted_at = now

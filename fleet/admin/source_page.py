@@ -162,7 +162,7 @@ def facts_of(source: Source, now: datetime) -> dict[str, Any]:
         **reasons_page.of_page(known),
         "curves": [
             _curve("size", [each.size for each in backups], filesizeformat),
-            _curve("duration", [(each.ended_at - each.started_at).total_seconds() for each in backups], span),
+            _curve("duration", [max(0, (each.ended_at - each.started_at).total_seconds()) for each in backups], span),
         ] if len(backups) > 1 else [],
         "last_backups": _table(backups[:SHOWN_BACKUPS]),
         "copies": table_of_copies(Copy.objects.filter(assignment__in=assignments)),

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from django.db import connection
 
-# Served by the index of the backups' assignments: the latest backups, and the duration of the one before each.
+# Served by the index of the backups' assignments: the latest backups, and the duration of the one before each. Not of
+# those that a clock was set during, or that ended by a clock that was ahead.
 DURATIONS = """
 SELECT extract(epoch FROM latest.ended_at - latest.started_at)::float8, before.seconds
   FROM (SELECT * FROM sources_backup ORDER BY id DESC LIMIT 500) AS latest
@@ -15,8 +16,10 @@ SELECT extract(epoch FROM latest.ended_at - latest.started_at)::float8, before.s
        SELECT extract(epoch FROM b.ended_at - b.started_at)::float8 AS seconds
          FROM sources_backup b
         WHERE b.assignment_id = latest.assignment_id AND b.started_at < latest.started_at
+          AND b.started_at <= b.ended_at AND b.ended_at <= statement_timestamp()
         ORDER BY b.started_at DESC
         LIMIT 1) AS before ON TRUE
+ WHERE latest.started_at <= latest.ended_at AND latest.ended_at <= statement_timestamp()
 """
 
 

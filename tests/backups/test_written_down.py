@@ -1,7 +1,7 @@
 """The effects of a settled backup attempt on its assignment, its progress and the next record."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import psycopg
@@ -11,7 +11,9 @@ from django.db.utils import OperationalError
 from backups import repository_orders
 from backups.copying.not_for_now import put_off
 from backups.progress import ProgressWriter
+from backups.upkeep import records
 from engines.base import EngineProgress, EngineResult, Verdict
+from fleet.foreseeing import durations
 from jobs import settling
 from jobs.backlog import cancelling
 from jobs.clock import database_clock
@@ -70,6 +72,27 @@ class TestWritingDown:
         assert (backup.size, backup.files, backup.engine, backup.warnings) == (500, 7, "rclone", ["odd \ufffd"])
         assert {name: getattr(backup, name) for name in COUNTS} == COUNTS
         assert backup.repository == before
+
+    @pytest.mark.parametrize("ahead", [HOUR, 2000 * DAY])
+    def test_a_backup_in_which_a_clock_was_set_back_has_no_duration_and_is_of_its_end(self, ahead: timedelta) -> None:
+        assignment = make_assignment()
+        now = database_clock()
+        began, next_at = (NINE, NINE + HOUR), assignment.policy.schedule.period.next_after
+        for number, (started_at, ended_at) in enumerate([began, (now + ahead, now)]):
+            planning.emit_due(started_at)
+            claimed = handed_on(assignment, started_at)
+            settle(claimed, Succeeded(replace(COPIED.result, snapshot=f"/srv/backups/{number}")), ended_at)
+        assignment.refresh_from_db()
+        assert (assignment.last_backup_at, assignment.last_backup_for) == (now, 3600)
+        assert assignment.next_backup_at == next_at(now)
+        assert durations.known_durations() == ([], [3600])
+        for each, last in (
+            (Backup.objects.exclude(started_at=NINE), now),
+            (Backup.objects.filter(started_at=NINE), NINE),
+        ):
+            records.count_what_is_left(assignment, each)
+            assignment.refresh_from_db()
+            assert assignment.last_backup_at == last
 
     def test_the_next_date_follows_the_period_of_the_start_in_the_zone_of_the_policy(self) -> None:
         assignment = make_assignment(make_policy(zone="Europe/Berlin"))
