@@ -265,15 +265,13 @@ def count_what_is_left(assignment: Assignment, left: QuerySet[Backup]) -> None:
     """Update an assignment after points were removed and only `left` remain: its last success becomes the newest of
     them, and if that is older, it is due. If none remains, it counts as never backed up.
     """
-    last, now = assignment.last_backup_at, database_clock()
-    # a start in the future is of a clock that was set back while it ran, or later
+    last, now = assignment.last_backup_at, database_clock()  # anything later is of a clock that was ahead
     at = left.annotate(at=Least("started_at", "ended_at")).filter(at__lte=now).aggregate(last=Max("at"))["last"]
     # the name of a point, from which a lost row is written again, has whole seconds
-    if last is None or (at and at > last - timedelta(seconds=1)):
-        return
-    Assignment.objects.filter(pk=assignment.pk, last_backup_at=last).update(
-        last_backup_at=at, next_backup_at=at and now, proved_at=None, proved_point=""
-    )
+    if last and not (at and at > last - timedelta(seconds=1)):
+        Assignment.objects.filter(pk=assignment.pk, last_backup_at=last).update(
+            last_backup_at=at, next_backup_at=at and now, proved_at=None, proved_point=""
+        )
 
 
 def _instant(written: str) -> datetime | None:

@@ -86,11 +86,9 @@ class TestWritingDown:
         assert (assignment.last_backup_at, assignment.last_backup_for) == (now, 3600)
         assert assignment.next_backup_at == next_at(now)
         assert durations.known_durations() == ([], [3600])
-        for each, last in (
-            (Backup.objects.exclude(started_at=NINE), now),
-            (Backup.objects.filter(started_at=NINE), NINE),
-        ):
-            records.count_what_is_left(assignment, each)
+        for ended_at, last in (now, now), (now + ahead + HOUR, NINE):
+            Backup.objects.exclude(started_at=NINE).update(ended_at=ended_at)
+            records.count_what_is_left(assignment, Backup.objects.all())
             assignment.refresh_from_db()
             assert assignment.last_backup_at == last
 
