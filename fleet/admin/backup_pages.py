@@ -1,6 +1,6 @@
 """The list of backups, of which there may be millions: the ones that it looks at, and the search in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -29,11 +29,11 @@ def _of_sources(words: Sequence[str]) -> QuerySet[Assignment]:
     return Assignment.objects.filter(*(Q(source__name__icontains=word) for word in words)).order_by()
 
 
-def _of_many_sources(words: Sequence[str]) -> QuerySet[Assignment]:
-    """The same, read as a whole: without the OR the planner, which expects few sources, would look up the assignments
-    of each."""
+def of_many_sources(words: Iterable[str]) -> Q:
+    """The condition of the same, read as a whole: without the OR the planner, which expects few sources, would look up
+    the assignments of each."""
     sources = Source.objects.filter(*(Q(name__icontains=word) for word in words)).order_by().values("pk")
-    return Assignment.objects.filter(Q(source__in=sources) | Q(source__in=[0])).order_by()
+    return Q(source__in=sources) | Q(source__in=[0])
 
 
 def _points_found(text: str) -> list[int]:
@@ -53,7 +53,8 @@ def searched(request: HttpRequest, backups: QuerySet[Backup], text: str) -> Quer
     if len(ids) <= MOST_SEARCHED:
         return backups.filter(Q(assignment__in=ids) | Q(pk__in=pks))
     # without the OR the planner, which expects few, would read and sort the backups of each assignment
-    return backups.filter(Q(assignment__in=_of_many_sources(words).values("pk")) | Q(pk__in=pks or [0]))
+    many = Assignment.objects.filter(of_many_sources(words)).order_by().values("pk")
+    return backups.filter(Q(assignment__in=many) | Q(pk__in=pks or [0]))
 
 
 class BackupPaginator(IdPaginator):

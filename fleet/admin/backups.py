@@ -1,5 +1,6 @@
 """Pages of past work: backups, and the status of each assignment."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.text import smart_split, unescape_string_literal
 from unfold.decorators import display
 
 from backups.restores import drills
@@ -30,7 +32,7 @@ from engines import ENGINES, engine_for
 from external.durations import span
 from external.formatting import several
 from fleet import assignment_findings
-from fleet.admin.backup_pages import BackupPage, BackupPaginator, searched
+from fleet.admin.backup_pages import BackupPage, BackupPaginator, of_many_sources, searched
 from fleet.admin.deletion import left_behind
 from fleet.admin.protection import PolicyFilter, StatusFilter, lines_of, proved, table_of_copies
 from fleet.past_backups import of_policy
@@ -171,6 +173,11 @@ class AssignmentAdmin(AsksFirst[Verb], SingleSearchAdmin, PagedByIds, ReadOnlyAd
     list_select_related = ("source", "policy__schedule")
     paginator = TablePaginator
     show_full_result_count = False  # it would be counted twice
+
+    def many_found(self, rows: QuerySet[Any], found: QuerySet[Any], text: str) -> QuerySet[Any]:
+        is_quoted = re.compile(r"""(["']).*\1""", re.DOTALL).fullmatch
+        words = (unescape_string_literal(word) if is_quoted(word) else word for word in smart_split(text))
+        return rows.filter(of_many_sources(words))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
         return with_assignment_status(super().get_queryset(request), timezone.now())

@@ -51,6 +51,20 @@ def test_backups_are_found_by_the_words_of_the_source_or_as_a_point_begins(
     assert listed(admin_client, BACKUPS, engine="restic") == []
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_many_assignments_are_found_by_reading_their_sources_as_a_whole(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    if many:
+        monkeypatch.setattr(base, "MOST_FOUND", 0)
+    policy = make_policy()
+    anna, ben = (make_assignment(policy, make_source(name=name)).pk for name in ("Laptop of Anna", "laptop of Ben"))
+    for text, found in (("laptop", [anna, ben]), ("ben LAP", [ben]), ("'of Anna' lap", [anna]), ('"anna of"', [])):
+        with CaptureQueriesContext(connection) as sent:
+            assert sorted(listed(admin_client, "/admin/sources/assignment/", q=text)) == found
+        assert any(" IN (0)" in each["sql"] for each in sent) is (many and bool(found))
+
+
 @pytest.mark.parametrize("path", [SOURCES, BACKUPS, "/admin/sources/assignment/"])
 def test_a_row_makes_no_part_that_all_rows_share_and_looks_for_none_that_is_missing(
     admin_client: Client, caplog: pytest.LogCaptureFixture, path: str

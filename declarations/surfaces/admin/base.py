@@ -177,7 +177,13 @@ class SingleSearchAdmin(ModelAdmin):
         if not search_term.strip():
             return found, may_repeat
         ids = set(found.order_by().values_list("pk", flat=True)[: MOST_FOUND + 1])
-        return (found, may_repeat) if len(ids) > MOST_FOUND else (queryset.filter(pk__in=ids), False)
+        if len(ids) > MOST_FOUND:
+            return self.many_found(queryset, found, search_term), may_repeat
+        return queryset.filter(pk__in=ids), False
+
+    def many_found(self, rows: models.QuerySet[Any], found: models.QuerySet[Any], text: str) -> models.QuerySet[Any]:
+        """The many of `rows` that match `text`: `found`, or the same in another way."""
+        return found
 
 
 class OfManyRows(ModelAdmin):
