@@ -18,6 +18,7 @@ from storage import layout
 from storage.places import remotes
 from storage.places.location import of_directory
 from storage.points import amiss, manifests, own_names, removal, runs
+from storage.points.compared_files import ComparedFiles
 from storage.points.entries import Entry, excepted, is_readable
 from storage.points.manifests import ManifestDamaged
 from storage.points.store import StorageFailed, Store
@@ -146,13 +147,16 @@ def test_what_an_encrypted_repository_has_lost_of_a_file_is_named_and_keeps_noth
     store.put(content, layout.manifest_path(ASSIGNMENT, point))
     store.put(content, runs.mark_path(ASSIGNMENT, point))
     store.put(content, f"{ASSIGNMENT}/{layout.MANIFESTS}/{note}")
+    compared = f"{point}.{'0' * 16}{layout.COMPARED}"
+    store.put(content, f"{ASSIGNMENT}/{layout.MANIFESTS}/{compared}")
     sealed = {each: each.read_bytes() for each in tmp_path.glob("vault/**/*") if each.is_file()}
-    assert len(sealed) == 3
+    assert len(sealed) == 4
     for damage in SEALED.values():
         for each, whole in sealed.items():
             each.write_bytes(damage(whole))
         with pytest.raises(ManifestDamaged, match=f"the manifest of point {point} cannot be read: the repository"):
             store.any_manifest(ASSIGNMENT, point, tmp_path / "manifest")
+        ComparedFiles(store, ASSIGNMENT).read([compared], [])  # which only saves time
     with runs.marked(store, ASSIGNMENT, point) as found:
         assert found is None
     assert amiss.noted(store, ASSIGNMENT, [note]) is None
