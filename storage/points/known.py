@@ -28,7 +28,7 @@ AHEAD = timedelta(hours=1)
 """The lead that a run's name may have over the clock. An unknown name that is later was given by no clock of the
 scheduler.
 """
-FOREIGN = "its manifest was not written there by a backup or copy of this installation"
+FOREIGN = "its manifest is not as this installation wrote it there: it was put there, changed or damaged"
 
 
 class Foreign(ManifestDamaged):
