@@ -56,6 +56,7 @@ def make_history(values: dict[str, Any]) -> None:
         payload="jsonb_build_object('assignment', assignment, 'title', name)", inserted_at=began, run_after=began,
         finished_at=f"{began} + (5 + share %% 300) * interval '1 second'", due_day=f"({began})::date",
         attempt=f"CASE WHEN (n + %(round)s) %% {FLAWED} = 0 THEN 3 ELSE 2 END", expected_seconds="5 + share %% 300",
+        started_at=f"{began} + interval '1 second'",
     )  # fmt: skip
     made = f"""
 WITH made AS (
