@@ -184,8 +184,10 @@ def check_base(store: Store, folder: str, begun: BegunRun, *, is_marked: bool = 
     is_base_gone = begun.base is not None and begun.base not in there
     if has_later_run or (has_new_point and not is_base_gone):
         raise Overtaken(f"another run has taken over {folder} in the meantime; this one ends without a point: {OTHER}")
-    is_removed = (is_made and begun.name not in points) or (is_marked and begun.name not in marks)
-    if is_removed and store.location.directory is None:
+    unlisted = [layout.manifest_path(folder, begun.name)] if is_made and begun.name not in points else []
+    unlisted += [mark_path(folder, begun.name)] if is_marked and begun.name not in marks else []
+    # by their names: a server may take a moment until it lists a new file
+    if store.location.directory is None and unlisted and store.present(unlisted) != {*unlisted}:
         raise AllRemoved(f"what {folder} has in the repository was removed in the meantime; this run ends: {OTHER}")
     if is_base_gone:
         raise BaseGone(f"point {begun.base} of {folder} was removed in the meantime")

@@ -221,3 +221,18 @@ def test_a_point_without_a_row_stays_if_later_ones_of_a_scheduler_that_was_resto
     result = both.back_up(started_at=LATER + timedelta(hours=9), newest=first, known=restored)
     assert result.unchanged, "it is the base"
     both.check([*there, result.snapshot])
+
+
+@KINDS
+def test_a_run_whose_mark_and_manifest_are_not_listed_yet_succeeds(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, names = Installations(tmp_path, kind, monkeypatch), Store.names
+
+    def without_the_new_ones(store: Store, path: str, **how: Any) -> list[str]:
+        return [each for each in names(store, path, **how) if not each.startswith(NAME)]
+
+    monkeypatch.setattr(Store, "names", without_the_new_ones)
+    result = both.back_up()
+    assert (result.verdict, result.error) == (Verdict.SUCCEEDED, "")
+    both.check([NAME])
