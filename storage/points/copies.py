@@ -58,24 +58,31 @@ def check_is_there(newest: str, found: list[str], folder: str) -> None:
 
 
 @contextmanager
-def alone(copy: Store, folder: str, point: str, there: Collection[str], before: str) -> Iterator[None]:
+def alone(
+    copy: Store, folder: str, point: str, there: Collection[str], before: str, *, is_marked: bool
+) -> Iterator[None]:
     """Check that a copy still has the points that were `there`, before the block makes another one of them, and on a
     remote once more afterwards: then the `point` goes again (see `runs.check_made`). `before`: the one whose files it
-    has, empty if none. Raises: BaseGone if that is gone; Overtaken if another run has brought points in the meantime,
-    such as one of a cloned installation: it may have deleted the files that came since as remains; StorageFailed.
+    has, empty if none; `is_marked`: True if it has a mark. Raises: BaseGone if the one before is gone; Overtaken if
+    another run has brought points in the meantime, such as one of a cloned installation: it may have deleted the files
+    that came since as remains; AllRemoved if, on a remote, its mark has gone, with its files; StorageFailed.
     """
-    _check_alone(copy, folder, there, before)
+    written = [runs.mark_path(folder, point)] if is_marked else []
+    _check_alone(copy, folder, there, before, written)
     yield
     if copy.location.directory is None:  # elsewhere its lock excludes all others
+        manifest = layout.manifest_path(folder, point)
         try:
-            _check_alone(copy, folder, there, before)
+            _check_alone(copy, folder, there, before, [*written, manifest])
         except (runs.BaseGone, runs.Overtaken):
-            copy.remove(layout.manifest_path(folder, point))
+            copy.remove(manifest)
             raise
 
 
-def _check_alone(copy: Store, folder: str, there: Collection[str], before: str) -> None:
-    now = runs.all_points(copy, folder)
+def _check_alone(copy: Store, folder: str, there: Collection[str], before: str, written: list[str]) -> None:
+    names = copy.names(f"{folder}/{layout.MANIFESTS}")
+    now = runs.points_among(names)
+    runs.check_written(copy, folder, written, names)
     if not set(now) <= set(there):
         raise runs.Overtaken(f"another run has brought points of {folder} to the copy in the meantime: {runs.OTHER}")
     if before and before not in now:

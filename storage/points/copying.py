@@ -194,8 +194,7 @@ class _PointCopying:
         packed = ((*entry, is_there) for entry, is_there in left.looked_for(named))
         with sorted_items.written(packed) as found:
             header = replace(manifests.read_header(manifest), boot=runs.boot())
-            if any(_read(found)):
-                self._mark(point, header, found)
+            is_marked = any(_read(found)) and self._mark(point, header, found)
             unlike = self._bring_files(entry for entry, is_there in _read(found) if not is_there)
             manifest = self._excepted(point, manifest, before)
             without = transfers.left_out.keys() | transfers.renamed.keys()
@@ -203,7 +202,7 @@ class _PointCopying:
             for text in {**look.others, **unlike, **look.overwritten}.values():
                 self.done.note(text)
             expected = {*self.found, *self.done.new, point}
-            with alone(self.target, self.folder, point, expected, _point_of(before) if before else ""):
+            with alone(self.target, self.folder, point, expected, _point_of(before), is_marked=is_marked):
                 self._write_last(manifest, point, found)
         runs.end(self.target, self.folder, point)
         return manifest
@@ -241,16 +240,17 @@ class _PointCopying:
         if not (left_out or renamed):
             return manifest
         made = CopiedManifest(point, left_out, renamed)
-        base = _point_of(before) if before else ""
-        made.write(file := self._file(self.target, point), manifest, before, base)
+        made.write(file := self._file(self.target, point), manifest, before, _point_of(before))
         if warnings := made.warnings:
             self.done.incomplete[point] = warnings
         return file
 
-    def _mark(self, point: str, header: manifests.Header, found: IO[bytes]) -> None:
-        # a killed copy may have left one that may not be replaced: elsewhere than here a size is enough
+    def _mark(self, point: str, header: manifests.Header, found: IO[bytes]) -> bool:
+        """Returns False if a server refuses it, such as over that of a killed copy: there a size is enough."""
         with nullcontext() if self.target.location.directory else suppress(StorageFailed):
             runs.mark(self.target, self.folder, point, header, _entries(found), again=point in self.marks)
+            return True
+        return False
 
     def _file(self, store: Store, point: str) -> Path:
         """The file for a manifest, see `_point_of`."""
@@ -287,8 +287,8 @@ class _PointCopying:
             raise
 
 
-def _point_of(file: Path) -> str:
-    return file.name.partition("-")[2]
+def _point_of(file: Path | None) -> str:
+    return file.name.partition("-")[2] if file else ""
 
 
 def _entries(found: IO[bytes], without: Collection[str] = ()) -> Iterator[Entry]:

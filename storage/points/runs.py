@@ -10,7 +10,7 @@ once the point exists.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -184,13 +184,20 @@ def check_base(store: Store, folder: str, begun: BegunRun, *, is_marked: bool = 
     is_base_gone = begun.base is not None and begun.base not in there
     if has_later_run or (has_new_point and not is_base_gone):
         raise Overtaken(f"another run has taken over {folder} in the meantime; this one ends without a point: {OTHER}")
-    unlisted = [layout.manifest_path(folder, begun.name)] if is_made and begun.name not in points else []
-    unlisted += [mark_path(folder, begun.name)] if is_marked and begun.name not in marks else []
-    # by their names: a server may take a moment until it lists a new file
-    if store.location.directory is None and unlisted and store.present(unlisted) != {*unlisted}:
-        raise AllRemoved(f"what {folder} has in the repository was removed in the meantime; this run ends: {OTHER}")
+    written = [layout.manifest_path(folder, begun.name)] if is_made else []
+    check_written(store, folder, [*written, *([mark_path(folder, begun.name)] if is_marked else [])], files)
     if is_base_gone:
         raise BaseGone(f"point {begun.base} of {folder} was removed in the meantime")
+
+
+def check_written(store: Store, folder: str, written: Collection[str], names: Collection[str]) -> None:
+    """Check, on a remote, that the files which a run has `written` next to the manifests, whose `names` were listed,
+    are still there. What is not listed is looked up by its name, since a server may take a moment until it lists a new
+    file. Raises: AllRemoved; StorageFailed.
+    """
+    unlisted = {each for each in written if each.rpartition("/")[2] not in names}
+    if unlisted and store.location.directory is None and store.present(unlisted) != unlisted:
+        raise AllRemoved(f"what {folder} has in the repository was removed in the meantime; this run ends: {OTHER}")
 
 
 def check_made(store: Store, folder: str, begun: BegunRun, *, is_marked: bool = True, has_base: bool = True) -> None:

@@ -111,6 +111,33 @@ def test_a_copy_whose_files_another_run_may_have_deleted_makes_no_point(
     pair.check()
 
 
+@pytest.mark.parametrize("step", ["look", "keep"])
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_copy_from_which_everything_is_removed_in_the_meantime_fails(
+    before: int, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair.below(tmp_path, "remote")
+    for _ in range(before):
+        pair.first.back_up({"a": "b", "b": "b"})
+        pair.copy()
+    pair.first.back_up({"a": "a", "b": "b"})
+    module = overwritten_files if step == "look" else known
+    whole = getattr(module, step)
+
+    def remove_all(*facts: Any) -> Any:
+        if step == "look" or not facts[1].endswith(known.OF_A_MARK):
+            monkeypatch.undo()
+            removal.remove_all(stepped(pair.second.root), ASSIGNMENT)
+        return whole(*facts)
+
+    monkeypatch.setattr(module, step, remove_all)
+    with pytest.raises(StorageFailed, match="removed"):
+        pair.copy()
+    assert pair.second.points() == []
+    pair.copy()
+    pair.check()
+
+
 @pytest.mark.parametrize("brings", ["a", "ab", ""])
 def test_a_copied_point_whose_copy_was_killed_before_its_last_look_counts_only_if_its_files_are_there(
     brings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
