@@ -182,7 +182,7 @@ class _PointAttempt:
 
     def _disown(self) -> None:
         """Remove the files of this run, so that no later run takes them over: after a failed write to a disk on this
-        host, they may be whole in memory alone. Or everything was removed, and nobody would do it later. The mark is
+        host, they may be whole in memory alone. Or everything was removed, and no later run would do it. The mark is
         removed first.
         """
         store, folder = self.store, self.task.folder

@@ -98,7 +98,7 @@ def _takes_over(store: Store, folder: str, foreign: str, point: str) -> bool:
 
 
 def _lacks(store: Store, folder: str, point: str) -> bool:
-    with tempfile.TemporaryDirectory() as scratch, suppress(ManifestDamaged):  # whoever reads it next reports that
+    with tempfile.TemporaryDirectory() as scratch, suppress(ManifestDamaged):  # its next reader reports that
         if not store.manifest(folder, point, file := Path(scratch) / point):
             return True
         top, folders, missing = layout.files_path(folder), set[str](), set[int]()
