@@ -2,6 +2,7 @@
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from storage.places.rclone import Rclone, StorageFailed, rows_to
 from storage.places.servers import DAMAGED_OR_FOREIGN
 from storage.points.batches import batches
 from storage.points.files import rows_below
-from storage.points.moving import LostContent, TransferProgress, fetch_here, files_of
+from storage.points.moving import LostContent, NotOurFile, TransferProgress, fetch_here, files_of
 from storage.points.other_names import OF_A_NAME
 
 SMALL, MANIFEST = 2**20, 2**30
@@ -31,6 +32,7 @@ OF_A_LOOK = 1_000
 NOT_SHOWN = re.compile(r"\b(unauthorized|forbidden|locked|denied)\b|is a directory not a file", re.IGNORECASE)
 """Answers of servers about a name that they do not have as that of a file, or do not show."""
 NO_FILE = "it is not a file, but a folder, a link or something else"
+WATCHED = ("--stats=5s", "--stats-log-level=ERROR")
 BETWEEN_LOOKS = 100
 """The number of files between two checks for a stop."""
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
@@ -200,17 +202,43 @@ class ReadableStore(Rclone):
         if (here := self._here(path)) is not None:
             return fetch_here(here, file, most)
         moved = TransferProgress(file.parent)
-        # for a bucket, a missing file is copied like an empty folder: with success
+        watched: dict[str, Any] = {"missing_ok": True, "most": most, "on_line": moved.take, "sign_of_life": moved}
         try:
-            is_there = self.run(
-                "copyto", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path), str(file),
-                missing_ok=True, most=most, on_line=moved.take, sign_of_life=moved,
-            )  # fmt: skip
+            if self.location.directory:
+                return self._fetch_listed(path, file, watched)
+            # for a bucket, a missing file is copied like an empty folder: with success
+            return self.run("copyto", *WATCHED, self.location.at(path), str(file), **watched) and file.is_file()
         except StorageFailed as error:
             if DAMAGED_OR_FOREIGN in str(error) or self._is_of_its_disk(str(error)):
                 raise LostContent(str(error)) from None
             raise
-        return is_there and file.is_file()
+
+    def _fetch_listed(self, path: str, file: Path, watched: dict[str, Any]) -> bool:
+        """`fetch` from an encrypted folder on this host, if it lists the file. Raises: NotOurFile for a pipe or the
+        like, which it does not list: if rclone got its name, it would wait for someone to write into it.
+        """
+        folder, _, name = path.rpartition("/")
+        with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+            self.with_paths([name], "copy", *WATCHED, self.location.at(folder), scratch, **watched)
+            if (came := Path(scratch, name)).is_file():
+                came.replace(file)
+                return True
+        if self.present([path]):
+            raise NotOurFile(f"{path} is not a file: nothing was read")
+        return False
+
+    def files_among(self, path: str, paths: Collection[str]) -> Collection[str]:
+        """The paths at which a folder on this host has files: from anywhere else rclone may read more than a file, and
+        for a pipe it would wait. All of them on a remote. Raises: StorageFailed if the folder is missing.
+        """
+        if (here := self._here(path)) is not None:
+            return files_of(here, paths)
+        if not self.location.directory:
+            return paths
+        listed: list[str] = []
+        take = rows_to(lambda row: listed.append(row["Path"]))
+        self.with_paths(paths, *LISTING, self.location.at(path), on_line=take)
+        return listed
 
     def _is_of_its_disk(self, why: str) -> bool:
         """True if the disk of an encrypted folder on this host has lost a file, or denies it."""

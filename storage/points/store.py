@@ -20,7 +20,7 @@ from storage.places.rclone import ANY, StorageFailed, StorageStopped, path_list
 from storage.points import known, own_names
 from storage.points.known import Known
 from storage.points.manifests import Header, ManifestDamaged, read_header
-from storage.points.moving import LostContent, TransferProgress, delete_here, files_of, stay_within
+from storage.points.moving import LostContent, TransferProgress, delete_here, stay_within
 from storage.points.reading import MANIFEST, ReadableStore, only_in
 
 __all__ = ["PARTIAL_SUFFIX", "StorageFailed", "StorageStopped", "Store", "path_list"]
@@ -172,8 +172,7 @@ class Store(ReadableStore):
         watched["problems"] = problems
         if (here := self._here(path)) is not None:
             watched["confined"] = stay_within(Path(self.location.root), here, target)
-            paths = files_of(here, paths)
-        self.with_paths(paths, *arguments, self.location.at(path), target, **watched)
+        self.with_paths(self.files_among(path, paths), *arguments, self.location.at(path), target, **watched)
 
     def copy_as(
         self, path: str, target: str, names: Mapping[str, str], problems: dict[str, str], *options: str, most: int = ANY
@@ -187,7 +186,7 @@ class Store(ReadableStore):
         watched: dict[str, Any] = {"most": most, "problems": {}}
         if (here := self._here(path)) is not None:
             watched["confined"] = stay_within(Path(self.location.root), here, target)
-            names = {each: names[each] for each in files_of(here, names)}
+        names = {each: names[each] for each in self.files_among(path, names)}
         orders = (
             (each, "operations/copyfile", {"srcFs": at, "srcRemote": each, "dstFs": target, "dstRemote": name})
             for each, name in names.items()

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from tests.engines.peers import small_disk, write_files
 from tests.engines.webdav_shares import FILE, hostile_share
 from tests.product import modules
 from tests.storage.building import ASSIGNMENT, Built
+from tests.storage.repositories import encrypted
 
 HUGE = 3 * 2**30
 
@@ -164,6 +165,26 @@ def test_what_is_no_file_of_ours_in_a_folder_of_this_host_is_not_read(tmp_path: 
     with pytest.raises(StorageFailed, match="nothing was read"):
         moving.fetch_here(file, tmp_path / "copy", 2**20)
     assert not (tmp_path / "copy").exists() or (tmp_path / "copy").stat().st_size == 0
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda place: place.symlink_to("/dev/zero")])
+def test_what_is_no_file_in_an_encrypted_folder_is_not_waited_for(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    (source := tmp_path / "source").write_bytes(b"content")
+    store = Store(encrypted(of_directory(there := tmp_path / "there")), threading.Event(), stall_timeout=90)
+    store.put(source, "in/good")
+    before = {*there.rglob("*")}
+    store.put(source, "in/bad")
+    (place,) = {*there.rglob("*")} - before
+    place.unlink()
+    make(place)
+    with contextlib.suppress(StorageFailed):
+        assert not store.fetch("in/bad", tmp_path / "fetched")
+    store.copy_out("in", str(out := tmp_path / "out"), ["good", "bad"], lambda files, size: None)
+    store.copy_as("in", str(out), {"good": "1", "bad": "2"}, {})
+    assert sorted(each.name for each in out.iterdir()) == ["1", "good"]
+    assert store.fetch("in/good", tmp_path / "fetched")
 
 
 def test_what_moves_within_a_repository_has_no_limit() -> None:
