@@ -102,7 +102,9 @@ def read(url: str) -> Place:
         other = f", not with {parsed.scheme!r}" if parsed.scheme else ""
         raise AddressRefused(f"a URL begins with http:// or https://{other}")
     if "@" in parsed.raw_authority:
-        raise AddressRefused("a user name or password in a URL is shown to all who may look: take it out")
+        raise AddressRefused(
+            "a user name or password in a URL is shown to everyone who may see the endpoint: remove it"
+        )
     if not parsed.raw_host:
         raise AddressRefused("the URL names no host")
     if not port:
@@ -136,7 +138,7 @@ def reachable(url: str) -> Place:
     elif place.host in allowed().names:
         return place
     elif place.host == "localhost" or place.host.endswith(".localhost"):
-        raise AddressRefused(f"{place.host} is this very host{_HINT}")
+        raise AddressRefused(f"{place.host} is this host{_HINT}")
     return place
 
 

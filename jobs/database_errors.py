@@ -155,11 +155,11 @@ def _newer_tables() -> str:
 
 
 def describe_away(error: Error) -> str:
-    """A message that the database does not answer, or takes no writes: names the place, never the password."""
+    """A message that the database does not answer, or accepts no writes: names the place, never the password."""
     said = first_line(str(_of_server(error)))
     if code_of(error) == READ_ONLY:
         return (
-            f"the database {_place()} takes no writes: {said}\nIf it is a standby, connect to its primary server; if "
+            f"the database {_place()} accepts no writes: {said}\nIf it is a standby, connect to its primary server; if "
             "not, find out why default_transaction_read_only is on there."
         )
     return f"the database {_place()} does not answer: {said}\n{what_to_do()}"

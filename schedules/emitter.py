@@ -154,7 +154,7 @@ def correct_watermarks(now: datetime | None = None) -> int:
             *_, trigger_at = period.around(instant)
             soon = period.next_after(instant + A_MOMENT) if furthest > trigger_at else furthest
         except Exception as error:  # nothing above asks the database: the cron cannot be read
-            name_once(f"the watermarks of cron {cron!r} in {zone} are not looked at: {error}")
+            name_once(f"cron {cron!r} in {zone} cannot be read, so its watermarks are not checked: {error}")
             continue
         if furthest > soon:
             corrected += _correct(ahead.filter(cron=cron, zone=zone, next_trigger_at__gt=soon), trigger_at)

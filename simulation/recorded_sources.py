@@ -170,7 +170,7 @@ class RecordedSources:
         for names, what in (
             (self._never, NEVER_SEEN),
             (self._unmeasured, UNMEASURED),
-            (self._few, f"asked fewer than {FEW} times, and taken as there as far as seen"),
+            (self._few, f"asked fewer than {FEW} times, and assumed to be there only when it was seen"),
             (
                 self._guessed,
                 "without a second backup in that time, and given the duration of the last one or of others",

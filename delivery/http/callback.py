@@ -114,7 +114,7 @@ class Exchange:
         except AddressRefused as refused:
             raise NotFollowed(f"{it} to where nothing is delivered: {refused}") from None
         if self.at.url.scheme == "https" and place.url.scheme == "http":
-            raise NotFollowed(f"{it} to {place.origin}, which can be read on the way")
+            raise NotFollowed(f"{it} to {place.origin}, which is not encrypted")
         return place
 
     def _joined(self, location: str) -> str:

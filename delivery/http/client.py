@@ -163,9 +163,9 @@ def describe(error: BaseException, origin: str, connect_timeout: float, timeout:
         case aiohttp.ClientConnectorError():
             return f"{origin} could not be reached: {_reason(error.os_error)}"
         case aiohttp.ServerDisconnectedError():
-            return f"{origin} hung up without an answer"
+            return f"{origin} closed the connection without an answer"
         case aiohttp.ClientPayloadError():
-            return f"{origin} broke off in the middle of its answer"
+            return f"{origin} closed the connection in the middle of its answer"
         case aiohttp.ClientResponseError() | aiohttp.http.HttpProcessingError():
             return f"{origin} answered something that is not HTTP"
         case aiohttp.InvalidURL() | ValueError():

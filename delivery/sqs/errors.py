@@ -46,7 +46,7 @@ SAME_AS = {
     "KmsInvalidState": "KmsDisabled",
 }
 
-NO_QUEUES = "it answered as no queue does; is that a server of queues?"
+NO_QUEUES = "its answer is not that of a queue; is it a server of queues?"
 NEW_CREDENTIALS = (
     "the worker's credentials are not accepted: renew them where boto3 looks for them (environment, shared credentials "
     "file, role of the machine)"
@@ -80,7 +80,7 @@ def meaning_of(status: int, answer: str, retry_after: str, size: int) -> Meaning
     text = ": ".join(filter(None, (code or named(status), quoted(message))))
     if code in THROTTLED or status == 429:
         wait = seconds_until(retry_after, datetime.now(UTC)) or THROTTLED_FOR
-        return Meaning(f"the queue is asked too often ({text})", retry_after=wait)
+        return Meaning(f"the queue gets too many requests ({text})", retry_after=wait)
     if code in CREDENTIALS:
         return Meaning(f"{NEW_CREDENTIALS} ({text})", credentials=True)
     if "must be shorter than" in message or code in ("MessageTooLong", "BatchRequestTooLong"):

@@ -127,7 +127,7 @@ def checked_end(until: datetime | None, now: datetime) -> datetime | None:
     past.
     """
     if until is not None and until <= now:
-        raise ValueError(f"until: must be in the future; {until:%Y-%m-%d %H:%M} UTC is over")
+        raise ValueError(f"until: must be in the future; {until:%Y-%m-%d %H:%M} UTC is in the past")
     return until
 
 

@@ -113,7 +113,7 @@ def _open_again(ended: list[BacklogRecord], now: datetime) -> tuple[list[Backlog
             break
     else:
         raise OperationalError(
-            f"in the meantime, others put records of the same subjects on the backlog {MAX_CONTESTS} times"
+            f"others put records of the same subjects on the backlog {MAX_CONTESTS} times in the meantime; try again"
         )
     unfinished = {key: by_others.get(row.id, row.id) for key, row in latest.items()}
     superseded = {row.id: unfinished[row.kind, row.subject] for row in ended}

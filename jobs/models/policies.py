@@ -46,7 +46,7 @@ class RetryPolicy(models.Model):
         records."""
         if found := retries.problems(self.algorithm, self.parameters, self.max_failures):
             problems = "; ".join(f"{field}: {' '.join(each)}" for field, each in found.items())
-            log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, problems)
+            log.error("retry policy %s cannot be used; Fibonacci is used instead: %s", self, problems)
             return retries.DEFAULT
         return self.as_rule()
 

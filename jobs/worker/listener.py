@@ -75,7 +75,7 @@ class Listener(threading.Thread):
         try:
             self._obey(channel, payload)
         except ValueError:
-            log.warning("passing over a notice that no worker of this version sends: %s %.50r", channel, payload)
+            log.warning("ignoring a notice that no worker of this version sends: %s %.50r", channel, payload)
 
     def _obey(self, channel: str, payload: str) -> None:
         if channel == CHANNEL:

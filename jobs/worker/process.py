@@ -165,7 +165,7 @@ class WorkerProcess:
             known = [run.record for run in self.units.runs()]
             self._was_cut_off = not rescuing.release_strays(worker_id=self.row.pk, known=known)
         moved = boot_seconds() >= self._look_at and self.look()
-        self._release(self.units.starved(), "something long has taken the places of its queue")
+        self._release(self.units.starved(), "long records have taken all places of its queue")
         if moved := bool(self.claimer.claim_what_fits()) or moved:
             self._moved_at = boot_seconds()
         return moved
@@ -233,7 +233,7 @@ class WorkerProcess:
         is_stuck = self.loop_watch.is_stuck
         culprits = self.units.holding_up_the_loop() if is_stuck else []
         for run in culprits:
-            self.settler.add(run.record, Failed("it kept the event loop of its worker from turning"))
+            self.settler.add(run.record, Failed("it blocked the event loop of its worker"))
         self._release(
             [run for run in unresponsive if run not in culprits], "the worker was stopped and its handler did not end"
         )

@@ -265,7 +265,7 @@ def test_a_migration_that_may_not_write_ends_with_one_clear_message(server):
         assert "hunter2" not in result.stderr
 
     refused(f"{guest}/shop", "GRANT USAGE, CREATE ON schema public TO guest.")
-    refused(f"{owner}/reading", "takes no writes: cannot execute CREATE TABLE in a read-only transaction")
+    refused(f"{owner}/reading", "accepts no writes: cannot execute CREATE TABLE in a read-only transaction")
     with server.connect("shop") as connection:
         connection.execute("CREATE TABLE django_migrations (id int, app text, name text, applied timestamptz)")
     refused(f"{guest}/shop", "for table django_migrations\nRun this as the role that owns the tables.")

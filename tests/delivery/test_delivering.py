@@ -96,7 +96,7 @@ class TestAWorker:
                     (at(receiving(answering(307, **private)), follow_redirects=True), "127.0.0.2 is not public"),
                     (at(receiving(wait), timeout=1), "did not answer within 1 s"),
                     (at(receiving(tls=served_with(other))), "has a certificate that is not trusted"),
-                    (at(speaking(close)), "hung up without an answer"),
+                    (at(speaking(close)), "closed the connection without an answer"),
                     (at(speaking(garbage)), "http://127.0.0.1:"),
                     (gone, "could not be reached: Connection refused"),
                 )

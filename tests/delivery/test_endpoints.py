@@ -54,7 +54,7 @@ class TestWhatAnEndpointMayBe:
         [
             ({"url": "http://127.0.0.1/hook"}, "url", "is not public"),
             ({"url": "ftp://example.com/hook"}, "url", "http"),
-            ({"url": "https://ann:secret@example.com/"}, "url", "shown to all who may look"),
+            ({"url": "https://ann:secret@example.com/"}, "url", "shown to everyone who may see"),
             ({"kind": "pigeon"}, "kind", "must be 'http_callback' or 'sqs_message'"),
             ({"region": "eu-west-1"}, "region", "is not for an endpoint of HTTP callbacks"),
             ({"message_group": "a"}, "message_group", "is not for an endpoint of HTTP callbacks"),

@@ -53,9 +53,12 @@ class TestAHostThatMisbehaves:
     @pytest.mark.parametrize(
         ("speak", "error"),
         [
-            (close, "hung up without an answer"),
+            (close, "closed the connection without an answer"),
             (reset, ""),
-            (answer_and_close(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"), "broke off in the middle"),
+            (
+                answer_and_close(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"),
+                "in the middle of its answer",
+            ),
             (answer_and_close(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\nno chunk\r\n"), ""),
             (answer_and_close(b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n"), ""),
             (answer_and_close(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), ""),
@@ -119,4 +122,4 @@ class TestAConnectionThatWasKept:
             first, second = deliver(make_event(url=receiver.url), make_event(url=receiver.url))
             assert receiver.connections == 2
         assert isinstance(first, Succeeded)
-        assert "hung up without an answer" in second.error
+        assert "closed the connection without an answer" in second.error

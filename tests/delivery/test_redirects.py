@@ -82,5 +82,5 @@ class TestARedirect:
         place = read("https://1.1.1.1/")
         exchange = Exchange(Target(Endpoint(), place, Host(BreakerTarget("host", "host"))), EVENT_ID, b"")
         assert exchange.follow("//8.8.8.8/new").origin == "https://8.8.8.8:443"
-        with pytest.raises(NotFollowed, match="can be read on the way"):
+        with pytest.raises(NotFollowed, match="which is not encrypted"):
             exchange.follow("http://8.8.8.8/new")

@@ -53,7 +53,7 @@ class TestAServerThatLies:
 
         with server_that(flood) as (url, guarded):
             outcome = failed(run_for(endpoint_at(url)))
-        assert "is that a server of queues?" in outcome.error
+        assert "is it a server of queues?" in outcome.error
         assert outcome.fault_of == guarded
         assert sum(sent) < 30_000_000
 

@@ -193,7 +193,7 @@ class TestRefusals:
         for headers, seconds in (({}, 5), ({"Retry_After": "17"}, 17)):
             scripted.refuses("RequestThrottled", "too many", status=403, **headers)
             outcome = failed(run_for(endpoint))
-            assert "asked too often (RequestThrottled: too many)" in outcome.error
+            assert "too many requests (RequestThrottled: too many)" in outcome.error
             assert (outcome.retry_after, outcome.fault_of) == (seconds, None)
         scripted.refuses("InternalError", status=500)
         assert failed(run_for(endpoint)).fault_of
@@ -203,7 +203,7 @@ class TestRefusals:
         endpoint = scripted_endpoint(scripted)
         for scripted.body in ("{}", "[]", "<html>welcome</html>", ""):
             outcome = failed(run_for(endpoint))
-            assert "is that a server of queues?" in outcome.error
+            assert "is it a server of queues?" in outcome.error
             assert outcome.fault_of
 
 

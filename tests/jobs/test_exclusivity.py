@@ -63,6 +63,17 @@ class TestGate:
         tick.promote(NOON + timedelta(seconds=60))  # a missed opening costs a minute
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 
+    def test_a_handoff_waits_for_one_that_is_under_way_and_then_behind_it(self):
+        first, second = claim_new(2)
+        with another_connection() as other:
+            other.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [KEY])
+            other.execute("UPDATE jobs_backlogrecord SET exclusive_key = %s WHERE id = %s", [KEY, first.id])
+            under_way = beside(lambda: settling.settle([(second, TO_BACKUPS)], now=NOON))
+            eventually(a_lock_is_waited_for)
+            other.commit()
+        assert under_way.result(PATIENCE).written == {second.id}
+        assert BacklogRecord.objects.get(pk=second.id).waiting_for == WaitingFor.THROTTLE
+
     def test_the_end_of_the_one_and_the_handoff_of_the_other_in_one_batch_leave_no_wait(self):
         running = running_under_the_key()
         [second] = claim_new()

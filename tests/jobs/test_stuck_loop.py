@@ -1,4 +1,4 @@
-"""A handler that keeps the event loop of its worker from turning, in real processes."""
+"""A handler that blocks the event loop of its worker, in real processes."""
 
 import os
 import signal
@@ -76,7 +76,7 @@ class TestOfAWorker:
         assert noticed == turned + 1
         assert "in block\n    time.sleep(3600)" in workers.log()
         assert end_of(cause) == (Status.FAILED, [AttemptOutcome.FAILED])
-        assert "kept the event loop of its worker from turning" in cause.last_error
+        assert "blocked the event loop of its worker" in cause.last_error
         assert [end_of(each) for each in others] == [RELEASED, RELEASED]
         assert Worker.objects.get().stopped_at is None  # the doctor names it
 

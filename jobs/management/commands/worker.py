@@ -86,10 +86,12 @@ def _rules(queues: str, concurrency: int | None) -> list[QueueRule]:
             raise CommandError("--concurrency is a number of execution units, 1 or more", returncode=2)
         sized = {rule.feeds for rule in conf.queue_rules().values() if rule.feeds} or set(conf.queue_rules())
         if len(sized) > 1:
-            raise CommandError("--concurrency sizes one queue, of several: size each by --queues", returncode=2)
+            raise CommandError(
+                "--concurrency sets the units of a single queue; for several, use --queues", returncode=2
+            )
         [name] = sized
         if name not in rules:
-            raise CommandError(f"--concurrency sizes the queue {name}, which --queues leaves out", returncode=2)
+            raise CommandError(f"--concurrency is for the queue {name}, which --queues leaves out", returncode=2)
         rules[name] = replace(rules[name], concurrency=concurrency)
     return list(rules.values())
 

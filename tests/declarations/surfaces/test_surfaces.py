@@ -233,7 +233,7 @@ def test_it_is_paused_until_an_instant_with_a_reason_and_resumed(
 ) -> None:
     row, is_paused = make(resource, tmp_path), EXAMPLES[resource].paused
     assert is_paused
-    over = "until: must be in the future; 2020-12-24 08:00 UTC is over"
+    over = "until: must be in the future; 2020-12-24 08:00 UTC is in the past"
     for until, problem in (("2020-12-24T08:00:00Z", over), ("soon", "instant|datetime")):
         refused = way.verb(row, "pause", until=until, reason="move")
         assert not refused.is_done
