@@ -229,7 +229,7 @@ class ReadableStore(Rclone):
 
     def files_among(self, path: str, paths: Collection[str]) -> Collection[str]:
         """The paths at which a folder on this host has files: from anywhere else rclone may read more than a file, and
-        for a pipe it would wait. All of them on a remote. Raises: StorageFailed if the folder is missing.
+        for a pipe it would wait. All of them on a remote, and if a folder there cannot be listed.
         """
         if (here := self._here(path)) is not None:
             return files_of(here, paths)
@@ -237,7 +237,10 @@ class ReadableStore(Rclone):
             return paths
         listed: list[str] = []
         take = rows_to(lambda row: listed.append(row["Path"]))
-        self.with_paths(paths, *LISTING, self.location.at(path), on_line=take)
+        try:
+            self.with_paths(paths, *LISTING, self.location.at(path), on_line=take)
+        except StorageFailed:
+            return paths
         return listed
 
     def _is_of_its_disk(self, why: str) -> bool:

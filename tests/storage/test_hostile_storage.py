@@ -185,6 +185,7 @@ def test_what_is_no_file_in_an_encrypted_folder_is_not_waited_for(
     store.copy_as("in", str(out), {"good": "1", "bad": "2"}, {})
     assert sorted(each.name for each in out.iterdir()) == ["1", "good"]
     assert store.fetch("in/good", tmp_path / "fetched")
+    assert store.files_among("elsewhere", ["a"]) == ["a"], "that cannot be listed"
 
 
 def test_what_moves_within_a_repository_has_no_limit() -> None:
