@@ -42,6 +42,10 @@ UNSEALED = re.compile(
 )
 """rclone's messages about the content of an encrypted file."""
 DAMAGED_OR_FOREIGN = "the repository there is damaged, or was encrypted with another key"
+ARCHIVED = re.compile(r"Object in GLACIER|InvalidObjectState|BlobArchived")
+"""Messages about an object that a rule of its bucket has moved to an archive, where it cannot be read: of this object
+alone.
+"""
 
 
 def servers_of(remote: Mapping[str, Any], path: str) -> set[Server]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from storage import layout
 from storage.places.rclone import Rclone, StorageFailed, rows_to
-from storage.places.servers import DAMAGED_OR_FOREIGN
+from storage.places.servers import ARCHIVED, DAMAGED_OR_FOREIGN
 from storage.points.batches import batches
 from storage.points.files import rows_below
 from storage.points.moving import LostContent, NotOurFile, TransferProgress, fetch_here, files_of
@@ -95,7 +95,7 @@ class ReadableStore(Rclone):
         """
         digests, problems = self._hashed(path, paths, "sha256", "--download")
         for name, problem in problems.items():
-            if not (self.location.directory or UNREADABLE.search(problem)):
+            if not (self.location.directory or UNREADABLE.search(problem) or ARCHIVED.search(problem)):
                 raise StorageFailed(f"{name}: {problem}")
         return digests, problems
 
@@ -209,7 +209,7 @@ class ReadableStore(Rclone):
             # for a bucket, a missing file is copied like an empty folder: with success
             return self.run("copyto", *WATCHED, self.location.at(path), str(file), **watched) and file.is_file()
         except StorageFailed as error:
-            if DAMAGED_OR_FOREIGN in str(error) or self._is_of_its_disk(str(error)):
+            if _is_of_content(str(error)) or self._is_of_its_disk(str(error)):
                 raise LostContent(str(error)) from None
             raise
 
@@ -256,6 +256,11 @@ class ReadableStore(Rclone):
     def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
         at = self.location.at(path)
         self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=rows_to(take))
+
+
+def _is_of_content(why: str) -> bool:
+    """True if the content of this one file cannot be had, whatever the connection."""
+    return DAMAGED_OR_FOREIGN in why or ARCHIVED.search(why) is not None
 
 
 def only_in(folders: Collection[str]) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from storage import layout
 from storage.places import remotes
 from storage.places.location import Location, of_directory
-from storage.points import removal, runs
+from storage.points import checking, removal, runs
 from storage.points.store import Store
+from storage.points.trees import versions_of
 from tests.delivery.queue_servers import QueueServer
 from tests.engines.peers import free_port, loopback_address, small_disk
 from tests.engines.served import serving
@@ -127,18 +129,41 @@ def test_a_bucket_that_keeps_what_is_deleted_has_its_points_removed_all_the_same
         assert runs.points(store, ASSIGNMENT) == []
 
 
+def test_what_a_bucket_has_archived_is_named_and_keeps_nothing_else_back(tmp_path: Path) -> None:
+    """Rules of a bucket move old objects there: old manifests, and old files that new points name."""
+    first = played_at(tmp_path / "first")
+    points = first.points()
+    with object_server(tmp_path, is_locked=False) as (location, bucket):
+        store = Store(location, Event())
+        store.run("copy", str(first.root), location.root)
+        old, file = layout.manifest_path(ASSIGNMENT, points[1]), f"{ASSIGNMENT}/files/{points[-1]}/a"
+        for each, tier in ((old, "GLACIER"), (file, "DEEP_ARCHIVE")):
+            place = {"Bucket": "vault", "Key": f"backups/{each}"}
+            bucket.copy_object(**place, CopySource=place, StorageClass=tier)
+        found = versions_of(store, ASSIGNMENT, points, "e/f/g", tmp_path / "cache")
+        assert [each["points"] for each in found if "GLACIER" in each.get("why", "")] == [[points[1]]]
+        assert sum(len(each["points"]) for each in found) == len(points)
+        done = checking.check(store, ASSIGNMENT, part="", after="", total=0, share=1.0)
+        assert {(each.place, "GLACIER" in each.why) for each in done.damaged} == {
+            (layout.MANIFESTS, True), (f"{points[-1]}/a", True),
+        }  # fmt: skip
+        removed = removal.remove(store, ASSIGNMENT, points[:1])
+        assert ([*removed.points], list(removed.damaged)) == ([], [points[1]])
+
+
 @contextlib.contextmanager
-def object_server(folder: Path) -> Iterator[tuple[Location, Any]]:
-    """A server with a bucket that has versions, each locked for a day."""
+def object_server(folder: Path, *, is_locked: bool = True) -> Iterator[tuple[Location, Any]]:
+    """A server with a bucket; `is_locked`: it has versions, each locked for a day."""
     server = QueueServer(loopback_address(), free_port(loopback_address()), folder / "log")
     server.start()
     try:
         client = server.client_of("s3")
         where = {"LocationConstraint": client.meta.region_name}
-        client.create_bucket(Bucket="vault", CreateBucketConfiguration=where, ObjectLockEnabledForBucket=True)
+        client.create_bucket(Bucket="vault", CreateBucketConfiguration=where, ObjectLockEnabledForBucket=is_locked)
         rule = {"DefaultRetention": {"Mode": "COMPLIANCE", "Days": 1}}
         lock = {"ObjectLockEnabled": "Enabled", "Rule": rule}
-        client.put_object_lock_configuration(Bucket="vault", ObjectLockConfiguration=lock)
+        if is_locked:
+            client.put_object_lock_configuration(Bucket="vault", ObjectLockConfiguration=lock)
         settings = {"type": "s3", "provider": "Other", "endpoint": server.url, "access_key_id": "key"}
         settings |= {"force_path_style": "true"}
         yield remotes.location_of("vault/backups", settings, {"secret_access_key": "secret"}, None), client
