@@ -214,8 +214,8 @@ class ReadableStore(Rclone):
             raise
 
     def _fetch_listed(self, path: str, file: Path, watched: dict[str, Any]) -> bool:
-        """`fetch` from an encrypted folder on this host, if it lists the file. Raises: NotOurFile for a pipe or the
-        like, which it does not list: if rclone got its name, it would wait for someone to write into it.
+        """`fetch` from an encrypted folder on this host, if it lists the file. Raises: NotOurFile for a folder, a
+        pipe or the like: if rclone got the name of a pipe, it would wait for someone to write into it.
         """
         folder, _, name = path.rpartition("/")
         with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
@@ -223,7 +223,11 @@ class ReadableStore(Rclone):
             if (came := Path(scratch, name)).is_file():
                 came.replace(file)
                 return True
-        if self.present([path]):
+        try:
+            is_there = bool(self.present([path]))
+        except StorageFailed as error:  # a folder
+            raise NotOurFile(f"{path} is not a file: nothing was read ({error})") from None
+        if is_there:
             raise NotOurFile(f"{path} is not a file: nothing was read")
         return False
 

@@ -179,8 +179,8 @@ def test_what_is_no_file_in_an_encrypted_folder_is_not_waited_for(
     (place,) = {*there.rglob("*")} - before
     place.unlink()
     make(place)
-    with contextlib.suppress(StorageFailed):
-        assert not store.fetch("in/bad", tmp_path / "fetched")
+    with pytest.raises(moving.NotOurFile, match="in/bad is not a file: nothing was read"):
+        store.fetch("in/bad", tmp_path / "fetched")
     store.copy_out("in", str(out := tmp_path / "out"), ["good", "bad"], lambda files, size: None)
     store.copy_as("in", str(out), {"good": "1", "bad": "2"}, {})
     assert sorted(each.name for each in out.iterdir()) == ["1", "good"]
