@@ -73,7 +73,7 @@ def _make_sources(now: datetime) -> None:
     Repository.objects.update(made_at=now, looked_at=now)
 
 
-@pytest.mark.parametrize("has_sources", [False, True])
+@pytest.mark.parametrize("has_sources", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_an_idle_worker_sends_less_than_one_statement_a_second(
     has_sources: bool, sent: list[str], wait: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

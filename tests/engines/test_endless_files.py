@@ -67,7 +67,7 @@ def before_each_copy(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object])
 
 
 @pytest.mark.parametrize("is_encrypted", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", ["endless", "endless."])
+@pytest.mark.parametrize("name", [pytest.param("endless", marks=pytest.mark.slow), "endless."])
 def test_a_file_that_a_server_sends_without_an_end_is_an_exception(
     name: str, is_encrypted: bool, tmp_path: Path
 ) -> None:
@@ -117,8 +117,15 @@ def test_a_piece_that_a_server_keeps_never_counts(
     assert came == {"a": "first", "z": "z", **{path: content.decode() for path, content in MANY.items()}}
 
 
-@pytest.mark.parametrize("name", ["grown", "grown."])
-@pytest.mark.parametrize("kind", ["local", "webdav"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param("local", "grown", marks=pytest.mark.slow),
+        ("local", "grown."),
+        ("webdav", "grown"),
+        pytest.param("webdav", "grown.", marks=pytest.mark.slow),
+    ],
+)
 def test_a_file_that_has_grown_since_it_was_listed_comes_in_the_same_run(
     kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +145,7 @@ def test_a_file_that_has_grown_since_it_was_listed_comes_in_the_same_run(
     assert entries[name].doubtful
 
 
+@pytest.mark.slow
 def test_files_that_have_all_grown_since_they_were_listed_come_in_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +207,7 @@ def test_a_server_whose_files_all_have_no_end_has_failed(tmp_path: Path, monkeyp
     assert ENDLESS in result.error
 
 
-@pytest.mark.parametrize("old", [None, "old"])
+@pytest.mark.parametrize("old", [pytest.param(None, marks=pytest.mark.slow), "old"])
 def test_a_mirror_gets_all_other_files_and_keeps_an_earlier_copy(old: str | None, tmp_path: Path) -> None:
     share = Share(**{"a": b"first", "end[less]*": b"x" * LISTED}, **MANY)
     share.endless = {"end[less]*"}

@@ -130,8 +130,17 @@ def written(top: Path) -> None:
     (top / "one").write_text("of both names")
 
 
-@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
-@pytest.mark.parametrize("then", [replaced, replaced_alike, written])
+@pytest.mark.parametrize(
+    ("then", "is_encrypted"),
+    [
+        (replaced, False),
+        (replaced_alike, False),
+        (written, False),
+        pytest.param(replaced, True, marks=pytest.mark.slow),
+        (replaced_alike, True),
+        pytest.param(written, True, marks=pytest.mark.slow),
+    ],
+)
 def test_another_name_of_a_file_never_gets_the_content_of_one_that_replaced_the_first(
     then: Callable[[Path], object], is_encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

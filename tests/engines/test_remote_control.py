@@ -71,7 +71,7 @@ def test_an_order_to_quit_that_did_not_get_through_is_given_again(
     assert orders == ["operations/stat", "operations/copyfile", "core/quit", "core/quit"]
 
 
-@pytest.mark.parametrize("times", [1, 9])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 9])
 @pytest.mark.parametrize("kind", ["webdav", *(pytest.param(each, marks=pytest.mark.slow) for each in ("sftp", "s3"))])
 def test_one_that_is_killed_in_the_middle_of_a_file_costs_that_file_alone(
     kind: str, times: int, tmp_path: Path

@@ -61,7 +61,7 @@ def test_the_rest_comes_in_the_same_run(kind: str, times: int, tmp_path: Path) -
     assert len(stopped) == times
 
 
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_files_that_get_another_name_come_in_the_same_run(times: int, tmp_path: Path) -> None:
     named = {f"{name}\u201b": text for name, text in FILES.items()}
     files, options = write_files(tmp_path / "files", **named), {"bwlimit": NEVER}

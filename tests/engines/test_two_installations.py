@@ -22,7 +22,8 @@ from storage.points.store import StorageFailed, Store
 from tests.engines.peers import STARTED_AT, back_up, local_folder, point, points, specification, write_files
 
 NAME, LATER = layout.name_of(STARTED_AT), STARTED_AT + timedelta(hours=1)
-KINDS = pytest.mark.parametrize("kind", ["local", "sqlite"])
+SLOW = pytest.mark.slow
+KINDS = pytest.mark.parametrize("kind", ["local", pytest.param("sqlite", marks=SLOW)])
 
 
 class Installations:
@@ -100,7 +101,7 @@ def test_a_run_that_fails_deletes_nothing_of_one_that_is_under_way(
     both.check([NAME])
 
 
-@pytest.mark.parametrize("last", ["write_point", "check_base", "put_marks"])
+@pytest.mark.parametrize("last", ["write_point", pytest.param("check_base", marks=SLOW), "put_marks"])
 def test_a_run_and_the_removal_of_its_base_lose_no_file(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +137,13 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("brought", "then"), [("d", "back up"), ("", "adopt"), ("abc", "back up"), ("d", "may not delete")]
+    ("brought", "then"),
+    [
+        ("d", "back up"),
+        pytest.param("", "adopt", marks=SLOW),
+        pytest.param("abc", "back up", marks=SLOW),
+        pytest.param("d", "may not delete", marks=SLOW),
+    ],
 )
 def test_a_point_whose_run_was_killed_before_its_last_look_counts_only_if_its_files_are_there(
     brought: str, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -173,8 +180,17 @@ def test_a_point_whose_run_was_killed_before_its_last_look_counts_only_if_its_fi
     both.check([first, *whole, result.snapshot])
 
 
-@KINDS
-@pytest.mark.parametrize("step", ["check_base", "write_point", "check_made"])
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        pytest.param("check_base", "local", marks=SLOW),
+        ("check_base", "sqlite"),
+        ("write_point", "local"),
+        pytest.param("write_point", "sqlite", marks=SLOW),
+        ("check_made", "local"),
+        pytest.param("check_made", "sqlite", marks=SLOW),
+    ],
+)
 def test_nothing_is_left_of_a_run_if_everything_is_removed_at_its_end(
     step: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +215,7 @@ def test_of_a_run_that_begins_while_everything_is_removed_no_file_is_deleted(
     assert not both.copy.exists()
 
 
-@pytest.mark.parametrize("later", ["its successor", "one after that"])
+@pytest.mark.parametrize("later", [pytest.param("its successor", marks=SLOW), "one after that"])
 def test_a_point_without_a_row_stays_if_later_ones_of_a_scheduler_that_was_restored_go_by_it(
     later: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

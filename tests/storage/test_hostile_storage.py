@@ -167,7 +167,14 @@ def test_what_is_no_file_of_ours_in_a_folder_of_this_host_is_not_read(tmp_path: 
     assert not (tmp_path / "copy").exists() or (tmp_path / "copy").stat().st_size == 0
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda place: place.symlink_to("/dev/zero")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        os.mkfifo,
+        pytest.param(Path.mkdir, marks=pytest.mark.slow),
+        pytest.param(lambda place: place.symlink_to("/dev/zero"), marks=pytest.mark.slow),
+    ],
+)
 def test_what_is_no_file_in_an_encrypted_folder_is_not_waited_for(
     tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
