@@ -92,7 +92,7 @@ def test_the_repository_that_was_asked_for_is_read_and_no_other(
     assert (damage(), read()) == ([], ["offsite", "office", "offsite"])
 
 
-@pytest.mark.parametrize("begins_in", ["office", "offsite"])
+@pytest.mark.parametrize("begins_in", [pytest.param("office", marks=pytest.mark.slow), "offsite"])
 def test_asked_for_all_both_are_read(assignment: Assignment, office: Played, offsite: Played, begins_in: str) -> None:
     repository = Repository.objects.get(name=begins_in)
     CheckRound.objects.create(assignment=assignment, planned_at=NOW, repository=repository)
@@ -120,7 +120,7 @@ def test_a_round_and_its_instants_stay_as_they_are_where_another_repository_was_
     assert row.checked_at
 
 
-@pytest.mark.parametrize("where", ["office", "offsite"])
+@pytest.mark.parametrize("where", [pytest.param("office", marks=pytest.mark.slow), "offsite"])
 def test_known_damage_is_read_each_day_wherever_the_round_is(
     assignment: Assignment, office: Played, offsite: Played, where: str
 ) -> None:

@@ -93,6 +93,7 @@ def test_check_deploy_has_nothing_to_say_with_tls():
     assert (done.returncode, done.stdout) == (0, "System check identified no issues (2 silenced).\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_who_listens_on_a_port_that_is_taken_is_named_with_a_way_to_another():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"

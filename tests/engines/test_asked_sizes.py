@@ -34,7 +34,9 @@ class SilentShare(Share):
         return super().found(path, is_deep)
 
 
-@pytest.mark.parametrize("path", ["dot.", pytest.param("a/space ", marks=pytest.mark.slow), "l" * 200])
+@pytest.mark.parametrize(
+    "path", ["dot.", pytest.param("a/space ", marks=pytest.mark.slow), pytest.param("l" * 200, marks=pytest.mark.slow)]
+)
 def test_a_file_whose_size_is_not_told_when_it_is_copied_comes_with_the_listed_one(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_dump_whose_manifest_was_lost_stays(database: SourceSpec, tmp_path: Pa
     assert (tmp_path / f"copy/files/{first}/database.dump").exists()
 
 
+@pytest.mark.slow
 def test_on_a_remote_a_dump_that_wakes_late_makes_no_point(
     database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

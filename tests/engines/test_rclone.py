@@ -78,7 +78,10 @@ def test_each_file_is_in_the_point_with_its_content_whatever_its_name_and_where_
     assert (result.verdict, result.files, result.size) == (Verdict.SUCCEEDED, 0, 0)
 
 
-@pytest.mark.parametrize("is_encrypted", [False, True], ids=["cut off", "a flipped bit under crypt"])
+@pytest.mark.parametrize(
+    "is_encrypted",
+    [pytest.param(False, id="cut off"), pytest.param(True, id="a flipped bit under crypt", marks=pytest.mark.slow)],
+)
 def test_files_are_read_again_when_the_manifest_before_is_damaged(is_encrypted: bool, tmp_path: Path) -> None:
     (tmp_path / "vault").mkdir()
     plain = of_directory(tmp_path / "vault")

@@ -201,7 +201,7 @@ def test_nothing_is_left_of_a_run_if_everything_is_removed_at_its_end(
     assert [each for each in both.copy.rglob("*") if each.is_file()] == []
 
 
-@pytest.mark.parametrize(("step", "of"), [("check_nothing_came", runs), ("delete", Deletion)])
+@pytest.mark.parametrize(("step", "of"), [pytest.param("check_nothing_came", runs, marks=SLOW), ("delete", Deletion)])
 def test_of_a_run_that_begins_while_everything_is_removed_no_file_is_deleted(
     step: str, of: ModuleType | type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,7 +182,10 @@ def test_what_a_backup_brings_in_the_middle_of_a_round_keeps_nothing_else_from_b
     assert there <= set(read)
 
 
-@pytest.mark.parametrize("kind", [Played, WithDigests], ids=["without digests", "with digests"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(Played, id="without digests", marks=pytest.mark.slow), pytest.param(WithDigests, id="with digests")],
+)
 def test_a_check_that_is_stopped_each_time_reaches_the_end_of_a_round_and_loses_no_finding(
     kind: type[Played], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +228,7 @@ def test_a_stopped_check_passes_over_no_file_whose_digest_it_has_not_written(
     assert check(played, part=done.part, after=done.after).filled == 2
 
 
-@pytest.mark.parametrize("how", ["missing", "shorter", "other content"])
+@pytest.mark.parametrize("how", ["missing", pytest.param("shorter", marks=pytest.mark.slow), "other content"])
 def test_what_is_wrong_is_named_with_the_first_and_the_last_point_that_hold_it(played: WithDigests, how: str) -> None:
     played.back_up({"a": "1", "c": "linked"})
     first, second, third = played.points()
