@@ -44,31 +44,29 @@ def together(*command: str, **environment: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, list[dict[str, Any]]]]:
-    """The server, and what each of the processes printed that created it together."""
+def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, Any]]]:
+    """What each of the processes printed that created a server together."""
     server = Server(tmp_path_factory.mktemp("embedded") / "var")
     try:
         printed = together(*MANAGE, "database", "start", "--json", BACKUPSCHED_VAR=str(server.layout.var_dir))
-        yield server, [json.loads(line) for line in printed]
+        yield [json.loads(line) for line in printed]
     finally:
         server.destroy()
 
 
 @pytest.fixture(scope="module")
 def made_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server for tests that each process of `make test-rest` begins with: four starts would cost it four seconds."""
+    """A server for all other tests, since each process of pytest-xdist would start four more for `first_start`."""
     server = Server(tmp_path_factory.mktemp("embedded") / "var")
     yield server
     server.destroy()
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest) -> Server:
+def server(made_alone: Server) -> Server:
     """It runs."""
-    is_promise = request.node.get_closest_marker("promise")
-    found: Server = request.getfixturevalue("first_start")[0] if is_promise else request.getfixturevalue("made_alone")
-    found.ensure_running()
-    return found
+    made_alone.ensure_running()
+    return made_alone
 
 
 @pytest.fixture
@@ -79,8 +77,8 @@ def stopped(server: Server) -> Server:
 
 @pytest.mark.promise
 def test_processes_that_start_together_share_one_server(first_start):
-    assert sum(answer["changed"] for answer in first_start[1]) == 1
-    assert len({answer["pid"] for answer in first_start[1]}) == 1
+    assert sum(answer["changed"] for answer in first_start) == 1
+    assert len({answer["pid"] for answer in first_start}) == 1
 
 
 @pytest.mark.promise
