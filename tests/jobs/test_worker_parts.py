@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from django.core.management.base import CommandError
 from django.db import connection, transaction
-from django.db.utils import OperationalError
+from django.db.utils import DataError, OperationalError
 from django.test.utils import CaptureQueriesContext
 
 from jobs import claiming, periodic, settling
@@ -24,6 +24,7 @@ from jobs.worker.units import STARVED_SECONDS
 from tests.factories import make_claimed, make_record, make_worker
 from tests.jobs.held import Held
 from tests.threads import another_connection, impatience
+from tests.waiting import eventually
 
 
 class TestGuard:
@@ -76,6 +77,35 @@ class TestHeartbeat:
         assert BacklogRecord.objects.get(pk=record.pk).status == Status.SUCCEEDED
         assert "lost the lease" not in caplog.text
         assert not run.is_stopped
+
+    def test_a_beat_that_fails_is_logged_and_tried_again(self, caplog, monkeypatch, settings):
+        settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 2}
+        beats = []
+
+        def fails_once(heartbeat):
+            beats.append(heartbeat)
+            if not beats[1:]:
+                raise DataError("a broken row\n")
+
+        monkeypatch.setattr(Heartbeat, "beat", fails_once)
+        heartbeat = Heartbeat(make_worker().pk, Held())
+        heartbeat.start()
+        eventually(lambda: beats[1:])
+        heartbeat.end()
+        assert caplog.messages == ["heartbeat failed, trying again: a broken row"]
+
+
+@pytest.mark.django_db
+def test_a_newer_version_on_its_host_ends_a_worker_and_is_logged(caplog, monkeypatch):
+    worker = process.WorkerProcess([QueueRule("default", 4)])
+    worker.row = make_worker()
+    monkeypatch.setattr(worker.upgrades, "found", lambda: "another version was installed on this host")
+    worker._notice_upgrades()
+    assert worker.is_outdated
+    assert caplog.messages == [
+        f"another version was installed on this host after worker {worker.row} started: it ends once its running "
+        "records have ended"
+    ]
 
 
 @pytest.mark.django_db
