@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import gzip
+import json
 import os
 import shutil
 import socket
@@ -70,6 +71,19 @@ def test_an_rclone_that_breaks_off_after_the_error_of_one_file_has_not_read_all_
     store = Store(remotes.location_of(str(tmp_path), {}, {}, "the key"), threading.Event())
     with pytest.raises(StorageFailed, match=r"broke down|ended with code -"):
         store.read("files", ["a", "b"])
+
+
+@pytest.mark.parametrize("name", ["scrypt.c", "corrupt/BlobArchived", "unexpected EOF"])
+def test_a_file_whose_name_reads_like_damage_is_out_of_reach_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    error = {"level": "error", "msg": f"failed to open file {name}: connection reset by peer", "object": name}
+    program = tmp_path / "rclone"
+    program.write_text(f"#!/bin/sh\necho '{json.dumps({'time': 'now'} | error)}'\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(rclone, "find_rclone", lambda: str(program))
+    with pytest.raises(StorageFailed, match="connection reset"):
+        share_of("http://127.0.0.1:9").read("", [name])
 
 
 def test_a_file_that_is_announced_as_huge_takes_no_room_before_it_comes(tmp_path: Path) -> None:
